@@ -251,3 +251,17 @@ def test_the_spec_of_a_class_has_what_its_containers_request_and_are_limited_to(
         assert cls.spec == relevant_spec(pod.spec)
         specs.append(cls.spec_parts.bare)
     assert specs[0] is specs[1] and not specs[0].containers[0].resources.requests
+
+
+def test_what_devices_may_be_allocated_for_is_part_of_the_shape() -> None:
+    classes = PodClasses()
+    plain, more_cpu, one, two = (make_pod(name) for name in "abcd")
+    more_cpu.spec.containers[0].resources.requests["cpu"] = "7"
+    one.spec.containers[0].resources.requests["example.com/gpu"] = "1"
+    two.spec.containers[0].resources.requests["example.com/gpu"] = "2"
+    found = [classes.intern(of) for of in (plain, more_cpu, one, two)]
+    assert found[0].shape is found[1].shape
+    assert len({of.shape for of in found}) == 3
+    assert dict(found[3].spec.containers[0].resources.requests) == dict(
+        two.spec.containers[0].resources.requests
+    )

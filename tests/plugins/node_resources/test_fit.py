@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from podsched.api.objects import Node, Pod
+from podsched.cache.objects import ClusterState
 from podsched.framework.events import ActionType, QueueingHint, Resource
+from podsched.framework.plugin import FIXED_INPUTS, CycleState
 from podsched.framework.status import Code
 from podsched.plugins.node_resources.fit import NodeResourcesFit
 from podsched.plugins.node_resources.resource_amounts import ResourceColumn
 from podsched.plugins.node_resources.scoring_strategies import requested_to_capacity_ratio
+from podsched.v1 import objects_pb2 as v1
 from support.engine_world import container, node, pod
 from support.plugin_world import cluster, filtered, hinted, info, made, rejections, scored
 
@@ -184,3 +187,103 @@ def test_the_index_of_node_events_names_the_pods_that_the_hint_wakes() -> None:
     index.add("small", info(asking("a", cpu="500m")))
     index.add("large", info(asking("b", cpu="2")))
     assert list(index.candidates(None, giving(cpu="1")) or ()) == ["small"]
+
+
+class Provides:
+    """A plugin that allocates devices for one resource."""
+
+    def resource_classes(self, cluster: Any) -> dict[str, str]:
+        return {"example.com/gpu": "gpu"}
+
+
+def leaving(state: ClusterState) -> NodeResourcesFit:
+    plugin = made(NodeResourcesFit, state)
+    plugin.leave_to(Provides())
+    return plugin
+
+
+@pytest.mark.parametrize("filler", [0, 20])
+def test_a_resource_that_devices_provide_is_compared_where_nodes_have_it(filler: int) -> None:
+    nodes = [
+        giving("has", gpu="2"),
+        giving("full", gpu="1"),
+        giving("lacks"),
+        giving("zero", gpu="0"),
+    ]
+    nodes += [giving(f"filler-{number}") for number in range(filler)]
+    used = asking("used", "full", gpu="1")
+    state = cluster(*nodes, pods=[used])
+    plugin, waiting = leaving(state), asking(gpu="1")
+    assert rejections(plugin, waiting, state) == {"full": ("Insufficient example.com/gpu",)}
+    verdicts = whole(plugin, waiting, state)
+    assert {name for name, is_ok in verdicts.items() if not is_ok} == {"full"}
+    assert plugin.compared_requests(info(waiting)) == {}
+    # Without such a plugin it is compared everywhere.
+    assert len(rejections(made(NodeResourcesFit, state), waiting, state)) == 3 + filler
+
+
+def whole(plugin: NodeResourcesFit, waiting: Pod, state: ClusterState) -> dict[str, bool]:
+    """The nodes that fit, as filter_all finds out."""
+    cycle, pending, nodes = CycleState(), info(waiting), state.nodes
+    plugin.pre_filter(cycle, pending, state)
+    verdicts = plugin.filter_all(cycle, pending, nodes)
+    rows = np.flatnonzero(nodes.alive).tolist()
+    return {nodes.names[row]: verdicts.status(row).ok for row in rows}
+
+
+def test_what_devices_provide_is_read_again_when_classes_change() -> None:
+    state = cluster(giving())
+    plugin = leaving(state)
+    assert plugin.inputs(info(asking(cpu="1")), state) == FIXED_INPUTS
+    assert plugin.inputs(info(asking(gpu="1")), state) != FIXED_INPUTS
+    cycle, pending = CycleState(), info(asking(gpu="1"))
+    plugin.pre_filter(cycle, pending, state)
+    assert plugin.devices_key in cycle.data
+    plugin.leave_to(NoDevices())
+    plugin.pre_filter(cycle, pending, state)
+    assert plugin.devices_key not in cycle.data
+
+
+class NoDevices:
+    def resource_classes(self, cluster: Any) -> dict[str, str]:
+        return {}
+
+
+def test_a_node_without_the_resource_wakes_a_pod_that_may_get_devices_there() -> None:
+    state = cluster(giving())
+    plugin, waiting = leaving(state), asking(gpu="1")
+    assert hinted(plugin, waiting, NODE_ADD, None, giving()) is QUEUE
+    assert hinted(made(NodeResourcesFit, state), waiting, NODE_ADD, None, giving()) is SKIP
+    before, after = giving(gpu="1"), giving(gpu="2")
+    assert hinted(plugin, waiting, NODE_UPDATE, before, after) is QUEUE
+    assert hinted(plugin, waiting, NODE_UPDATE, after, before) is SKIP
+    assert hinted(plugin, waiting, NODE_UPDATE, after, giving()) is QUEUE
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        (None, ("gpu", "example.com/gpu"), QUEUE),
+        (None, ("gpu", "example.com/other"), SKIP),
+        (("gpu", "example.com/gpu"), ("gpu", "example.com/gpu"), SKIP),
+        (("gpu", ""), ("gpu", "example.com/gpu"), QUEUE),
+        (("gpu", "example.com/gpu"), ("gpu", ""), SKIP),
+        (None, ("own", ""), QUEUE),
+        (("own", ""), ("own", "example.com/other"), SKIP),
+    ],
+)
+def test_a_class_that_provides_a_requested_resource_wakes_the_pod(
+    old: tuple[str, str] | None, new: tuple[str, str], hint: QueueingHint
+) -> None:
+    def device_class(of: tuple[str, str] | None) -> v1.DeviceClass | None:
+        if of is None:
+            return None
+        found = v1.DeviceClass(metadata=v1.ObjectMeta(name=of[0]))
+        found.spec.extended_resource_name = of[1]
+        return found
+
+    requests = {"example.com/gpu": "1", "deviceclass.resource.kubernetes.io/own": "1"}
+    waiting = pod("p", {"containers": [container(requests)]})
+    event = (Resource.DEVICE_CLASS, ActionType.UPDATE if old else ActionType.ADD)
+    plugin = made(NodeResourcesFit, cluster(giving()))
+    assert hinted(plugin, waiting, event, device_class(old), device_class(new)) is hint

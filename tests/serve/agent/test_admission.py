@@ -73,3 +73,15 @@ def test_a_pod_taken_once_stays_and_one_that_has_gone_makes_room() -> None:
     assert admission.admit("a", pod("new", cpu="1"), node()) is not None
     admission.release("a")
     assert admission.admit("b", pod("b", cpu="1"), node()) is None
+
+
+def test_what_a_pod_has_a_claim_for_takes_nothing_of_its_node() -> None:
+    admission, there = Admission(), node(**{"example.com/gpu": "0"})
+    claimed = pod("a", **{"example.com/gpu": "1"})
+    claimed.status.extended_resource_claim_status.request_mappings.add(
+        container_name="app", resource_name="example.com/gpu", request_name="r"
+    )
+    assert admission.admit("default/a", claimed, there) is None
+    rejection = admission.admit("default/b", pod("b", **{"example.com/gpu": "1"}), there)
+    assert rejection is not None
+    assert rejection.reason == "OutOfexample.com/gpu"
