@@ -100,7 +100,7 @@ def test_the_keys_of_service_accounts_are_settings(
         "--api-audiences=one,two",
     )
     assert started[0].service_accounts == ServiceAccountSettings(
-        signing_key=str(private),
+        token_key=str(private),
         verifying_keys=(str(other),),
         account_issuer="https://issuer.example",
         api_audiences=("one", "two"),

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 from podsched.api.etcd_keys import local_key, object_key
 from podsched.api.kinds import KINDS, kind_of
@@ -30,7 +38,7 @@ def write_signing_key(path: Path) -> Path:
 def account_settings(directory: Path, **more: Any) -> ServiceAccountSettings:
     """Settings of a server with a signing key of its own."""
     key = write_signing_key(directory / "sa.key")
-    return ServiceAccountSettings(signing_key=str(key), **more)
+    return ServiceAccountSettings(token_key=str(key), **more)
 
 
 def feed(cache: WatchCache, item: AnyObject) -> None:
@@ -100,3 +108,20 @@ class Accounts:
         entry = self.world.core.cache.get(KINDS["ServiceAccount"], "default/builder")
         assert entry is not None and isinstance(entry.message, ServiceAccount)
         return self.tokens.issue(entry.message, audiences or self.tokens.audiences, LONG)
+
+
+def signing_request(user: str, groups: Sequence[str], hosts: Sequence[str] = ()) -> bytes:
+    """A certificate signing request with a new key, in PEM."""
+    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    names.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
+    if hosts:
+        found: list[x509.GeneralName] = []
+        for host in hosts:
+            try:
+                found.append(x509.IPAddress(ipaddress.ip_address(host)))
+            except ValueError:
+                found.append(x509.DNSName(host))
+        builder = builder.add_extension(x509.SubjectAlternativeName(found), critical=False)
+    key = ec.generate_private_key(ec.SECP256R1())
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)

@@ -514,3 +514,18 @@ def _used_of(quota: Any, is_shown: Callable[[str], bool]) -> str:
     return ", ".join(
         f"{name}: {used.get(name, '?')}/{hard[name]}" for name in sorted(filter(is_shown, hard))
     )
+
+
+def requested_duration(request: Any, _: float) -> str:
+    """Return for how long a certificate is requested."""
+    spec = request.spec
+    return age(spec.expiration_seconds) if spec.HasField("expiration_seconds") else NONE
+
+
+def request_state(request: Any, _: float) -> str:
+    """Return whether a certificate is requested, approved, denied or issued."""
+    types = {condition.type for condition in request.status.conditions}
+    shown = ["Denied"] if "Denied" in types else ["Approved"] if "Approved" in types else []
+    shown += ["Failed"] if "Failed" in types else []
+    shown += ["Issued"] if request.status.certificate else []
+    return ",".join(shown or ["Pending"])

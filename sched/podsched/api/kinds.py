@@ -850,6 +850,25 @@ _ALL = (
         needs_version=True,
         kept=True,
     ),
+    Kind(
+        o.CertificateSigningRequest,
+        "certificatesigningrequests",
+        "certificates.k8s.io/v1",
+        ("csr",),
+        namespaced=False,
+        columns=(
+            c.NAME,
+            c.AGE,
+            Column("SignerName", lambda o, _: o.spec.signer_name),
+            Column("Requestor", lambda o, _: o.spec.username),
+            Column("RequestedDuration", c.requested_duration),
+            Column("Condition", c.request_state),
+        ),
+        rules="certificates",
+        subresources=("approval",),
+        selectable=("spec.signerName",),
+        kept=True,
+    ),
 )
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})

@@ -66,6 +66,8 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         if server.jwt is not None:
             # Returns at once where the keys are in a file.
             tasks.start(server.jwt.run(), "follow the issuer's keys")
+        if server.signer is not None:
+            tasks.start(server.signer.run(), "sign certificates of kubelets", endless=True)
         tasks.start(server.wait(), "follow etcd", endless=True)
         tasks.start(store.wait(), "write to etcd", endless=True)
         # Returns at once where etcd compacts itself.

@@ -30,7 +30,11 @@ from podsched.config.settings import TelemetrySettings
 from podsched.lib.files import open_file
 from podsched.lib.network import is_loopback
 from podsched.lib.tls_contexts import TlsFiles
-from podsched.serve.server.access.settings import JwtSettings, ServiceAccountSettings
+from podsched.serve.server.access.settings import (
+    JwtSettings,
+    ServiceAccountSettings,
+    SigningSettings,
+)
 from podsched.serve.server.audit.log import AuditSettings
 from podsched.serve.server.kubelets.addresses import ADDRESS_TYPES
 from podsched.serve.server.kubelets.settings import KubeletSettings
@@ -97,6 +101,7 @@ def apiserver(
     etcd: EtcdOptions,
     jwt: JwtSettings,
     accounts: ServiceAccountSettings,
+    signing: SigningSettings,
     kubelets: KubeletSettings,
     audit: AuditFlags,
     telemetry: TelemetrySettings,
@@ -115,9 +120,11 @@ def apiserver(
         audit=audit.settings(),
         kubelets=kubelets,
         service_accounts=accounts,
+        signing=signing,
     )
     _check_files(settings)
     _check_accounts(accounts)
+    _check_signing(signing)
     _check_kubelets(kubelets)
     check_tokens(settings)
     telemetry = telemetry_settings(telemetry, given.health_listen, given.trace_ratio)
@@ -213,11 +220,27 @@ def _check_files(settings: ServerSettings) -> None:
 
 def _check_accounts(accounts: ServiceAccountSettings) -> None:
     """Exit unless the key files exist and fit together."""
-    if accounts.verifying_keys and not accounts.signing_key:
+    if accounts.verifying_keys and not accounts.token_key:
         fail("--service-account-key-file needs --service-account-signing-key-file", USAGE)
-    file_or_fail("--service-account-signing-key-file", accounts.signing_key)
+    file_or_fail("--service-account-signing-key-file", accounts.token_key)
     for path in accounts.verifying_keys:
         file_or_fail("--service-account-key-file", path)
+
+
+def _check_signing(signing: SigningSettings) -> None:
+    """Exit unless the files of the authorities exist and fit together."""
+    option = "--cluster-signing"
+    pairs = {
+        option: (signing.signing_cert, signing.signing_key),
+        f"{option}-kubelet-serving": (signing.serving_cert, signing.serving_key),
+    }
+    for name, (certificate, key) in pairs.items():
+        if bool(certificate) != bool(key):
+            fail(f"{name}-cert-file and {name}-key-file must be used together", USAGE)
+        file_or_fail(f"{name}-cert-file", certificate)
+        file_or_fail(f"{name}-key-file", key)
+    if signing.serving_cert and not signing.signing_cert:
+        fail(f"{option}-kubelet-serving-cert-file needs {option}-cert-file", USAGE)
 
 
 def _check_kubelets(kubelets: KubeletSettings) -> None:

@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -37,6 +37,7 @@ LONGEST_NAME = 64
 
 #: New certificates are valid from this long ago, because other machines' clocks may be behind.
 _CLOCK_SKEW = timedelta(minutes=5)
+_LEAST_RSA_BITS = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,88 @@ def new_signing_key() -> tuple[bytes, bytes]:
     return private, public
 
 
+@dataclass(frozen=True, slots=True)
+class SigningRequest:
+    """What a certificate signing request asks for; ``others``: it has names of other types."""
+
+    user: str
+    groups: tuple[str, ...]
+    dns: tuple[str, ...]
+    ips: tuple[str, ...]
+    others: bool
+
+
+def read_signing_request(pem: bytes) -> SigningRequest:
+    """Read a certificate signing request. Raises CertificateError for an unusable one."""
+    request = _signing_request(pem)
+    try:
+        extensions = request.extensions
+        names: x509.SubjectAlternativeName | tuple[()] = extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        ).value
+    except x509.ExtensionNotFound:
+        names = ()
+    except ValueError as error:
+        raise CertificateError(f"the request's extensions: {error}") from None
+    users = _values(request.subject, NameOID.COMMON_NAME)
+    return SigningRequest(
+        users[0] if len(users) == 1 else "",
+        _values(request.subject, NameOID.ORGANIZATION_NAME),
+        tuple(name.value for name in names if isinstance(name, x509.DNSName)),
+        tuple(str(name.value) for name in names if isinstance(name, x509.IPAddress)),
+        any(not isinstance(name, x509.DNSName | x509.IPAddress) for name in names),
+    )
+
+
+def _signing_request(pem: bytes) -> x509.CertificateSigningRequest:
+    try:
+        request = x509.load_pem_x509_csr(pem)
+        valid = request.is_signature_valid
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise CertificateError(f"no certificate request: {error}") from None
+    if not valid:
+        raise CertificateError("the request is not signed with its own key")
+    return request
+
+
+def certify_request(
+    authority: Pair, pem: bytes, usages: Sequence[x509.ObjectIdentifier], seconds: float
+) -> bytes:
+    """Return a certificate in PEM for a request's key, with its user, groups and names.
+
+    Raises CertificateError for a request that cannot be certified.
+    """
+    wanted, key = read_signing_request(pem), _signing_request(pem).public_key()
+    if not isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey):
+        raise CertificateError("the request's key must be RSA, elliptic-curve or Ed25519")
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size < _LEAST_RSA_BITS:
+        raise CertificateError(f"the request's RSA key has fewer than {_LEAST_RSA_BITS} bits")
+    signer = authority.certificate
+    now = datetime.now(UTC)
+    # Not longer than the authority, under which it would be of no use.
+    end = min(now + timedelta(seconds=seconds), signer.not_valid_after_utc)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(_name(wanted.user, wanted.groups))
+        .issuer_name(signer.subject)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(end)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
+            critical=False,
+        )
+    )
+    if hosts := (*wanted.dns, *wanted.ips):
+        names = x509.SubjectAlternativeName([_host(host) for host in hosts])
+        builder = builder.add_extension(names, critical=False)
+    return builder.sign(authority.key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
 def self_signed(name: str, hosts: Sequence[str], days: int = 365) -> tuple[Pair, Pair]:
     """Return a server's new certificate, and the new authority that has signed only this one."""
     authority = new_authority(f"{name}-ca", days)
@@ -162,12 +245,12 @@ def read_certificate(path: Path) -> x509.Certificate:
         raise CertificateError(f"{path}: no certificate in PEM format") from error
 
 
-def read_pair(path: Path) -> Pair:
-    """Return a certificate and its key, which is in NAME.key for NAME.crt.
+def read_pair(path: Path, key_path: Path | None = None) -> Pair:
+    """Return a certificate and its key, which by default is in NAME.key for NAME.crt.
 
     Raises OSError, and CertificateError, also if the key is not an elliptic-curve key.
     """
-    source = path.with_suffix(".key")
+    source = key_path or path.with_suffix(".key")
     if not source.exists():
         raise CertificateError(f"{path}: its key, {source.name}, is not here")
     certificate, key = path.read_bytes(), source.read_bytes()

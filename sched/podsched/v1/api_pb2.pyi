@@ -236,6 +236,10 @@ from podsched.v1.objects_pb2 import Endpoint as Endpoint
 from podsched.v1.objects_pb2 import EndpointSlice as EndpointSlice
 from podsched.v1.objects_pb2 import Secret as Secret
 from podsched.v1.objects_pb2 import ServiceAccount as ServiceAccount
+from podsched.v1.objects_pb2 import CertificateSigningRequestSpec as CertificateSigningRequestSpec
+from podsched.v1.objects_pb2 import CertificateSigningRequestCondition as CertificateSigningRequestCondition
+from podsched.v1.objects_pb2 import CertificateSigningRequestStatus as CertificateSigningRequestStatus
+from podsched.v1.objects_pb2 import CertificateSigningRequest as CertificateSigningRequest
 from podsched.v1.objects_pb2 import ResourceFlavorSpec as ResourceFlavorSpec
 from podsched.v1.objects_pb2 import ResourceFlavor as ResourceFlavor
 from podsched.v1.objects_pb2 import FlavorResourceQuota as FlavorResourceQuota

@@ -3305,6 +3305,60 @@ class ServiceAccount(_message.Message):
     automount_service_account_token: bool
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., secrets: _Optional[_Iterable[_Union[ObjectReference, _Mapping]]] = ..., image_pull_secrets: _Optional[_Iterable[_Union[LocalObjectReference, _Mapping]]] = ..., automount_service_account_token: _Optional[bool] = ...) -> None: ...
 
+class CertificateSigningRequestSpec(_message.Message):
+    __slots__ = ("request", "signer_name", "expiration_seconds", "usages", "username", "uid", "groups", "extra")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    SIGNER_NAME_FIELD_NUMBER: _ClassVar[int]
+    EXPIRATION_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    USAGES_FIELD_NUMBER: _ClassVar[int]
+    USERNAME_FIELD_NUMBER: _ClassVar[int]
+    UID_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    EXTRA_FIELD_NUMBER: _ClassVar[int]
+    request: str
+    signer_name: str
+    expiration_seconds: int
+    usages: _containers.RepeatedScalarFieldContainer[str]
+    username: str
+    uid: str
+    groups: _containers.RepeatedScalarFieldContainer[str]
+    extra: _struct_pb2.Struct
+    def __init__(self, request: _Optional[str] = ..., signer_name: _Optional[str] = ..., expiration_seconds: _Optional[int] = ..., usages: _Optional[_Iterable[str]] = ..., username: _Optional[str] = ..., uid: _Optional[str] = ..., groups: _Optional[_Iterable[str]] = ..., extra: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
+
+class CertificateSigningRequestCondition(_message.Message):
+    __slots__ = ("type", "status", "reason", "message", "last_update_time", "last_transition_time")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    LAST_UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_TRANSITION_TIME_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    status: str
+    reason: str
+    message: str
+    last_update_time: _timestamp_pb2.Timestamp
+    last_transition_time: _timestamp_pb2.Timestamp
+    def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., last_update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_transition_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class CertificateSigningRequestStatus(_message.Message):
+    __slots__ = ("conditions", "certificate")
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
+    conditions: _containers.RepeatedCompositeFieldContainer[CertificateSigningRequestCondition]
+    certificate: str
+    def __init__(self, conditions: _Optional[_Iterable[_Union[CertificateSigningRequestCondition, _Mapping]]] = ..., certificate: _Optional[str] = ...) -> None: ...
+
+class CertificateSigningRequest(_message.Message):
+    __slots__ = ("metadata", "spec", "status")
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    metadata: ObjectMeta
+    spec: CertificateSigningRequestSpec
+    status: CertificateSigningRequestStatus
+    def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[CertificateSigningRequestSpec, _Mapping]] = ..., status: _Optional[_Union[CertificateSigningRequestStatus, _Mapping]] = ...) -> None: ...
+
 class ResourceFlavorSpec(_message.Message):
     __slots__ = ("node_labels", "node_taints", "tolerations", "topology_name")
     class NodeLabelsEntry(_message.Message):
@@ -3610,7 +3664,7 @@ class Topology(_message.Message):
     def __init__(self, metadata: _Optional[_Union[ObjectMeta, _Mapping]] = ..., spec: _Optional[_Union[TopologySpec, _Mapping]] = ...) -> None: ...
 
 class Object(_message.Message):
-    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "resource_quota", "runtime_class", "limit_range", "controller_revision", "workload", "pod_group", "device_class", "resource_claim", "resource_claim_template", "resource_slice", "device_taint_rule", "deployment", "daemon_set", "job", "cron_job", "pod_template", "horizontal_pod_autoscaler", "endpoints", "endpoint_slice", "secret", "service_account", "resource_flavor", "cluster_queue", "local_queue", "cohort", "workload_priority_class", "topology")
+    __slots__ = ("pod", "node", "namespace", "priority_class", "pod_disruption_budget", "service", "replica_set", "stateful_set", "replication_controller", "persistent_volume", "persistent_volume_claim", "storage_class", "csi_node", "csi_driver", "csi_storage_capacity", "volume_attachment", "event", "lease", "role", "cluster_role", "role_binding", "cluster_role_binding", "config_map", "resource_quota", "runtime_class", "limit_range", "controller_revision", "workload", "pod_group", "device_class", "resource_claim", "resource_claim_template", "resource_slice", "device_taint_rule", "deployment", "daemon_set", "job", "cron_job", "pod_template", "horizontal_pod_autoscaler", "endpoints", "endpoint_slice", "secret", "service_account", "resource_flavor", "cluster_queue", "local_queue", "cohort", "workload_priority_class", "topology", "certificate_signing_request")
     POD_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -3661,6 +3715,7 @@ class Object(_message.Message):
     COHORT_FIELD_NUMBER: _ClassVar[int]
     WORKLOAD_PRIORITY_CLASS_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_SIGNING_REQUEST_FIELD_NUMBER: _ClassVar[int]
     pod: Pod
     node: Node
     namespace: Namespace
@@ -3711,4 +3766,5 @@ class Object(_message.Message):
     cohort: Cohort
     workload_priority_class: WorkloadPriorityClass
     topology: Topology
-    def __init__(self, pod: _Optional[_Union[Pod, _Mapping]] = ..., node: _Optional[_Union[Node, _Mapping]] = ..., namespace: _Optional[_Union[Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., replica_set: _Optional[_Union[ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., role: _Optional[_Union[Role, _Mapping]] = ..., cluster_role: _Optional[_Union[ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[ConfigMap, _Mapping]] = ..., resource_quota: _Optional[_Union[ResourceQuota, _Mapping]] = ..., runtime_class: _Optional[_Union[RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[LimitRange, _Mapping]] = ..., controller_revision: _Optional[_Union[ControllerRevision, _Mapping]] = ..., workload: _Optional[_Union[Workload, _Mapping]] = ..., pod_group: _Optional[_Union[PodGroup, _Mapping]] = ..., device_class: _Optional[_Union[DeviceClass, _Mapping]] = ..., resource_claim: _Optional[_Union[ResourceClaim, _Mapping]] = ..., resource_claim_template: _Optional[_Union[ResourceClaimTemplate, _Mapping]] = ..., resource_slice: _Optional[_Union[ResourceSlice, _Mapping]] = ..., device_taint_rule: _Optional[_Union[DeviceTaintRule, _Mapping]] = ..., deployment: _Optional[_Union[Deployment, _Mapping]] = ..., daemon_set: _Optional[_Union[DaemonSet, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., cron_job: _Optional[_Union[CronJob, _Mapping]] = ..., pod_template: _Optional[_Union[PodTemplate, _Mapping]] = ..., horizontal_pod_autoscaler: _Optional[_Union[HorizontalPodAutoscaler, _Mapping]] = ..., endpoints: _Optional[_Union[Endpoints, _Mapping]] = ..., endpoint_slice: _Optional[_Union[EndpointSlice, _Mapping]] = ..., secret: _Optional[_Union[Secret, _Mapping]] = ..., service_account: _Optional[_Union[ServiceAccount, _Mapping]] = ..., resource_flavor: _Optional[_Union[ResourceFlavor, _Mapping]] = ..., cluster_queue: _Optional[_Union[ClusterQueue, _Mapping]] = ..., local_queue: _Optional[_Union[LocalQueue, _Mapping]] = ..., cohort: _Optional[_Union[Cohort, _Mapping]] = ..., workload_priority_class: _Optional[_Union[WorkloadPriorityClass, _Mapping]] = ..., topology: _Optional[_Union[Topology, _Mapping]] = ...) -> None: ...
+    certificate_signing_request: CertificateSigningRequest
+    def __init__(self, pod: _Optional[_Union[Pod, _Mapping]] = ..., node: _Optional[_Union[Node, _Mapping]] = ..., namespace: _Optional[_Union[Namespace, _Mapping]] = ..., priority_class: _Optional[_Union[PriorityClass, _Mapping]] = ..., pod_disruption_budget: _Optional[_Union[PodDisruptionBudget, _Mapping]] = ..., service: _Optional[_Union[Service, _Mapping]] = ..., replica_set: _Optional[_Union[ReplicaSet, _Mapping]] = ..., stateful_set: _Optional[_Union[StatefulSet, _Mapping]] = ..., replication_controller: _Optional[_Union[ReplicationController, _Mapping]] = ..., persistent_volume: _Optional[_Union[PersistentVolume, _Mapping]] = ..., persistent_volume_claim: _Optional[_Union[PersistentVolumeClaim, _Mapping]] = ..., storage_class: _Optional[_Union[StorageClass, _Mapping]] = ..., csi_node: _Optional[_Union[CSINode, _Mapping]] = ..., csi_driver: _Optional[_Union[CSIDriver, _Mapping]] = ..., csi_storage_capacity: _Optional[_Union[CSIStorageCapacity, _Mapping]] = ..., volume_attachment: _Optional[_Union[VolumeAttachment, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., lease: _Optional[_Union[Lease, _Mapping]] = ..., role: _Optional[_Union[Role, _Mapping]] = ..., cluster_role: _Optional[_Union[ClusterRole, _Mapping]] = ..., role_binding: _Optional[_Union[RoleBinding, _Mapping]] = ..., cluster_role_binding: _Optional[_Union[ClusterRoleBinding, _Mapping]] = ..., config_map: _Optional[_Union[ConfigMap, _Mapping]] = ..., resource_quota: _Optional[_Union[ResourceQuota, _Mapping]] = ..., runtime_class: _Optional[_Union[RuntimeClass, _Mapping]] = ..., limit_range: _Optional[_Union[LimitRange, _Mapping]] = ..., controller_revision: _Optional[_Union[ControllerRevision, _Mapping]] = ..., workload: _Optional[_Union[Workload, _Mapping]] = ..., pod_group: _Optional[_Union[PodGroup, _Mapping]] = ..., device_class: _Optional[_Union[DeviceClass, _Mapping]] = ..., resource_claim: _Optional[_Union[ResourceClaim, _Mapping]] = ..., resource_claim_template: _Optional[_Union[ResourceClaimTemplate, _Mapping]] = ..., resource_slice: _Optional[_Union[ResourceSlice, _Mapping]] = ..., device_taint_rule: _Optional[_Union[DeviceTaintRule, _Mapping]] = ..., deployment: _Optional[_Union[Deployment, _Mapping]] = ..., daemon_set: _Optional[_Union[DaemonSet, _Mapping]] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., cron_job: _Optional[_Union[CronJob, _Mapping]] = ..., pod_template: _Optional[_Union[PodTemplate, _Mapping]] = ..., horizontal_pod_autoscaler: _Optional[_Union[HorizontalPodAutoscaler, _Mapping]] = ..., endpoints: _Optional[_Union[Endpoints, _Mapping]] = ..., endpoint_slice: _Optional[_Union[EndpointSlice, _Mapping]] = ..., secret: _Optional[_Union[Secret, _Mapping]] = ..., service_account: _Optional[_Union[ServiceAccount, _Mapping]] = ..., resource_flavor: _Optional[_Union[ResourceFlavor, _Mapping]] = ..., cluster_queue: _Optional[_Union[ClusterQueue, _Mapping]] = ..., local_queue: _Optional[_Union[LocalQueue, _Mapping]] = ..., cohort: _Optional[_Union[Cohort, _Mapping]] = ..., workload_priority_class: _Optional[_Union[WorkloadPriorityClass, _Mapping]] = ..., topology: _Optional[_Union[Topology, _Mapping]] = ..., certificate_signing_request: _Optional[_Union[CertificateSigningRequest, _Mapping]] = ...) -> None: ...

@@ -13,6 +13,7 @@ from podsched.api.limit_ranges import aggregate, claim_errors
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
     AnyObject,
+    CertificateSigningRequest,
     DeviceTaintRule,
     Namespace,
     PersistentVolume,
@@ -38,7 +39,14 @@ from podsched.api.service_accounts import (
 from podsched.api.storage_classes import names_class
 from podsched.api.validation import validate, validate_status
 from podsched.serve.server import errors
+from podsched.serve.server.access.identity import caller
 from podsched.serve.server.admission_sources import AdmissionSources
+from podsched.serve.server.certificate_requests import (
+    complete,
+    keep_certificate,
+    keep_decision,
+    request_errors,
+)
 
 #: Max bytes of an object: etcd accepts requests of 1.5 MiB by default, including keys and compares.
 MAX_OBJECT_BYTES = 1 << 20
@@ -58,6 +66,8 @@ def admit_new(
         raise errors.invalid_fields(kind, message.metadata.name, [misplaced])
     if kind.has_status and not kind.status_at_creation:
         message.ClearField("status")
+    if isinstance(message, CertificateSigningRequest):
+        complete(message, caller(), sources.count(kind))
     classes = sources.priority_classes()
     found = default_object(message, now=now, uid=uid, priority_classes=classes)
     _check_policies(kind, message, sources)
@@ -66,6 +76,8 @@ def admit_new(
     if isinstance(message, ResourceClaim | ResourceClaimTemplate):
         found += _admin_errors(message.metadata.namespace, admin_request(message), sources)
     found += validate(kind, message)
+    if isinstance(message, CertificateSigningRequest):
+        found += [] if found else request_errors(message)
     if found:
         raise errors.invalid_fields(kind, message.metadata.name, found)
     if isinstance(message, PodGroup):
@@ -154,11 +166,18 @@ def _admin_errors(namespace: str, path: str, sources: AdmissionSources) -> list[
 
 
 def admit_status(
-    kind: Kind, message: AnyObject, old: AnyObject, *, now: float, sources: AdmissionSources
+    kind: Kind,
+    message: AnyObject,
+    old: AnyObject,
+    *,
+    now: float,
+    sources: AdmissionSources,
+    approval: bool = False,
 ) -> AnyObject:
     """Return ``old`` with the status of ``message``, validated; metadata and spec are kept.
 
-    now: Unix time in seconds. Raises ApiError.
+    now: Unix time in seconds; approval: of a certificate request only the decision is written, and
+    otherwise all but the decision. Raises ApiError.
     """
     if not kind.has_status:
         raise errors.bad_request(f"{errors.resource(kind)} have no status", "kind")
@@ -167,6 +186,11 @@ def admit_status(
     _copy_field(updated, message, "status")
     if isinstance(updated, PersistentVolume) and isinstance(old, PersistentVolume):
         _note_phase(updated, old, now)
+    if isinstance(updated, CertificateSigningRequest) and isinstance(
+        old, CertificateSigningRequest
+    ):
+        keep = keep_certificate if approval else keep_decision
+        keep(updated, old, now)
     found: list[FieldError] = []
     if isinstance(updated, ResourceClaim) and isinstance(old, ResourceClaim):
         default_claim_status(updated, old)

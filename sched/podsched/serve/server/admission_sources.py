@@ -11,7 +11,7 @@ from typing import cast
 
 from podsched.api.device_claims import ADMIN_ACCESS, admin_request
 from podsched.api.etcd_keys import local_key
-from podsched.api.kinds import KINDS
+from podsched.api.kinds import KINDS, Kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
     AnyObject,
@@ -63,6 +63,10 @@ class AdmissionSources:
         entry = self._cache.get(_RUNTIME_CLASS, name) if name else None
         message = entry.message if entry is not None else None
         return message if isinstance(message, RuntimeClass) else None
+
+    def count(self, kind: Kind) -> int:
+        """Return the number of objects of a kind."""
+        return len(self._cache.objects(kind))
 
     def service_account(self, namespace: str, name: str) -> ServiceAccount | None:
         """Return a ServiceAccount, None if it does not exist."""

@@ -63,7 +63,7 @@ class ServerCore:
         sources = AdmissionSources(
             self.cache,
             self.reflector,
-            mount_tokens=bool(settings.service_accounts.signing_key),
+            mount_tokens=bool(settings.service_accounts.token_key),
         )
         namespaces = Namespaces(
             storage,

@@ -55,6 +55,8 @@ METHODS: Final[Mapping[str, Method]] = {
     "Discovery": Method("get"),
     # Of the REST API alone.
     "CreateToken": Method("create", "token"),
+    "UpdateApproval": Method("update", "approval"),
+    "PatchApproval": Method("patch", "approval"),
     **{
         f"{verb.title()}{name.title()}": Method(verb, name)
         for name, verbs in PASSED_ON.items()

@@ -18,6 +18,7 @@ from podsched.serve.server.access.object_checks import check_change, check_statu
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.admission import admit_status, admit_update, encoded, local_namespace
 from podsched.serve.server.admission_sources import AdmissionSources
+from podsched.serve.server.certificate_requests import APPROVAL
 from podsched.serve.server.deletion import can_be_removed
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.quotas.growth import GrowthCharging
@@ -36,7 +37,8 @@ Make = Callable[[Entry], AnyObject]
 class Rewrite:
     """One change of an object. verb: the verb to authorize.
 
-    subresource: "" for the whole object, "status", or "finalize" of a namespace.
+    subresource: "" for the whole object, "status", "finalize" of a namespace, or "approval" of a
+    CertificateSigningRequest.
     """
 
     kind: Kind
@@ -82,7 +84,7 @@ class Rewriter:
         key = local_key(kind, namespace, name)
         last = _LastState()
         mutation = Mutation(kind, key, lambda entry: self._step(change, entry, last))
-        if change.subresource != "status":
+        if change.subresource not in ("status", APPROVAL):
             (mutation,) = await self._growth.charged([mutation])
         entry = await self._storage.mutate_one(mutation, None, dry_run=change.dry_run)
         if change.dry_run:
@@ -103,8 +105,15 @@ class Rewriter:
         if version and version != str(entry.revision):
             raise errors.conflict(kind, change.name)
         message.metadata.resource_version = ""
-        if change.subresource == "status":
-            updated = admit_status(kind, message, old, now=self._now(), sources=self._sources)
+        if change.subresource in ("status", APPROVAL):
+            updated = admit_status(
+                kind,
+                message,
+                old,
+                now=self._now(),
+                sources=self._sources,
+                approval=change.subresource == APPROVAL,
+            )
             check_status(kind, old, updated, change.verb)
             message = _with_metadata(kind, updated, message, old)
         else:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from podsched.serve.server.access.service_accounts import ServiceAccountTokens
     from podsched.serve.server.audit.log import AuditLog
     from podsched.serve.server.call_metrics import ServerTelemetry
+    from podsched.serve.server.certificate_signing import CertificateSigner
     from podsched.serve.server.kubelets.client import KubeletClient
     from podsched.serve.server.rest.listener import KubeListener
 
@@ -72,6 +73,7 @@ class ApiServer:
         self.core = ServerCore(settings, store)
         self.jwt: JwtVerifier | None = None
         self.tokens: ServiceAccountTokens | None = None
+        self.signer: CertificateSigner | None = None
         self.gate = Gate(flow_observer)
         self.replicas = Replicas()
         self.scheduling = SchedulingService(
@@ -140,10 +142,17 @@ class ApiServer:
         Not made in the constructor, because it reads files.
         """
         settings = self._settings
-        if settings.service_accounts.signing_key:
+        if settings.service_accounts.token_key:
             from podsched.serve.server.access.service_accounts import ServiceAccountTokens
 
             self.tokens = ServiceAccountTokens(settings.service_accounts, self.core.cache)
+        if settings.signing.signing_cert:
+            from podsched.serve.server.certificate_signing import CertificateSigner
+
+            core = self.core
+            self.signer = CertificateSigner(
+                settings.signing, core.cache, core.storage, core.authorizer
+            )
         if not settings.authenticates:
             return Pipeline(self._observer, gate=self.gate, audit=self._audit)
         if settings.jwt is not None:

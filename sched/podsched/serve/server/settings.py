@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from podsched.config.flags import flag
-from podsched.serve.server.access.settings import JwtSettings, ServiceAccountSettings
+from podsched.serve.server.access.settings import (
+    JwtSettings,
+    ServiceAccountSettings,
+    SigningSettings,
+)
 from podsched.serve.server.audit.log import AuditSettings
 from podsched.serve.server.kubelets.settings import KubeletSettings
 
@@ -54,6 +58,8 @@ class ServerSettings:
     """Issuer whose JSON Web Tokens are accepted; None: none."""
     service_accounts: ServiceAccountSettings = field(default_factory=ServiceAccountSettings)
     """Tokens of ServiceAccounts."""
+    signing: SigningSettings = field(default_factory=SigningSettings)
+    """Certificates of kubelets."""
     token_listen: str = flag("", "HOST:PORT", _TOKENS)
     """Listen address for clients with tokens, where --tls-client-ca demands a certificate of those
     at --listen.

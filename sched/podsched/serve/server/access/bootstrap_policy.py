@@ -14,6 +14,7 @@ from podsched.api.kind import CHANGE, READ, WRITE, Access
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Role, RoleBinding
 from podsched.api.validation.rbac import GROUP, RBAC_GROUP, USER
+from podsched.serve.server.access.bootstrap_tokens import BOOTSTRAPPERS
 from podsched.serve.server.access.identity import MASTERS
 from podsched.serve.server.access.nodes import NODES
 from podsched.serve.server.methods import PASSED_ON
@@ -26,6 +27,9 @@ VOLUME_BINDER = "system:controller:persistent-volume-binder"
 KUBELET_API = "system:kubelet-api-admin"
 DELEGATOR = "system:auth-delegator"
 DISCOVERY = "system:service-account-issuer-discovery"
+BOOTSTRAPPER = "system:node-bootstrapper"
+NODE_CLIENT = "system:certificates.k8s.io:certificatesigningrequests:nodeclient"
+SELF_NODE_CLIENT = "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient"
 #: The user by which kubelets know API servers, as kubeadm names it.
 KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 LEADER_LOCKING = "system::leader-locking-kube-scheduler"
@@ -34,6 +38,7 @@ _KUBE_SYSTEM = "kube-system"
 _POLICY, _STORAGE = ("policy",), ("storage.k8s.io",)
 _CORE, _LEASES, _NODE_GROUP = ("",), ("coordination.k8s.io",), ("node.k8s.io",)
 _GROUPS, _DEVICES = ("scheduling.k8s.io",), ("resource.k8s.io",)
+_CERTIFICATES = ("certificates.k8s.io",)
 _QUEUES = ("kueue.x-k8s.io",)
 
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -109,8 +114,10 @@ _SCHEDULING: tuple[_Rule, ...] = (
     # To clear status.devices, which drivers write, when devices are deallocated.
     ([f"arbitrary-node:{verb}" for verb in CHANGE], _DEVICES, ("resourceclaims/driver",)),
 )
+_REQUESTING: _Rule = (("create", *READ), _CERTIFICATES, ("certificatesigningrequests",))
 _NODE: tuple[_Rule, ...] = (
     *_DELEGATING,
+    _REQUESTING,
     (("create", *READ, *CHANGE), _CORE, ("nodes",)),
     (CHANGE, _CORE, ("nodes/status",)),
     # Of its own node, and mirror pods alone (``nodes``).
@@ -149,6 +156,12 @@ CLUSTER_ROLES: dict[str, tuple[_Rule, ...]] = {
         *_DELEGATING,
         (("create",), ("authorization.k8s.io",), ("localsubjectaccessreviews",)),
     ),
+    BOOTSTRAPPER: (_REQUESTING,),
+    # These decide which requests are approved at once (``certificate_signing``).
+    NODE_CLIENT: ((("create",), _CERTIFICATES, ("certificatesigningrequests/nodeclient",)),),
+    SELF_NODE_CLIENT: (
+        (("create",), _CERTIFICATES, ("certificatesigningrequests/selfnodeclient",)),
+    ),
     DISCOVERY: (
         (
             ("get",),
@@ -165,6 +178,9 @@ BOUND: dict[str, tuple[str, str]] = {
     VOLUME_BINDER: (GROUP, VOLUME_CONTROLLERS),
     HOLLOW_DEVICES: (GROUP, HOLLOW_DEVICES),
     KUBELET_API: (USER, KUBELET_CLIENT),
+    BOOTSTRAPPER: (GROUP, BOOTSTRAPPERS),
+    NODE_CLIENT: (GROUP, BOOTSTRAPPERS),
+    SELF_NODE_CLIENT: (GROUP, NODES),
     DISCOVERY: (GROUP, "system:serviceaccounts"),
 }
 

@@ -27,6 +27,8 @@ SECRET_PREFIX: Final = "bootstrap-token-"
 SECRET_NAMESPACE: Final = "kube-system"
 BOOTSTRAPPERS: Final = "system:bootstrappers"
 USER_PREFIX: Final = "system:bootstrap:"
+#: Annotation of the Secret: the only node that the token gets a certificate for.
+BOUND_NODE: Final = "podsched.io/node"
 _TOKEN: Final = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
 _GROUP: Final = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
 

@@ -9,6 +9,8 @@
     the status of a claim     also needs the verb on resourceclaims/binding in all namespaces to
                               change allocation or consumers, and arbitrary-node:VERB on
                               resourceclaims/driver of each driver whose devices it changes
+    a certificate request     needs the verb approve on its signer to be approved or denied, and
+                              sign to be signed
 
 Each check uses the version of the object that is replaced.
 """
@@ -20,6 +22,7 @@ from podsched.api.kinds import KINDS, Kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
     AnyObject,
+    CertificateSigningRequest,
     ClusterRole,
     ClusterRoleBinding,
     Pod,
@@ -33,6 +36,7 @@ from podsched.api.validation.devices import shared_device_id
 from podsched.serve.server import errors
 from podsched.serve.server.access.escalation import check_grant
 from podsched.serve.server.access.rights import Rights, rights
+from podsched.serve.server.certificate_requests import check_decision
 from podsched.serve.server.entries import Entry
 
 _CLASS = KINDS["PriorityClass"]
@@ -92,7 +96,11 @@ def check_change(kind: Kind, old: AnyObject, new: AnyObject) -> None:
 def check_status(kind: Kind, old: AnyObject, new: AnyObject, verb: str) -> None:
     """Raise ApiError if the caller may not change the status of an object like this."""
     own = rights()
-    if own.everything or not isinstance(new, ResourceClaim) or not isinstance(old, ResourceClaim):
+    if own.everything:
+        return
+    if isinstance(new, CertificateSigningRequest) and isinstance(old, CertificateSigningRequest):
+        check_decision(own, new, old)
+    if not isinstance(new, ResourceClaim) or not isinstance(old, ResourceClaim):
         return
     found: list[FieldError] = []
     now, before = new.status, old.status

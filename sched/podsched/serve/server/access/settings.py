@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from podsched.config.flags import flag
 
-_TOKENS, _ACCOUNTS = "Tokens", "ServiceAccounts"
+_TOKENS, _ACCOUNTS, _SIGNING = "Tokens", "ServiceAccounts", "Certificates of kubelets"
 
 
 class AccessError(Exception):
@@ -41,7 +41,7 @@ class JwtSettings:
 class ServiceAccountSettings:
     """Settings of ServiceAccount tokens; names and meaning are kube-apiserver's."""
 
-    signing_key: str = flag("", "FILE", _ACCOUNTS, names="--service-account-signing-key-file")
+    token_key: str = flag("", "FILE", _ACCOUNTS, names="--service-account-signing-key-file")
     """Private key that signs the tokens of ServiceAccounts.
 
     Without it there are no such tokens, and pods get no volume with one.
@@ -65,3 +65,29 @@ class ServiceAccountSettings:
     def audiences(self) -> tuple[str, ...]:
         """The audiences of this API."""
         return self.api_audiences or (self.account_issuer,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SigningSettings:
+    """Settings of kubelets' certificates; names and meaning are kube-controller-manager's."""
+
+    signing_cert: str = flag("", "FILE", _SIGNING, names="--cluster-signing-cert-file")
+    """Certificate of the authority that signs the client certificates of kubelets."""
+    signing_key: str = flag("", "FILE", _SIGNING, names="--cluster-signing-key-file")
+    """Private key of --cluster-signing-cert-file.
+
+    It can make certificates of every user.
+    """
+    serving_cert: str = flag(
+        "", "FILE", _SIGNING, names="--cluster-signing-kubelet-serving-cert-file"
+    )
+    """Certificate of the authority that signs the serving certificates of kubelets; by default
+    --cluster-signing-cert-file. Take one that is used for nothing else."""
+    serving_key: str = flag(
+        "", "FILE", _SIGNING, names="--cluster-signing-kubelet-serving-key-file"
+    )
+    """Private key of --cluster-signing-kubelet-serving-cert-file."""
+    signing_duration_days: int = flag(
+        365, "DAYS", _SIGNING, names="--cluster-signing-duration-days", min=1, max=3650
+    )
+    """Days for which these certificates are valid, unless a request asks for less."""

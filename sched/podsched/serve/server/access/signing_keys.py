@@ -36,7 +36,7 @@ class SigningKeys:
     """Signs and verifies. Raises SigningKeyError, OSError."""
 
     def __init__(self, settings: ServiceAccountSettings) -> None:
-        self._private = _private_key(settings.signing_key)
+        self._private = _private_key(settings.token_key)
         public = [self._private.public_key(), *map(_public_key, settings.verifying_keys)]
         #: The public keys by id.
         self._public = {key_id(key): key for key in public}

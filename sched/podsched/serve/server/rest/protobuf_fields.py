@@ -73,6 +73,14 @@ FIELDS: Final[Mapping[str, str]] = {
     "LocalSubjectAccessReview": "1:metadata:ObjectMeta 2:spec:SubjectAccessReviewSpec",
     "SubjectAccessReviewSpec": "1:resourceAttributes:ResourceAttributes "
     "2:nonResourceAttributes:NonResourceAttributes 3:user:s 4:groups:s* 6:uid:s",
+    "CertificateSigningRequest": "1:metadata:ObjectMeta 2:spec:CertificateSigningRequestSpec "
+    "3:status:CertificateSigningRequestStatus",
+    "CertificateSigningRequestSpec": "1:request:y 2:username:s 3:uid:s 4:groups:s* 5:usages:s* "
+    "7:signerName:s 8:expirationSeconds:i",
+    "CertificateSigningRequestStatus": "1:conditions:CertificateSigningRequestCondition* "
+    "2:certificate:y",
+    "CertificateSigningRequestCondition": "1:type:s 2:reason:s 3:message:s 4:lastUpdateTime:t "
+    "5:lastTransitionTime:t 6:status:s",
     "SelfSubjectReview": "1:metadata:ObjectMeta",
     "SelfSubjectAccessReview": "1:metadata:ObjectMeta 2:spec:SelfSubjectAccessReviewSpec",
     "SelfSubjectAccessReviewSpec": "1:resourceAttributes:ResourceAttributes "

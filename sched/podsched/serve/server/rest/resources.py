@@ -77,6 +77,7 @@ _CHANGED: Final = ("get", *CHANGE)
 _SUBRESOURCES: Final = {
     sub.name: sub
     for sub in (
+        Subresource("approval", _CHANGED),
         Subresource("attach", PASSED_ON["attach"], kind="PodAttachOptions"),
         Subresource("binding", ("create",), kind="Binding"),
         Subresource("eviction", ("create",), "policy", "v1", "Eviction"),

@@ -1,0 +1,300 @@
+"""Approves and signs the certificates that kubelets request, and removes old requests.
+
+    signer                                    approved at once                        usages
+    kubernetes.io/kube-apiserver-client-      if the requester has the right          client auth
+      kubelet                                 ``nodeclient``, or ``selfnodeclient``
+                                              for its own name
+    kubernetes.io/kubelet-serving             if a kubelet requests its own node's    server auth
+                                              name and addresses, no other node's
+
+Other requests wait for ``kubectl certificate approve``; these two signers sign whatever is
+approved and has the form of a kubelet's certificate. A bootstrap token that was made for one node
+gets a certificate for this node alone.
+
+Kubernetes' controllers approve no serving certificate: a kubelet says itself which addresses it
+has. Here they are signed by an authority that only API servers trust, and only for kubelets, so a
+wrong address is of no use elsewhere. Source: pkg/controller/certificates, v1.36.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from podsched.api.kinds import KINDS
+from podsched.api.objects import CertificateSigningRequest, Node, seconds_of, timestamp
+from podsched.api.reasons import StatusCode
+from podsched.api.validation.certificates import APPROVED, DENIED, FAILED
+from podsched.lib.certificate_error import CertificateError
+from podsched.lib.certificates import (
+    CLIENT,
+    SERVER,
+    Pair,
+    SigningRequest,
+    certify_request,
+    read_pair,
+    read_signing_request,
+)
+from podsched.lib.event_loop import Turn
+from podsched.serve.server.access.authorizer import Authorizer
+from podsched.serve.server.access.bootstrap_tokens import (
+    BOUND_NODE,
+    SECRET_NAMESPACE,
+    SECRET_PREFIX,
+    USER_PREFIX,
+)
+from podsched.serve.server.access.identity import Authentication, Identity
+from podsched.serve.server.access.nodes import NODES
+from podsched.serve.server.access.nodes import USER_PREFIX as NODE_PREFIX
+from podsched.serve.server.access.settings import SigningSettings
+from podsched.serve.server.admission import encoded
+from podsched.serve.server.certificate_requests import GROUP, REQUESTS
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.storage import Mutation, ObjectStorage, Step
+from podsched.serve.server.watchcache import WatchCache
+from podsched.telemetry.logs import get_logger
+
+_log = get_logger("apiserver")
+KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
+KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
+_NODE: Final = KINDS["Node"]
+_BOTH: Final = {"digital signature", "key encipherment"}
+_USAGES: Final = {KUBELET_CLIENT: "client auth", KUBELET_SERVING: "server auth"}
+_RESOURCE: Final = REQUESTS.plural
+#: Min seconds between two rounds, and between two removals of old requests.
+_COALESCE, _CLEAN_EVERY = 0.1, 60.0
+#: Seconds for which a request stays after it was decided, and while it waits for a decision.
+_DECIDED_SECONDS, _PENDING_SECONDS = 3600.0, 86_400.0
+_APPROVING_REASON: Final = "AutoApproved"
+
+
+class CertificateSigner:
+    """Signs with the authorities in the settings. Raises CertificateError, OSError.
+
+    now: Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        settings: SigningSettings,
+        cache: WatchCache,
+        storage: ObjectStorage,
+        authorizer: Authorizer,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._settings = settings
+        self._cache = cache
+        self._storage = storage
+        self._authorizer = authorizer
+        self._now = now
+        #: The names of the nodes at each address.
+        self._nodes_at: dict[str, set[str]] = {}
+        authority = _authority(settings.signing_cert, settings.signing_key)
+        serving = authority
+        if settings.serving_cert:
+            serving = _authority(settings.serving_cert, settings.serving_key)
+        self._authorities = {KUBELET_CLIENT: authority, KUBELET_SERVING: serving}
+
+    async def run(self) -> None:
+        """Handle requests until cancelled."""
+        seen = (0, 0)
+        cleaned = self._now()
+        while True:
+            changed = self._cache.next_change()
+            now = (self._cache.last_change(REQUESTS), self._cache.last_change(_NODE))
+            if now != seen and (not self._cache.objects(REQUESTS) or await self.handle_all()):
+                seen = now
+            if self._now() - cleaned >= _CLEAN_EVERY:
+                cleaned = self._now()
+                await self.clean()
+            await asyncio.sleep(_COALESCE)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLEAN_EVERY):
+                    await asyncio.shield(changed)
+
+    async def handle_all(self) -> bool:
+        """Approve and sign what can be; return whether nothing has failed."""
+        turn, good = Turn(), True
+        await self._read_addresses(turn)
+        for entry in list(self._cache.objects(REQUESTS).values()):
+            item = entry.message
+            if isinstance(item, CertificateSigningRequest) and self._has_work(item):
+                good = await self._change(entry, self._handled) and good
+            if turn.is_over:
+                await turn.give_way()
+        return good
+
+    async def _read_addresses(self, turn: Turn) -> None:
+        """Read which nodes have which addresses."""
+        found: dict[str, set[str]] = {}
+        for entry in list(self._cache.objects(_NODE).values()):
+            node = entry.message
+            for item in node.status.addresses if isinstance(node, Node) else ():
+                found.setdefault(item.address, set()).add(node.metadata.name)
+            if turn.is_over:
+                await turn.give_way()
+        self._nodes_at = found
+
+    async def clean(self) -> None:
+        """Remove requests that were decided an hour ago, or were not for a day."""
+        now = self._now()
+        for entry in list(self._cache.objects(REQUESTS).values()):
+            item = entry.message
+            if isinstance(item, CertificateSigningRequest) and _is_old(item, now):
+                await self._change(entry, lambda found: Step(None))
+
+    async def _change(self, entry: Entry, change: Callable[[Entry], Step | None]) -> bool:
+        try:
+            await self._storage.mutate_one(Mutation(REQUESTS, entry.key, change), None)
+        except ApiError as error:
+            if error.code is StatusCode.NOT_FOUND:
+                return True
+            _log.warning(
+                "A certificate request is tried again", name=entry.key, error=error.message
+            )
+            return False
+        return True
+
+    def _has_work(self, item: CertificateSigningRequest) -> bool:
+        if item.spec.signer_name not in _USAGES or item.status.certificate:
+            return False
+        types = {condition.type for condition in item.status.conditions}
+        if types & {DENIED, FAILED}:
+            return False
+        return APPROVED in types or self._refusal(item) == ""
+
+    def _handled(self, entry: Entry) -> Step | None:
+        """Return the step that approves and signs a request; None if there is nothing to do."""
+        item = entry.decode()
+        assert isinstance(item, CertificateSigningRequest)
+        if not self._has_work(item):
+            return None
+        if not any(condition.type == APPROVED for condition in item.status.conditions):
+            text = "Auto approving the certificate of a kubelet after its requester was checked."
+            self._add_condition(item, APPROVED, _APPROVING_REASON, text)
+        try:
+            certificate = self._signed(item)
+        except CertificateError as error:
+            self._add_condition(item, FAILED, "SignerValidationFailure", str(error))
+        else:
+            item.status.certificate = base64.b64encode(certificate).decode()
+            _log.info(
+                "Certificate of a kubelet signed",
+                request=item.metadata.name,
+                signer=item.spec.signer_name,
+                requester=item.spec.username,
+            )
+        return Step(encoded(REQUESTS, item))
+
+    def _add_condition(
+        self, item: CertificateSigningRequest, kind: str, reason: str, message: str
+    ) -> None:
+        now = timestamp(self._now(), whole=True)
+        item.status.conditions.add(
+            type=kind,
+            status="True",
+            reason=reason,
+            message=message,
+            last_update_time=now,
+            last_transition_time=now,
+        )
+
+    def _signed(self, item: CertificateSigningRequest) -> bytes:
+        """Return the certificate of an approved request. Raises CertificateError."""
+        spec = item.spec
+        pem = base64.b64decode(spec.request)
+        if problem := _form_problem(spec.signer_name, read_signing_request(pem), {*spec.usages}):
+            raise CertificateError(problem)
+        usage = CLIENT if spec.signer_name == KUBELET_CLIENT else SERVER
+        most = self._settings.signing_duration_days * 86_400.0
+        wanted = float(spec.expiration_seconds) if spec.HasField("expiration_seconds") else most
+        authority = self._authorities[spec.signer_name]
+        return certify_request(authority, pem, (usage,), min(wanted, most))
+
+    # ------------------------------------------------------------------ approval
+
+    def _refusal(self, item: CertificateSigningRequest) -> str:
+        """Return why a request is not approved at once, "" if it is."""
+        spec = item.spec
+        try:
+            request = read_signing_request(base64.b64decode(spec.request))
+        except (CertificateError, ValueError) as error:
+            return str(error)
+        if problem := _form_problem(spec.signer_name, request, {*spec.usages}):
+            return problem
+        if spec.signer_name == KUBELET_SERVING:
+            return self._serving_refusal(item, request)
+        own = spec.username == request.user
+        identity = Identity(spec.username, frozenset(spec.groups), Authentication.NONE)
+        try:
+            rights = self._authorizer.rights_of(identity)
+        except ApiError as error:
+            return error.message
+        node = request.user.removeprefix(NODE_PREFIX)
+        if (bound := self._node_of_token(spec.username)) and bound != node:
+            return f"the bootstrap token is for node {bound}"
+        asked = [f"{_RESOURCE}/nodeclient", *([f"{_RESOURCE}/selfnodeclient"] if own else [])]
+        if any(rights.permit("create", GROUP, resource) for resource in asked):
+            return ""
+        return "the requester has no right to such a certificate"
+
+    def _node_of_token(self, user: str) -> str:
+        """Return the node that a bootstrap token was made for; "" for any."""
+        if not user.startswith(USER_PREFIX):
+            return ""
+        key = f"{SECRET_NAMESPACE}/{SECRET_PREFIX}{user.removeprefix(USER_PREFIX)}"
+        entry = self._cache.get(KINDS["Secret"], key)
+        return entry.message.metadata.annotations.get(BOUND_NODE, "") if entry is not None else ""
+
+    def _serving_refusal(self, item: CertificateSigningRequest, request: SigningRequest) -> str:
+        name = request.user.removeprefix(NODE_PREFIX)
+        if item.spec.username != request.user or NODES not in item.spec.groups:
+            return "a serving certificate is approved only for the node that requests it"
+        if self._cache.get(_NODE, name) is None:
+            return f"node {name} is not registered"
+        if others := set(request.dns) - {name}:
+            return f"{min(others)} is not the node's name"
+        for address in request.ips:
+            nodes = self._nodes_at.get(address, set())
+            if name not in nodes:
+                return f"{address} is no address of the node"
+            if others := nodes - {name}:
+                return f"{address} is an address of node {min(others)} too"
+        return ""
+
+
+def _form_problem(signer: str, request: SigningRequest, usages: set[str]) -> str:
+    """Return why a request is none for a kubelet's certificate, "" if it is one."""
+    if request.groups != (NODES,):
+        return f'the organization must be "{NODES}"'
+    if not request.user.startswith(NODE_PREFIX) or request.user == NODE_PREFIX:
+        return f'the common name must be "{NODE_PREFIX}NAME"'
+    if "*" in request.user:
+        # Stands for many nodes (``access.nodes``).
+        return "the node's name may have no *"
+    if request.others:
+        return "only DNS names and IP addresses may be requested"
+    names = bool(request.dns or request.ips)
+    if names != (signer == KUBELET_SERVING):
+        return "DNS names or IP addresses belong into a serving certificate, and only there"
+    own = _USAGES[signer]
+    if usages not in ({own, "digital signature"}, {own, *_BOTH}):
+        return f'the usages must be "{own}", "digital signature" and maybe "key encipherment"'
+    return ""
+
+
+def _is_old(item: CertificateSigningRequest, now: float) -> bool:
+    decided = [seconds_of(c.last_update_time) for c in item.status.conditions]
+    if decided:
+        return max(decided) < now - _DECIDED_SECONDS
+    return seconds_of(item.metadata.creation_timestamp) < now - _PENDING_SECONDS
+
+
+def _authority(certificate: str, key: str) -> Pair:
+    return read_pair(Path(certificate), Path(key) if key else None)
