@@ -68,7 +68,7 @@ def test_the_tls_files_are_settings(started: list[ServerSettings], tmp_path: Pat
 
 
 def test_no_setting_is_without_a_flag() -> None:
-    grouped = {*TLS, *TOKENS, "audit", "kubelets", "service_accounts"}
+    grouped = {*TLS, *TOKENS, "audit", "kubelets", "service_accounts", "signing"}
     assert {field.name for field in fields(ServerSettings)} == {*FLAGS, *grouped}
 
 
