@@ -79,6 +79,7 @@ def test_the_defaults_are_pinned() -> None:
         "node_devices": (),
         "heartbeat_period": 10.0,
         "run_delay": 0.0,
+        "job_seconds": 5.0,
         "zones": (),
         "adopt": False,
         "volume_controller": True,

@@ -97,7 +97,11 @@ async def a_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replicas: int = 1
 ) -> AsyncIterator[Move]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    async with real_cluster(tmp_path / "cluster", replicas=replicas, nodes=2) as real:
+    # The tests make the pods of the ReplicaSet themselves.
+    without = ("--controllers=*,-replicaset-controller",)
+    async with real_cluster(
+        tmp_path / "cluster", replicas=replicas, nodes=2, scheduler_arguments=without
+    ) as real:
         owner = await real.client.create(from_manifest(REPLICAS).message)
         owner.status.observed_generation = 1  # as if its controller had looked at it
         owner = await real.client.update_status(owner)

@@ -79,6 +79,7 @@ class LocalClusterOptions:
     node_memory: str = "32Gi"
     node_pods: int = 110
     node_devices: tuple[str, ...] = ()
+    job_seconds: float = 5.0
     agent: bool = True
     agent_arguments: tuple[str, ...] = ()
     api_arguments: tuple[str, ...] = ()
@@ -353,6 +354,7 @@ class LocalCluster:
             f"--node-memory={self.options.node_memory}",
             f"--node-pods={self.options.node_pods}",
             f"--node-devices={','.join(self.options.node_devices)}",
+            f"--job-seconds={self.options.job_seconds:g}",
             *self.options.agent_arguments,
         ]
         return self._spec("agent", arguments, health, self._environment)

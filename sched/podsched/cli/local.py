@@ -50,6 +50,8 @@ class _Flags:
     """Maximum number of pods per node."""
     node_devices: tuple[str, ...] = flag((), "COUNTxDRIVER[:SHAPE][,...]")
     """Devices of each node, such as 8xh100.example.com; shapes are gpu (default), mig and nic."""
+    job_seconds: float = flag(5.0, "SECONDS")
+    """Time after which a pod of a Job succeeds on the hollow nodes."""
     data_dir: Path | None = flag(None, "DIR")
     """Directory for etcd's data and all logs. Default: a temporary directory, removed at the end.
     """
@@ -94,7 +96,7 @@ def up(given: _Flags) -> None:
         )
     read_config(given.config)
     with invalid_settings_fail():
-        AgentSettings(node_devices=given.node_devices)
+        AgentSettings(node_devices=given.node_devices, job_seconds=given.job_seconds)
         ControllerSettings(controllers=given.controllers)
     if not can_listen(*split_address("--api", given.api)):
         fail(f"--api: cannot listen on {given.api}: is another sched up running?", FAILED)
@@ -114,6 +116,7 @@ def up(given: _Flags) -> None:
             node_pods=given.node_pods,
             node_devices=given.node_devices,
             evaluator=given.evaluator,
+            job_seconds=given.job_seconds,
             scheduler_arguments=(f"--controllers={','.join(given.controllers)}",),
             scheduler_config=given.config.resolve() if given.config else None,
             tls_dir=(given.tls_dir or directory / "certs").resolve() if secured else None,

@@ -353,6 +353,9 @@ class AgentSettings(_Checked):
     """
     run_delay: float = flag(0.0, "SECONDS")
     """Time from a pod's binding until it is Running."""
+    job_seconds: float = flag(5.0, "SECONDS")
+    """Time after which a pod of a Job succeeds, unless its annotation podsched.io/run-seconds says
+    another one."""
     volume_controller: bool = True
     """Whether to bind claims to volumes and to provision volumes, which exist as objects only."""
     provisioners: tuple[str, ...] = ("podsched.io/hollow",)
@@ -360,7 +363,7 @@ class AgentSettings(_Checked):
 
     def _errors(self) -> Iterator[FieldError]:
         yield from _endpoint_errors("api_endpoints", self.api_endpoints)
-        yield from self._not_negative("nodes", "run_delay")
+        yield from self._not_negative("nodes", "run_delay", "job_seconds")
         yield from self._positive("node_pods", "heartbeat_period")
         for name in ("node_name_prefix", "node_cpu", "node_memory"):
             if not getattr(self, name):

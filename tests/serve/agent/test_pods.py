@@ -152,6 +152,34 @@ def test_without_grace_a_pod_goes_at_once() -> None:
     assert isinstance(step(deleted(pod("Running"), 0), NOW, NOW, 0.0), Remove)
 
 
+def of_job(**annotations: str) -> Pod:
+    item = pod("Running", **annotations)
+    item.status.start_time.CopyFrom(timestamp(int(NOW)))
+    item.metadata.owner_references.add(api_version="batch/v1", kind="Job", controller=True)
+    return item
+
+
+def test_a_pod_of_a_job_succeeds_after_the_time_of_the_agent() -> None:
+    assert step(of_job(), NOW, NOW, 0.0, job_seconds=5) == Later(NOW + 5)
+    assert status_of(step(of_job(), NOW, NOW + 6, 0.0, job_seconds=5))["phase"] == "Succeeded"
+    assert step(pod("Running"), NOW, NOW + 6, 0.0, job_seconds=5) is None
+
+
+def test_a_pod_of_a_job_may_say_itself_how_long_it_runs() -> None:
+    own = of_job(run_seconds="60", exit_code="3")
+    assert step(own, NOW, NOW, 0.0, job_seconds=5) == Later(NOW + 60)
+    assert status_of(step(own, NOW, NOW + 61, 0.0, job_seconds=5))["phase"] == "Failed"
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running"])
+def test_a_deleted_pod_with_finalizers_fails_before_it_is_removed(phase: str) -> None:
+    item = deleted(pod(phase), 0)
+    item.metadata.finalizers.append("batch.kubernetes.io/job-tracking")
+    assert status_of(step(item, NOW, NOW, 0.0))["phase"] == "Failed"
+    item.status.phase = "Failed"
+    assert isinstance(step(item, NOW, NOW, 0.0), Remove)
+
+
 def test_a_finished_pod_is_left_alone() -> None:
     assert step(pod("Succeeded", run_seconds="1"), NOW, NOW + 100, 0.0) is None
 

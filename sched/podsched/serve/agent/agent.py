@@ -343,6 +343,7 @@ class Agent:
             now,
             self._settings.run_delay,
             node_ready=isinstance(node, Node) and is_ready(node),
+            job_seconds=self._settings.job_seconds,
         )
         if isinstance(action, pods.Patch):
             self._statuses.put(key, action.request)

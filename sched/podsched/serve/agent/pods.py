@@ -10,9 +10,11 @@ precision, because the API's times are whole seconds: a restarted agent does the
     Running, NodeNotReady                 Ready, once the node is Ready
     Running, podsched.io/run-seconds      Succeeded after these seconds (Failed if the annotation
                                           podsched.io/exit-code is not 0)
+    Running, of a Job                     Succeeded after ``job_seconds``, without that annotation
     Running, activeDeadlineSeconds        Failed (DeadlineExceeded) after these seconds
     being deleted, not running            removed at once
     being deleted, Running                removed after its grace period
+    ... with finalizers                   Failed first: others may wait for that
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any, NamedTuple
 from podsched.api.codec import format_time, write
 from podsched.api.conditions import FALSE, TRUE, is_finished, pod_condition
 from podsched.api.objects import Container, Pod, PodCondition, Timestamp, seconds_of, timestamp
+from podsched.api.owners import controller_of
 from podsched.api.resources import is_sidecar
 from podsched.serve.agent.admission import Rejection
 from podsched.v1.api_pb2 import EvictRequest, PatchRequest
@@ -61,12 +64,18 @@ Action = Patch | Remove | Later
 
 
 def step(
-    pod: Pod, seen: float, now: float, run_delay: float, *, node_ready: bool = True
+    pod: Pod,
+    seen: float,
+    now: float,
+    run_delay: float,
+    *,
+    node_ready: bool = True,
+    job_seconds: float = 0.0,
 ) -> Action | None:
     """Return the next action for a bound pod; None if nothing is to be done until it changes.
 
     seen: time at which it was first seen in its present state. run_delay: seconds from a binding
-    until the pod runs.
+    until the pod runs. job_seconds: how long a Job's pod runs that does not say it itself.
     """
     if pod.metadata.HasField("deletion_timestamp"):
         return _removal(pod, seen, now)
@@ -75,7 +84,7 @@ def step(
     if pod.status.phase == "Running":
         if node_ready and _not_ready_for_its_node(pod):
             return _running(pod, now)
-        return _completion(pod, seen, now)
+        return _completion(pod, seen, now, job_seconds)
     at = _after(_bound_at(pod), seen, run_delay)
     return Later(at) if at > now else _running(pod, now)
 
@@ -101,6 +110,8 @@ def _removal(pod: Pod, seen: float, now: float) -> Action:
         at = min(seen + grace, seconds_of(pod.metadata.deletion_timestamp) + 1)
         if at > now:
             return Later(at)
+    if pod.metadata.finalizers and not is_finished(pod):
+        return _ended(pod, now, _SIGKILLED)
     request = EvictRequest(
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
@@ -111,10 +122,12 @@ def _removal(pod: Pod, seen: float, now: float) -> Action:
     return Remove(request)
 
 
-def _completion(pod: Pod, seen: float, now: float) -> Action | None:
+def _completion(pod: Pod, seen: float, now: float, job_seconds: float) -> Action | None:
     started = pod.status.start_time if pod.status.HasField("start_time") else None
     ends: list[tuple[float, Callable[[Pod, float], Patch]]] = []
     span = run_seconds(pod)
+    if span is None and _is_of_job(pod):
+        span = job_seconds
     if span is not None:
         ends.append((_after(started, seen, span), _finished))
     if pod.spec.active_deadline_seconds > 0:
@@ -130,8 +143,13 @@ def _not_ready_for_its_node(pod: Pod) -> bool:
     return ready is not None and ready.status == FALSE and ready.reason == "NodeNotReady"
 
 
+def _is_of_job(pod: Pod) -> bool:
+    owner = controller_of(pod.metadata)
+    return owner is not None and owner.kind == "Job"
+
+
 def run_seconds(pod: Pod) -> float | None:
-    """Return the seconds after which a pod on a hollow node finishes; None: never."""
+    """Return the seconds after which a pod says that it finishes; None: it does not."""
     return _number(pod, RUN_SECONDS_ANNOTATION)
 
 
