@@ -85,15 +85,16 @@ class World:
     """A ``Source``. following: whether changes are noted; lost: has the next question fail."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, dict[str, AnyObject]] = {kind: {} for kind in KINDS}
+        kinds = (*KINDS, "ResourceClaim")
+        self.objects: dict[str, dict[str, AnyObject]] = {kind: {} for kind in kinds}
         self.following = False
         self.lost = False
         self._changed: set[Change] = set()
 
-    def put(self, found: Node | Pod | PodGroup | Event) -> None:
+    def put(self, found: AnyObject) -> None:
         """Add an object, or change it."""
         kind, meta = type(found).__name__, found.metadata
-        if kind == "Event":
+        if isinstance(found, Event):
             meta.namespace, meta.name = "default", found.message.rpartition(" ")[2]
         key = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
         self.objects[kind][key] = found

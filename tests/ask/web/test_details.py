@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from podsched.api.objects import Pod, ResourceClaim
 from podsched.ask.web import details
 from podsched.ask.web.board import Board
 from podsched.ask.web.details import node_details, pod_details, pod_group_details
+from support.device_objects import DRIVER, devices, resource_claim
 from support.page_world import START, World, event, node, pod, pod_group
 
 
@@ -52,6 +54,64 @@ def test_a_pod_is_shown_with_its_conditions_and_events() -> None:
     assert found["conditions"][0][3] == "0/1 nodes are available: 1 Insufficient cpu."
     assert [row[4] for row in found["events"]] == ["the event e0"]
     assert found["requests"] == {"cpu": 500, "pods": 1}
+
+
+def with_device(pod: Pod, claim: str, device: str = "") -> ResourceClaim:
+    """A claim that a pod uses, with a device of the node n0 if it has one."""
+    pod.spec.resource_claims.add(name="gpu", resource_claim_name=claim)
+    made = resource_claim(claim)
+    if device:
+        result = made.status.allocation.devices.results.add(device=device, pool="n0")
+        result.driver = DRIVER
+    return made
+
+
+def test_a_node_is_shown_with_its_devices_and_the_pods_that_use_them() -> None:
+    world = World()
+    world.put(node("n0"))
+    old = devices("n0", 3)
+    old.metadata.name = "old"
+    new = devices("n0", 2, attributes={"model": "h100"}, capacity={"memory": {"value": "80Gi"}})
+    new.spec.pool.generation = 2
+    for piece in (old, new, devices("n1", 4)):
+        world.put(piece)
+    user = pod("p0", "n0")
+    world.put(with_device(user, "train", "gpu-1"))
+    world.put(user)
+    found = node_details(world, looked_at(world), "n0")
+    assert found is not None
+    values = {"model": "h100", "memory": "80Gi"}
+    assert found["devices"] == [
+        [DRIVER, "gpu-0", values, []],
+        [DRIVER, "gpu-1", values, ["default/p0"]],
+    ]
+    assert found["deviceCount"] == 2
+
+
+def test_a_pod_is_shown_with_its_claims_and_their_devices() -> None:
+    world = World()
+    user = pod("p0", "n0")
+    world.put(with_device(user, "train", "gpu-1"))
+    world.put(with_device(user, "waits"))
+    user.spec.resource_claims.add(name="made", resource_claim_template_name="one")
+    world.put(user)
+    found = pod_details(world, looked_at(world), "default/p0")
+    assert found is not None
+    assert found["claims"] == [
+        ["gpu", "train", "allocated", [[DRIVER, "n0", "gpu-1"]]],
+        ["gpu", "waits", "pending", []],
+        ["made", "", "missing", []],
+    ]
+
+
+def test_a_slice_that_moves_to_another_node_or_goes_is_shown_there_no_more() -> None:
+    board = Board()
+    board.put("ResourceSlice", "s", devices("n0", 1))
+    assert board.slices_of("n0") == ["s"]
+    board.put("ResourceSlice", "s", devices("n1", 1))
+    assert (board.slices_of("n0"), board.slices_of("n1")) == ([], ["s"])
+    board.put("ResourceSlice", "s", None)
+    assert board.slices_of("n1") == []
 
 
 def test_a_group_is_shown_with_its_first_members_those_that_wait_first() -> None:

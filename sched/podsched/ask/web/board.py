@@ -14,7 +14,7 @@ from dataclasses import astuple
 from heapq import nlargest, nsmallest
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from podsched.api.objects import AnyObject, Event, Node, Pod, PodGroup
+from podsched.api.objects import AnyObject, Event, Node, Pod, PodGroup, ResourceSlice
 from podsched.ask.web.nodes import NodeTable
 from podsched.ask.web.pod_groups import (
     PodGroupLine,
@@ -115,6 +115,9 @@ class Board:
         self._nodes = NodeTable()
         self._pods: dict[str, PodRow] = {}
         self._on_node: dict[str, set[str]] = {}
+        #: The node of each ResourceSlice of a single node, and those of each node.
+        self._slices: dict[str, str] = {}
+        self._slices_of: dict[str, set[str]] = {}
         #: Pods of no group, and groups of which the page says that they wait.
         self._pending: dict[str, PendingRow] = {}
         self._waiting = 0
@@ -149,6 +152,12 @@ class Board:
                 self._pod_groups[key] = pod_group_row(found)
             else:
                 self._pod_groups.pop(key, None)
+        elif kind == "ResourceSlice":
+            node = found.spec.node_name if isinstance(found, ResourceSlice) else ""
+            self._slices_of.get(self._slices.pop(key, ""), set()).discard(key)
+            if node:
+                self._slices[key] = node
+                self._slices_of.setdefault(node, set()).add(key)
         elif kind == "Event":
             self._put_event(key, event_row(found) if isinstance(found, Event) else None)
 
@@ -255,6 +264,10 @@ class Board:
     def pods_on(self, node: str) -> list[str]:
         """Return the keys of the pods whose requests count on a node."""
         return sorted(self._on_node.get(node, ()))
+
+    def slices_of(self, node: str) -> list[str]:
+        """Return the keys of the ResourceSlices that only this node reaches."""
+        return sorted(self._slices_of.get(node, ()))
 
     # ------------------------------------------------------------------ what is sent
 

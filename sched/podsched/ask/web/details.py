@@ -24,6 +24,7 @@ from podsched.api.pod_groups import group_key
 from podsched.api.quantity import QuantityError
 from podsched.api.resources import CPU, MEMORY, PODS, allocatable_in_units
 from podsched.ask.web.board import Board
+from podsched.ask.web.devices import claims_of_pod, devices_of_node
 from podsched.ask.web.pod_groups import line_key
 from podsched.ask.web.rows import in_page_units, node_state, phase_of, requests_of, zone_of
 from podsched.ask.web.sources import Source
@@ -38,7 +39,10 @@ def node_details(source: Source, board: Board, name: str) -> dict[str, Any] | No
     if not isinstance(node, Node):
         return None
     keys = board.pods_on(name)
-    pods = [(key, source.get("Pod", key)) for key in keys[:MOST_PODS]]
+    pods = [
+        (key, pod) for key in keys[:MOST_PODS] if isinstance(pod := source.get("Pod", key), Pod)
+    ]
+    devices, device_count = devices_of_node(source, board, name, pods)
     try:
         allocatable = in_page_units(allocatable_in_units(node.status.allocatable))
     except QuantityError:
@@ -58,9 +62,10 @@ def node_details(source: Source, board: Board, name: str) -> dict[str, Any] | No
         "pods": [
             [key, pod.status.phase, pod.spec.priority, _in_order(requests_of(pod))]
             for key, pod in pods
-            if isinstance(pod, Pod)
         ],
         "podCount": len(keys),
+        "devices": devices,
+        "deviceCount": device_count,
     }
 
 
@@ -81,6 +86,7 @@ def pod_details(source: Source, board: Board, key: str) -> dict[str, Any] | None
         "scheduler": spec.scheduler_name,
         "labels": dict(sorted(meta.labels.items())),
         "requests": _in_order(requests_of(pod)),
+        "claims": claims_of_pod(source, pod),
         "gates": [gate.name for gate in spec.scheduling_gates],
         "conditions": _told(status.conditions),
         "events": board.events_of(f"Pod {key}"),

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from podsched.api.objects import AnyObject
 
-#: The kinds that the page shows, in the order in which they are read.
-KINDS = ("Node", "PodGroup", "Pod", "Event")
+#: The kinds whose changes the page follows, in the order in which they are read.
+KINDS = ("Node", "PodGroup", "Pod", "Event", "ResourceSlice")
 
 Change = tuple[str, str]
 """The kind and the key of an object that is not what it was."""

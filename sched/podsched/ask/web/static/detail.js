@@ -86,8 +86,25 @@ export class Detail {
       found.taints.length ? h("div", {}, h("h3", {}, "Taints"), h("ul", { class: "plain" }, ...found.taints.map((taint) => h("li", {}, taint)))) : null,
       h("h3", {}, "Pods ", h("small", { class: "muted" }, count(found.podCount))),
       pods.length ? h("table", {}, h("tbody", {}, ...pods.map(([key, phase, , requests]) => h("tr", {}, h("th", { scope: "row" }, link(key, () => this.open("pod", key))), h("td", {}, phase), h("td", { class: "num" }, amount("cpu", requests.cpu ?? 0)), h("td", { class: "num" }, amount("memory", requests.memory ?? 0)))))) : h("p", { class: "empty" }, "No pod is here."),
+      ...this.#devices(found),
       labels(found.labels),
     ].filter(Boolean);
+  }
+
+  /** The devices that the node alone has, and which of its pods use them. */
+  #devices(found) {
+    if (!found.deviceCount) return [];
+    const used = found.devices.filter(([, , , users]) => users.length).length;
+    const rows = found.devices.map(([driver, name, , users]) => h("tr", {},
+      h("th", { scope: "row" }, name, h("small", { class: "muted" }, ` ${driver}`)),
+      h("td", {}, ...users.map((key) => h("div", {}, link(key, () => this.open("pod", key)))))));
+    const attributes = found.devices.map(([, name, values]) => h("li", {}, h("b", {}, name), ` ${Object.entries(values).map(([key, value]) => `${key} ${value}`).join(", ")}`));
+    return [
+      h("h3", {}, "Devices ", h("small", { class: "muted" }, `${count(found.deviceCount)}, of which its pods use ${count(used)}`)),
+      h("table", {}, h("tbody", {}, ...rows)),
+      found.deviceCount > found.devices.length ? h("p", { class: "muted small" }, `and ${count(found.deviceCount - found.devices.length)} more`) : null,
+      h("details", {}, h("summary", {}, `Attributes of devices (${found.devices.length})`), h("ul", { class: "plain" }, ...attributes)),
+    ];
   }
 
   #pod(found) {
@@ -106,6 +123,7 @@ export class Detail {
       this.#why(found.node ? "Why it is there" : "Why it waits", !found.node),
       waits ? why(scheduled[3]) : null,
       found.gates.length ? h("p", {}, `Waits for its gates: ${found.gates.join(", ")}.`) : null,
+      ...claims(found.claims),
       ...history(found),
       labels(found.labels),
     ].filter(Boolean);
@@ -209,6 +227,17 @@ function meter(name, used, has) {
 
 function facts(pairs) {
   return h("dl", { class: "facts" }, ...pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+}
+
+/** The claims of a pod, with the devices that they have. */
+function claims(all) {
+  if (!all.length) return [];
+  const states = { missing: "is not there yet", pending: "has no devices yet" };
+  const lines = all.map(([reference, name, state, devices]) => h("li", {},
+    h("b", {}, reference), name && name !== reference ? h("span", { class: "muted" }, ` ${name}`) : "",
+    states[state] ? ` ${states[state]}` : "",
+    devices.length ? h("ul", { class: "plain" }, ...devices.map(([driver, pool, device]) => h("li", {}, device, h("span", { class: "muted" }, ` of ${pool}, ${driver}`)))) : ""));
+  return [h("h3", {}, "Claims"), h("ul", { class: "plain claims" }, ...lines)];
 }
 
 const requested = (amounts) => Object.entries(amounts).filter(([name]) => name !== "pods").map(([name, value]) => `${name} ${amount(name, value)}`).join(", ") || "nothing";
