@@ -7,6 +7,7 @@ import json
 import math
 import random
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -174,7 +175,11 @@ def _check_time(name: str, kind: Kind, minutes: float) -> None:
 
 
 def _run(options: ChaosOptions) -> None:
-    """Run with a progress bar; exit if the system cannot be started or mended."""
+    """Run with a progress bar; exit if the system cannot be started or mended.
+
+    SIGTERM ends it like SIGINT, so that nothing keeps running.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with progress(options.seconds) as told:
             asyncio.run(run_chaos(replace(options, tell=told, warn=warn)))

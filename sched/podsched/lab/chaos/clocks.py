@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from glob import glob
 from pathlib import Path
 
@@ -25,6 +25,11 @@ def library() -> str:
     return next((path for pattern in _LIBRARIES for path in sorted(glob(pattern))), "")
 
 
+#: Where libfaketime has objects of each process, which are left if that is killed.
+_SHARED = Path("/dev/shm")
+_OBJECTS = ("faketime_shm_*", "sem.faketime_sem_*")
+
+
 class Clocks:
     """The wall clocks of several processes; a file for each has its offset in seconds."""
 
@@ -33,6 +38,7 @@ class Clocks:
         self._path = path
         self._directory = directory
         self._ahead: Counter[str] = Counter()
+        self._others = set(_objects())
 
     def environment(self, process: str) -> Mapping[str, str]:
         """Return the environment variables for a process."""
@@ -52,5 +58,16 @@ class Clocks:
         new.write_text(f"{self._ahead[process]:+d}\n")
         os.replace(new, self._file(process))
 
+    def close(self) -> None:
+        """Remove what libfaketime has left of processes that have ended since this was made."""
+        for left in set(_objects()) - self._others:
+            if not Path(f"/proc/{left.name.rpartition('_')[2]}").exists():
+                left.unlink(missing_ok=True)
+
     def _file(self, process: str) -> Path:
         return self._directory / f"{process}.clock"
+
+
+def _objects() -> Iterator[Path]:
+    for pattern in _OBJECTS:
+        yield from _SHARED.glob(pattern)

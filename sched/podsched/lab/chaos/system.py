@@ -247,6 +247,8 @@ class System:
         for relay in self._relays.values():
             relay.close()
         await self.etcd.stop()
+        if self.clocks is not None:
+            self.clocks.close()
 
     def process(self, name: str) -> ManagedProcess:
         """Return a process by its name. Raises ``LookupError``."""
