@@ -232,11 +232,14 @@ class ProjectingPlugin(Protocol):
 class PreparesPlugin(Protocol):
     """A plugin that computes much for some decisions; it can do so in steps, before them."""
 
-    def prepare(self, pod: PodInfo, cluster: ClusterView) -> Iterator[Callable[[], object] | None]:
+    def prepare(
+        self, pod: PodInfo, cluster: ClusterView, is_late: Callable[[], bool]
+    ) -> Iterator[Callable[[], object] | None]:
         """Compute and remember what PreFilter and Filter will need, with pauses about each ms.
 
         The cluster may change during a pause. A function that is yielded may take long, so it is
-        called in a thread; it reads nothing that changes.
+        called in a thread; it reads nothing that changes. ``is_late`` tells that other pods have
+        waited for long: what can be left to the next attempt should be.
         """
         ...
 

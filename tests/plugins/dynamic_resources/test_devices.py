@@ -109,3 +109,21 @@ def test_only_the_slices_that_changed_are_read(monkeypatch: pytest.MonkeyPatch) 
     cluster.put("ResourceSlice", piece("s7", "p7", "n7", 3))
     assert len(known.of(cluster).pools[DRIVER, "p7"][0].devices) == 3
     assert read == ["s7"]
+
+
+def test_large_slices_are_read_in_advance_and_equal_devices_once() -> None:
+    cluster = ClusterState()
+    for name in ("a", "b"):
+        large = piece(name, name, name, 0)
+        large.spec.devices.extend(piece("same", "p", "n", 1000).spec.devices)
+        cluster.put("ResourceSlice", large)
+    known = KnownDevices(AttributeSelector)
+    jobs = [job() for job in known.prepare(cluster) if job is not None]
+    assert len(jobs) == 2
+    assert not list(known.prepare(cluster))
+    found = known.of(cluster)
+    first, second = (found.pools[DRIVER, name][0] for name in ("a", "b"))
+    assert (first.name, first.pool, first.nodes.node_name) == ("a", "a", "a")
+    assert (second.name, second.pool, second.nodes.node_name) == ("b", "b", "b")
+    assert first.devices is second.devices
+    assert found.contents[DRIVER, "a"] == found.contents[DRIVER, "b"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import looptime
@@ -550,6 +551,14 @@ async def test_a_pod_that_is_not_bound_gives_its_reservation_back() -> None:
     assert world.devices_of("c") == ["n1/d0"]
 
 
+def costly_expression() -> str:
+    """A selector that takes a tenth of a second."""
+    expression = "true"
+    for name in "abcdefghijklmn":
+        expression = f"[1, 2].all({name}, {expression})"
+    return expression
+
+
 async def test_a_selector_that_takes_long_is_evaluated_in_a_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -563,15 +572,12 @@ async def test_a_selector_that_takes_long_is_evaluated_in_a_thread(
         return matches(self, device, *limit)
 
     monkeypatch.setattr(device_selectors.Selector, "matches", recording)
-    expression = "true"
-    for name in "abcdefghijklmn":
-        expression = f"[1, 2].all({name}, {expression})"
     world = await a_cluster(n1=["d0"], n2=["d0"])
     exactly = {
         "deviceClassName": "gpu",
         "allocationMode": "ExactCount",
         "count": 1,
-        "selectors": [{"cel": {"expression": expression}}],
+        "selectors": [{"cel": {"expression": costly_expression()}}],
     }
     requests = [{"name": "r", "exactly": exactly}]
     world.make("ResourceClaim", "c", {"devices": {"requests": requests}})
@@ -581,4 +587,35 @@ async def test_a_selector_that_takes_long_is_evaluated_in_a_thread(
     assert world.nodes_of("p") != [""]
     assert threads
     assert threading.main_thread().name not in threads
+    world.check()
+
+
+async def test_a_pod_whose_selectors_take_long_leaves_time_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An attempt ends after a second of evaluations, and the next one goes on from there."""
+
+    async def take_long(job: Callable[[], object]) -> object:
+        await asyncio.sleep(0.4)
+        return job()
+
+    world = await a_cluster()
+    for number in range(10):
+        attributes = {"n": {"int": number}}
+        world.gpus(f"n{number}", "d0", attributes=attributes)
+    selectors = [{"cel": {"expression": costly_expression()}}]
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    requests = [{"name": "r", "exactly": exactly | {"selectors": selectors}}]
+    world.make("ResourceClaim", "c", {"devices": {"requests": requests}})
+    monkeypatch.setattr(asyncio, "to_thread", take_long)
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(0.5)
+        world.pod("other")
+        await asyncio.sleep(1.5)
+        assert world.nodes_of("p", "other") == ["", world.nodes_of("other")[0]]
+        assert world.nodes_of("other") != [""]
+        assert "timed out trying to allocate devices" in world.scheduled("p").message
+        await asyncio.sleep(60)
+    assert world.nodes_of("p") != [""]
     world.check()

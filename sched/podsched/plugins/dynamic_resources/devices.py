@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import itertools
 from bisect import insort
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import sha256
 from typing import Final
+from weakref import WeakValueDictionary
 
 from podsched.api.device_taints import rules_for_slice, with_rules
 from podsched.api.extended_resources import extended_claim_owner
@@ -36,8 +39,10 @@ from podsched.plugins.dynamic_resources.pod_claims import CLAIM, CLASS, RULE, SL
 from podsched.plugins.dynamic_resources.pools import reaches
 from podsched.v1 import objects_pb2 as v1
 
-#: Max contents of slices that are remembered; their numbers are never used again.
-_MOST_CONTENTS: Final = 20_000
+#: Max claims whose specs are remembered.
+_MOST_SPECS: Final = 20_000
+#: Slices of more bytes are read in a thread: the largest take 40 ms, smaller ones at most 2.
+_QUICKLY_READ: Final = 10_000
 #: Max kinds of claims whose specs are remembered.
 _MOST_KINDS: Final = 1024
 #: The kinds that decisions on devices read.
@@ -130,6 +135,18 @@ class Devices:
         return sorted({*mine, *self.other_pools}) if self.other_pools else list(mine)
 
 
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class _Content:
+    """What slices hold apart from the names of themselves, their pools and nodes.
+
+    Slices with equal contents have the same devices: so selectors are evaluated once for all.
+    ``number``: is never used again.
+    """
+
+    number: int
+    piece: ResourceSlice
+
+
 @dataclass(slots=True, eq=False)
 class _Slice:
     """A slice as it is stored, the rules that select devices of it, and what was read of both."""
@@ -137,7 +154,7 @@ class _Slice:
     stored: v1.ResourceSlice
     rules: tuple[v1.DeviceTaintRule, ...]
     piece: ResourceSlice
-    content: int
+    content: _Content
 
     @property
     def pool(self) -> PoolKey:
@@ -154,7 +171,8 @@ class KnownDevices:
         self._compile = compile_selector
         self._tracks_consumers = tracks_consumers
         self._numbers = itertools.count(1)
-        self._contents: dict[bytes, int] = {}
+        #: By the hash of what slices hold.
+        self._contents: WeakValueDictionary[bytes, _Content] = WeakValueDictionary()
         self._cluster: ClusterView | None = None
 
     def _begin(self, cluster: ClusterView) -> None:
@@ -166,6 +184,8 @@ class KnownDevices:
         self._of_pool: dict[PoolKey, dict[str, _Slice]] = {}
         self._stale: dict[str, None] = {}
         """The names of slices that have changed."""
+        self._ahead: dict[str, _Slice] = {}
+        """What was read in advance of slices that have changed."""
         self._rules_version = -1
         #: The claims for extended resources, by the uid of the pod, and the uids by claim.
         self._extended: dict[str, dict[ClaimKey, None]] = {}
@@ -173,12 +193,16 @@ class KnownDevices:
         #: The positions in the journals of slices and of claims up to which they are read.
         self._slices_position = self._claims_position = -1
 
-    def prepare(self, cluster: ClusterView) -> Iterator[None]:
+    def prepare(self, cluster: ClusterView) -> Iterator[Callable[[], object] | None]:
         """Read in steps what has changed, so that ``of`` has little left to do."""
         self._note_changes(cluster)
         while self._stale:
+            name = next(iter(self._stale))
+            stored: v1.ResourceSlice | None = cluster.get(SLICE, "", name)
+            if stored is not None and stored.ByteSize() > _QUICKLY_READ:
+                yield partial(self._read_ahead, stored, rules_for_slice(cluster.list(RULE), stored))
             self._read_next(cluster)
-            yield
+            yield None
             self._note_changes(cluster)
 
     def of(self, cluster: ClusterView) -> Devices:
@@ -188,6 +212,13 @@ class KnownDevices:
             self._read_next(cluster)
         self._read_claims(cluster)
         return self._devices
+
+    def in_use(self, cluster: ClusterView) -> DevicesInUse:
+        """Return which devices are in use now; slices that have changed are not read for it."""
+        if cluster is not self._cluster:
+            self._begin(cluster)
+        self._read_claims(cluster)
+        return self._devices.in_use
 
     def free(self, cluster: ClusterView) -> FreeDevices:
         """Return the numbers of free devices now."""
@@ -207,7 +238,7 @@ class KnownDevices:
 
     def extended_claims(self, pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
         """Return the claims that are stored for the extended resources of a pod."""
-        self.of(cluster)
+        self.in_use(cluster)
         stored = (cluster.get(CLAIM, *name) for name in self._extended.get(pod.uid, ()))
         return [claim for claim in stored if claim is not None]
 
@@ -232,16 +263,25 @@ class KnownDevices:
 
     def _read_next(self, cluster: ClusterView) -> None:
         """Read the next slice that has changed."""
-        name = next(iter(self._stale))
+        name = next(iter(self._stale), None)
+        if name is None:
+            return
         stored: v1.ResourceSlice | None = cluster.get(SLICE, "", name)
         known = self._slices.get(name)
         rules: tuple[v1.DeviceTaintRule, ...] = ()
         if stored is not None:
             rules = rules_for_slice(cluster.list(RULE), stored)
         if known is None or known.stored is not stored or known.rules != rules:
-            read = None if stored is None else self._read(stored, rules)
+            read = self._ahead.pop(name, None)
+            if stored is None:
+                read = None
+            elif read is None or read.stored is not stored or read.rules != rules:
+                read = self._read(stored, rules)
             self._replace(name, known, read)
         del self._stale[name]
+
+    def _read_ahead(self, stored: v1.ResourceSlice, rules: tuple[v1.DeviceTaintRule, ...]) -> None:
+        self._ahead = {stored.metadata.name: self._read(stored, rules)}
 
     def _read(self, stored: v1.ResourceSlice, rules: tuple[v1.DeviceTaintRule, ...]) -> _Slice:
         message = with_rules(stored, rules) if rules else stored
@@ -249,13 +289,18 @@ class KnownDevices:
         spec.CopyFrom(message.spec)
         spec.ClearField("node_name")
         spec.pool.ClearField("name")
-        content = spec.SerializeToString(deterministic=True)
-        if len(self._contents) >= _MOST_CONTENTS:
-            self._contents.clear()
-        number = self._contents.get(content)
-        if number is None:
-            number = self._contents[content] = next(self._numbers)
-        return _Slice(stored, rules, read_resource_slice(to_manifest(message)), number)
+        key = sha256(spec.SerializeToString(deterministic=True)).digest()
+        content = self._contents.get(key)
+        if content is None:
+            piece = read_resource_slice(to_manifest(message))
+            content = self._contents[key] = _Content(next(self._numbers), piece)
+        piece = replace(
+            content.piece,
+            name=stored.metadata.name,
+            pool=stored.spec.pool.name,
+            nodes=replace(content.piece.nodes, node_name=stored.spec.node_name),
+        )
+        return _Slice(stored, rules, piece, content)
 
     def _replace(self, name: str, known: _Slice | None, read: _Slice | None) -> None:
         touched: dict[PoolKey, None] = {}
@@ -268,7 +313,7 @@ class KnownDevices:
             touched[read.pool] = None
         for key in touched:
             pieces = [of for _, of in sorted(self._of_pool[key].items())]
-            self._devices.put(key, [(of.piece, of.content) for of in pieces])
+            self._devices.put(key, [(of.piece, of.content.number) for of in pieces])
             self._free.put(key, [of.piece for of in pieces])
             if not pieces:
                 del self._of_pool[key]
@@ -305,7 +350,7 @@ class KnownClaims:
         key = (message.metadata.namespace, message.metadata.name)
         known = self._specs.get(key)
         if known is None or known[0] is not message:
-            if len(self._specs) >= _MOST_CONTENTS:
+            if len(self._specs) >= _MOST_SPECS:
                 self._specs.clear()
             spec = message.spec.SerializeToString(deterministic=True)
             known = self._specs[key] = (message, spec)

@@ -93,7 +93,7 @@ class ExtendedReservations:
         claim = self._by_pod.get(pod.uid)
         if claim is None:
             return (), ()
-        in_use = self._devices.of(cluster).in_use
+        in_use = self._devices.in_use(cluster)
         devices = map(DeviceID._make, exclusive_devices(claim.assumed))
         if any(map(in_use.is_given_twice, devices)):
             raise LookupError("a device for extended resources is allocated to another claim")

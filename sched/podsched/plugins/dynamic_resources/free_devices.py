@@ -17,7 +17,7 @@ from bisect import insort
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from typing import Final
 
 import numpy as np
@@ -268,7 +268,10 @@ class FreeDevices:
             insort(mine, pool, key=lambda of: (of.comes_last, of.key))
 
     def prepare(
-        self, claims: Sequence[ResourceClaim], selectors: RememberedSelectors
+        self,
+        claims: Sequence[ResourceClaim],
+        selectors: RememberedSelectors,
+        is_late: Callable[[], bool],
     ) -> Iterator[Callable[[], object] | None]:
         """Find out in steps which devices suit claims; see ``framework.plugin.PreparesPlugin``."""
         requests = [
@@ -289,13 +292,13 @@ class FreeDevices:
             key = self._key(request, device_class)
             if not slow and (not is_usual or self._is_current(key)):
                 continue
-            for pool in list(self._pools.values()):
-                if key in pool.suiting:
-                    continue
+            for pool in [of for of in self._pools.values() if key not in of.suiting]:
                 views = [device.view for _, device in pool.devices()]
-                for expression in slow:
-                    if not selectors.has_evaluated(expression, views):
-                        yield partial(selectors.evaluate, expression, views)
+                for expression, view in product(slow, views):
+                    if not selectors.has_evaluated(expression, view):
+                        if is_late():
+                            return
+                        yield partial(selectors.evaluate, expression, view)
                 if pool.is_simple and is_usual:
                     self._suiting(pool, key, request, device_class)
                 yield None

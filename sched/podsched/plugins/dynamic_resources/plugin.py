@@ -248,10 +248,13 @@ class DynamicResources:
             return unresolvable(str(why))
         return SUCCESS
 
-    def prepare(self, pod: PodInfo, cluster: ClusterView) -> Iterator[Callable[[], object] | None]:
+    def prepare(
+        self, pod: PodInfo, cluster: ClusterView, is_late: Callable[[], bool]
+    ) -> Iterator[Callable[[], object] | None]:
         """Read slices, evaluate selectors and search devices in steps, so that Filter is short.
 
-        From the first call on, decisions do nothing of this that takes long.
+        From the first call on, decisions do nothing of this that takes long: an attempt for which
+        selectors are left to evaluate fails, and the next one goes on with them.
         """
         if not self._is_concerned(pod, cluster):
             return
@@ -264,17 +267,19 @@ class DynamicResources:
             return
         for variant, mine in needs.by_variant(np.arange(cluster.nodes.size)):
             if variant.claims:
-                yield from self._prepare(variant, mine, cluster)
+                yield from self._prepare(variant, mine, cluster, is_late)
 
     def _prepare(
-        self, needs: PodNeeds, mine: Bools, cluster: ClusterView
+        self, needs: PodNeeds, mine: Bools, cluster: ClusterView, is_late: Callable[[], bool]
     ) -> Iterator[Callable[[], object] | None]:
         """Do the same for one variant of the needs; ``mine``: its rows."""
         began = self._devices.of(cluster)
-        jobs = self._devices.free(cluster).prepare(needs.claims, self._compile_selector)
+        free = self._devices.free(cluster)
+        jobs = free.prepare(needs.claims, self._compile_selector, is_late)
         for count, job in enumerate(jobs):
             yield job
-            # Slices may have changed meanwhile.
+            # Slices and classes may have changed meanwhile.
+            yield from self._devices.prepare(cluster)
             if count > self._most_steps or self._devices.of(cluster) is not began:
                 return
         fitting = self._devices.free(cluster).fitting(needs.claims, cluster.nodes)
@@ -708,7 +713,7 @@ class DynamicResources:
         reserved = self._reserved.get(pod.uid)
         try:
             claims = usable_claims(pod, cluster)
-            check_not_lost(claims, reserved, self._devices.of(cluster).in_use, cluster)
+            check_not_lost(claims, reserved, self._devices.in_use(cluster), cluster)
             check_reachable(claims, node_name, cluster)
             patches = tuple(claim_patches(pod, claims, cluster, self._now()))
             creates, of_extended = self._extended.writes(pod, cluster, self._now())

@@ -7,7 +7,6 @@ evaluated in advance, in a thread; a scheduler that does so refuses to evaluate 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from podsched.api.cel.errors import CompileError, EvaluationError
@@ -54,19 +53,16 @@ class RememberedSelectors:
             self._known[expression] = found
         return found
 
-    def has_evaluated(self, expression: str, devices: Iterable[DeviceView]) -> bool:
-        """Whether the results for all these devices are remembered."""
+    def has_evaluated(self, expression: str, device: DeviceView) -> bool:
+        """Whether the result for a device is remembered."""
         known = self._known.get(expression)
-        if known is None or isinstance(known, CompileError):
-            return known is not None
-        return all(map(known.knows, devices))
+        return isinstance(known, CompileError) or (known is not None and known.knows(device))
 
-    def evaluate(self, expression: str, devices: Iterable[DeviceView]) -> None:
-        """Evaluate a selector for some devices."""
+    def evaluate(self, expression: str, device: DeviceView) -> None:
+        """Evaluate a selector for a device."""
         selector = self.compiled(expression)
-        for device in devices:
-            if isinstance(selector, _Remembered) and not selector.knows(device):
-                selector.find(device)
+        if isinstance(selector, _Remembered):
+            selector.find(device)
 
     def __call__(self, expression: str) -> Selector:
         """Return the selector of an expression. Raises CompileError, AllocationAborted."""

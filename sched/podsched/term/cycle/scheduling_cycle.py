@@ -40,6 +40,8 @@ _log = get_logger("scheduler")
 #: Max seconds that popped pods wait for extenders to answer about the pods before them. Then they
 #: return to the queue, because more important pods may have arrived.
 MAX_WAIT_FOR_EXTENDERS = 0.1
+#: Max seconds that plugins compute in threads for one attempt of a pod, while others wait.
+_LONGEST_PREPARATION = 1.0
 #: How many popped pods are checked for deletion after other tasks have run. Checking all remaining
 #: pods each time would be quadratic if each pod takes long, as preemptors do: 117 checks for each.
 _CHECKED = 64
@@ -167,11 +169,17 @@ class SchedulingCycle:
 
     async def _prepare(self, runtime: ProfileRuntime, queued: QueuedPodInfo) -> bool:
         """Let plugins compute in steps what the decision needs; return whether time has passed."""
-        waited, cluster = False, self._state.cache.cluster
+        waited, cluster, spent = False, self._state.cache.cluster, 0.0
+
+        def is_late() -> bool:
+            return spent > _LONGEST_PREPARATION
+
         for plugin in runtime.preparing:
-            for job in plugin.prepare(queued.info, cluster):
+            for job in plugin.prepare(queued.info, cluster, is_late):
                 if job is not None:
+                    began = self._clock()
                     await asyncio.to_thread(job)
+                    spent += self._clock() - began
                     await self._turn.wait()
                 elif self._turn.is_over:
                     await self._turn.give_way()
