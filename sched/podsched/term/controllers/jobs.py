@@ -9,96 +9,54 @@ controller in spec.managedBy are left to that. Source: pkg/controller/job of Kub
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Final
 
-from podsched.api.codec import write
-from podsched.api.manifest import merge_patch
 from podsched.api.objects import AnyObject, Job, Pod, PodTemplateSpec
 from podsched.api.owners import controller_of
-from podsched.api.selectors import Selector, compile_selector
 from podsched.serve.client.errors import ClientError
-from podsched.serve.client.informer import Event
-from podsched.term.controllers.agenda import Agenda
 from podsched.term.controllers.controller import (
     Instant,
     Objects,
     Recorder,
     Writes,
-    earliest,
-    object_patch,
     without_finalizer,
 )
 from podsched.term.controllers.job_plan import NewPod, Plan, Seen, finished, is_indexed, plan
-from podsched.term.controllers.owned_pods import Owned, PodsOfOwners
+from podsched.term.controllers.owned_pods import Owned
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, JOB_TRACKING, OwnedPod
+from podsched.term.controllers.workload_controller import WorkloadController
 
 _OWN_NAME: Final = "kubernetes.io/job-controller"
 _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
-#: Seconds for which changes of pods are collected, for each pod of their Job.
-_PER_POD: Final = 0.0002
-#: Max pods of the Jobs that are examined in one call of ``work``.
-_POD_BUDGET: Final = 2000
 #: Max pods that lose their finalizer in one call of ``work``.
 _ORPHANS_AT_ONCE: Final = 200
 #: Ended pods that are remembered: seven failures in a row make the longest backoff.
 _MOST_ENDED: Final = 20
-_PAUSE: Final = 0.001
 _LONGEST_PREFIX: Final = 63 - 5
 
 
-class JobController:
+class JobController(WorkloadController):
     """See the module."""
 
     name = "job"
-    kinds = ("Job", "Pod")
+    owner_kind = "Job"
 
     def __init__(self, objects: Objects, writes: Writes, recorder: Recorder) -> None:
-        self._objects = objects
-        self._writes = writes
-        self._agenda = Agenda()
-        self._now = 0.0
-        """Monotonic time of the last call of ``changed`` or ``work``."""
-        self._written: dict[str, str] = {}
-        """The version from which a status was computed that is on its way, by key."""
+        super().__init__(objects, writes, recorder)
         self._orphans: dict[str, None] = {}
         """Pods that may have a finalizer that no Job removes."""
-        self._pods = PodsOfOwners(
-            "Job", objects, writes, recorder, selector_of=_selector_of, notify=self._notify
-        )
 
-    def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing Jobs and pods."""
-        self._now = now.monotonic
-        for key in list(self._objects.objects("Job")):
-            yield
-            self._job_changed(key, None, self._objects.get("Job", key))
-        for key in list(self._objects.objects("Pod")):
-            yield
-            self._pod_changed(key, None, self._objects.get("Pod", key))
-
-    def changed(self, event: Event, now: Instant) -> None:
-        """Note a change of a Job or of a pod."""
-        self._now = now.monotonic
-        if event.kind == "Pod":
-            self._pod_changed(event.key, event.old, event.new)
-        else:
-            self._job_changed(event.key, event.old, event.new, search=True)
-
-    def _job_changed(
-        self, key: str, old: AnyObject | None, new: AnyObject | None, *, search: bool = False
-    ) -> None:
-        self._written.pop(key, None)
+    def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._orphans.update(dict.fromkeys(self._pods.of(old.metadata.uid).pods))
-        by_hand = isinstance(new, Job) and new.spec.manual_selector
-        self._pods.owner_changed(key, new, search=search and by_hand)
-        if new is not None:
-            self._agenda.put(key, self._now)
+        super()._owner_changed(key, old, new)
+
+    def _searches(self, owner: AnyObject) -> bool:
+        return isinstance(owner, Job) and owner.spec.manual_selector
 
     def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
-        self._pods.pod_changed(key, old, new)
+        super()._pod_changed(key, old, new)
         if isinstance(new, Pod) and JOB_TRACKING in new.metadata.finalizers:
             owner = controller_of(new.metadata)
             if owner is None or (owner.kind == "Job" and self._job_of(new) is None):
@@ -112,34 +70,15 @@ class JobController:
         job = self._objects.get("Job", f"{pod.metadata.namespace}/{owner.name}")
         return job if isinstance(job, Job) and job.metadata.uid == owner.uid else None
 
-    def _notify(self, key: str) -> None:
-        job = self._objects.get("Job", key)
-        if job is not None:
-            pods = len(self._pods.of(job.metadata.uid).pods)
-            self._agenda.put(key, self._now + pods * _PER_POD)
-
     # ------------------------------------------------------------------ work
 
     def work(self, now: Instant) -> float | None:
-        """Examine the Jobs that are due, up to a number of pods."""
-        self._now = now.monotonic
-        more = self._pods.search(now)
-        budget = _POD_BUDGET
-        for key in self._agenda.due(now.monotonic):
-            job = self._objects.get("Job", key)
-            if not isinstance(job, Job) or self._pods.is_searching(key):
-                continue
-            try:
-                budget -= 10 + self._examine(key, job, now)
-            except Exception as error:
-                self._writes.skipped("Job", key, error)
-            if budget <= 0:
-                break
+        """Examine the Jobs that are due, and free pods that no Job counts."""
+        due = super().work(now)
         for key in list(itertools.islice(self._orphans, _ORPHANS_AT_ONCE)):
             del self._orphans[key]
             self._free(key)
-        more = more or bool(self._orphans)
-        return earliest(self._agenda.next, now.monotonic + _PAUSE if more else None)
+        return now.monotonic if self._orphans else due
 
     def _free(self, key: str) -> None:
         """Remove the finalizer of a pod that no Job counts."""
@@ -158,19 +97,17 @@ class JobController:
 
         self._writes.patch(key, without_finalizer(pod, JOB_TRACKING), again)
 
-    def _examine(self, key: str, job: Job, now: Instant) -> int:
-        """Act on what is planned for a Job; return the number of its pods."""
-        if job.spec.managed_by not in ("", _OWN_NAME):
-            return 0
-        owned = self._pods.of(job.metadata.uid)
-        if finished(job) is not None:
+    def _examine(self, key: str, owner: Job, owned: Owned, now: Instant) -> None:
+        """Act on what is planned for a Job."""
+        if owner.spec.managed_by not in ("", _OWN_NAME):
+            return
+        if finished(owner) is not None:
             tracked = (pod.key for pod in owned.pods.values() if pod.is_tracked)
             self._orphans.update(dict.fromkeys(tracked))
-            return len(owned.pods)
-        owned.forget_lost(now.monotonic)
-        self._pods.claim(key, job, finalizer=JOB_TRACKING)
+            return
+        self._pods.claim(key, owner, finalizer=JOB_TRACKING)
         seen = Seen(
-            job,
+            owner,
             list(owned.pods.values()),
             [made.completion for made in owned.creating.values()],
             owned.deleting,
@@ -180,15 +117,9 @@ class JobController:
             now.wall,
         )
         todo = plan(seen)
-        self._act(key, job, owned, todo, now)
+        self._act(key, owner, owned, todo, now)
         if todo.wait is not None:
             self._agenda.put(key, now.monotonic + todo.wait)
-        if owned.not_before > now.monotonic:
-            self._agenda.put(key, owned.not_before)
-        for made in owned.creating.values():
-            self._agenda.put(key, made.until)
-            break
-        return len(owned.pods)
 
     def _pod_of(self, record: OwnedPod) -> Pod | None:
         found = self._objects.get("Pod", record.key)
@@ -211,27 +142,12 @@ class JobController:
                 owned.ended[record.uid] = record
                 if len(owned.ended) > _MOST_ENDED:
                     del owned.ended[next(iter(owned.ended))]
-        self._write_status(key, job, todo)
 
-    def _write_status(self, key: str, job: Job, todo: Plan) -> None:
-        version = job.metadata.resource_version
-        if todo.status == job.status or self._written.get(key) == version:
-            return
-        before, after = write(job.status), write(todo.status)
-        patch = merge_patch(before, after)
-        self._written[key] = version
-
-        def done(error: ClientError | None) -> None:
+        def written(error: ClientError | None) -> None:
             for type_, reason, message in todo.events if error is None else ():
                 self._pods.record(job.metadata, reason, message, type_)
 
-        self._writes.patch(
-            key, object_patch(job, {"status": patch}), partial(self._again, key), done=done
-        )
-
-    def _again(self, key: str) -> None:
-        self._written.pop(key, None)
-        self._notify(key)
+        self._write_status(key, job, todo.status, written)
 
     # ------------------------------------------------------------------ new pods
 
@@ -255,10 +171,6 @@ class JobController:
         pod.metadata.labels[COMPLETION_INDEX] = str(new.completion)
         pod.spec.hostname = f"{name}-{new.completion}"
         return pod
-
-
-def _selector_of(job: Job) -> Selector:
-    return compile_selector(job.spec.selector if job.spec.HasField("selector") else None)
 
 
 def _add_index_variable(template: PodTemplateSpec) -> None:

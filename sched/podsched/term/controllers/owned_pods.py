@@ -152,8 +152,8 @@ class PodsOfOwners:
 
     # ------------------------------------------------------------------ changes
 
-    def owner_changed(self, key: str, owner: AnyObject | None, *, search: bool = False) -> None:
-        """Note an owner; ``search`` for pods that it adopts, when it is new."""
+    def owner_changed(self, key: str, owner: AnyObject | None) -> None:
+        """Note an owner that is new or gone."""
         namespace = key.partition("/")[0]
         before, uid = self._uids.get(key), owner.metadata.uid if owner is not None else ""
         if before == uid:
@@ -175,8 +175,6 @@ class PodsOfOwners:
             pod = self._objects.get("Pod", pod_key)
             if isinstance(pod, Pod):
                 owned.pods[pod_key] = self._record_of(pod_key, pod, key)
-        if search:
-            self._unsearched[key] = None
 
     def pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         """Note a change of a pod, and notify those that it concerns."""
@@ -254,6 +252,11 @@ class PodsOfOwners:
     def is_searching(self, key: str) -> bool:
         """Return whether an owner may still find pods to adopt."""
         return key in self._unsearched
+
+    def search_for(self, key: str, old: AnyObject | None) -> None:
+        """Search for pods that an owner adopts, if it is new; ``old``: what was in its place."""
+        if old is None or old.metadata.uid != self._uids.get(key):
+            self._unsearched[key] = None
 
     def search(self, now: Instant) -> bool:
         """Search for pods that new owners adopt, in steps; return whether there is more.

@@ -14,35 +14,19 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from podsched.api.codec import write
 from podsched.api.conditions import TRUE
-from podsched.api.manifest import merge_patch
-from podsched.api.objects import AnyObject, ReplicaSet, ReplicaSetStatus, timestamp
+from podsched.api.objects import ReplicaSet, ReplicaSetStatus, timestamp
 from podsched.api.owners import controller_of
-from podsched.api.selectors import Selector, compile_selector
-from podsched.serve.client.informer import Event
-from podsched.term.controllers.agenda import Agenda
-from podsched.term.controllers.controller import (
-    Instant,
-    Objects,
-    Recorder,
-    Writes,
-    earliest,
-    object_patch,
-)
-from podsched.term.controllers.owned_pods import MOST_AT_ONCE, Owned, PodsOfOwners
+from podsched.term.controllers.controller import Instant
+from podsched.term.controllers.owned_pods import MOST_AT_ONCE, Owned
 from podsched.term.controllers.pod_records import OwnedPod, deletion_rank
+from podsched.term.controllers.workload_controller import WorkloadController
 
 _FAILURE: Final = "ReplicaFailure"
-#: Seconds for which changes of pods are collected, for each pod of their ReplicaSet.
-_PER_POD: Final = 0.0002
-#: Max pods of the ReplicaSets that are examined in one call of ``work``.
-_POD_BUDGET: Final = 5000
-_PAUSE: Final = 0.001
 
 
 class _Seen(NamedTuple):
@@ -55,94 +39,19 @@ class _Seen(NamedTuple):
     now: Instant
 
 
-class ReplicaSetController:
+class ReplicaSetController(WorkloadController):
     """See the module."""
 
     name = "replicaset"
-    kinds = ("ReplicaSet", "Pod")
+    owner_kind = "ReplicaSet"
 
-    def __init__(self, objects: Objects, writes: Writes, recorder: Recorder) -> None:
-        self._objects = objects
-        self._writes = writes
-        self._agenda = Agenda()
-        self._now = 0.0
-        """Monotonic time of the last call of ``changed`` or ``work``."""
-        self._written: dict[str, str] = {}
-        """The version from which a status was computed that is on its way, by key."""
-        self._pods = PodsOfOwners(
-            "ReplicaSet",
-            objects,
-            writes,
-            recorder,
-            selector_of=_selector_of,
-            notify=self._notify,
-        )
-
-    def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing ReplicaSets and pods."""
-        self._now = now.monotonic
-        for key in list(self._objects.objects("ReplicaSet")):
-            yield
-            self._owner_changed(key, self._objects.get("ReplicaSet", key))
-        for key in list(self._objects.objects("Pod")):
-            yield
-            self._pods.pod_changed(key, None, self._objects.get("Pod", key))
-
-    def changed(self, event: Event, now: Instant) -> None:
-        """Note a change of a ReplicaSet or of a pod."""
-        self._now = now.monotonic
-        if event.kind == "Pod":
-            self._pods.pod_changed(event.key, event.old, event.new)
-        else:
-            self._owner_changed(event.key, event.new, search=True)
-
-    def _owner_changed(self, key: str, owner: AnyObject | None, *, search: bool = False) -> None:
-        self._written.pop(key, None)
-        self._pods.owner_changed(key, owner, search=search)
-        if owner is not None:
-            self._agenda.put(key, self._now)
-
-    def _notify(self, key: str) -> None:
-        item = self._objects.get("ReplicaSet", key)
-        if item is not None:
-            pods = len(self._pods.of(item.metadata.uid).pods)
-            self._agenda.put(key, self._now + pods * _PER_POD)
-
-    # ------------------------------------------------------------------ work
-
-    def work(self, now: Instant) -> float | None:
-        """Examine the ReplicaSets that are due, up to a number of pods."""
-        self._now = now.monotonic
-        searching = self._pods.search(now)
-        budget = _POD_BUDGET
-        for key in self._agenda.due(now.monotonic):
-            item = self._objects.get("ReplicaSet", key)
-            if not isinstance(item, ReplicaSet) or self._pods.is_searching(key):
-                continue
-            try:
-                budget -= 10 + self._examine(key, item, now)
-            except Exception as error:
-                self._writes.skipped("ReplicaSet", key, error)
-            if budget <= 0:
-                break
-        due = self._agenda.next
-        return earliest(due, now.monotonic + _PAUSE if searching else None)
-
-    def _examine(self, key: str, item: ReplicaSet, now: Instant) -> int:
-        """Make the pods what they should be, and write the status; return the number of pods."""
-        owned = self._pods.of(item.metadata.uid)
-        owned.forget_lost(now.monotonic)
-        self._pods.claim(key, item)
-        seen = _Seen(key, item, owned, owned.active(), now)
-        if not item.metadata.HasField("deletion_timestamp"):
+    def _examine(self, key: str, owner: ReplicaSet, owned: Owned, now: Instant) -> None:
+        """Make the pods what they should be, and write the status."""
+        self._pods.claim(key, owner)
+        seen = _Seen(key, owner, owned, owned.active(), now)
+        if not owner.metadata.HasField("deletion_timestamp"):
             self._scale(seen)
-        self._write_status(seen)
-        if owned.not_before > now.monotonic:
-            self._agenda.put(key, owned.not_before)
-        for made in owned.creating.values():
-            self._agenda.put(key, made.until)
-            break
-        return len(owned.pods)
+        self._write_status(key, owner, self._status(seen))
 
     def _scale(self, seen: _Seen) -> None:
         key, item, owned, active, now = seen
@@ -186,21 +95,6 @@ class ReplicaSetController:
 
     # ------------------------------------------------------------------ status
 
-    def _write_status(self, seen: _Seen) -> None:
-        key, item, *_ = seen
-        version = item.metadata.resource_version
-        status = self._status(seen)
-        if status == item.status or self._written.get(key) == version:
-            return
-        patch = merge_patch(write(item.status), write(status))
-        self._written[key] = version
-
-        def again() -> None:
-            self._written.pop(key, None)
-            self._notify(key)
-
-        self._writes.patch(key, object_patch(item, {"status": patch}), again)
-
     def _status(self, seen: _Seen) -> ReplicaSetStatus:
         key, item, owned, active, now = seen
         wait = item.spec.min_ready_seconds
@@ -232,10 +126,6 @@ class ReplicaSetController:
         pods = (self._objects.get("Pod", pod.key) for pod in active)
         labels = (pod.metadata.labels for pod in pods if pod is not None)
         return sum(all(of.get(key) == value for key, value in further) for of in labels)
-
-
-def _selector_of(item: ReplicaSet) -> Selector:
-    return compile_selector(item.spec.selector if item.spec.HasField("selector") else None)
 
 
 def _set_failure(status: ReplicaSetStatus, error: str, now: Instant) -> None:

@@ -1,0 +1,148 @@
+"""Examines the owners of pods when they are due, for the controllers of ReplicaSets and Jobs.
+
+Changes of an owner's pods are collected for a time that grows with their number, so that the share
+of time that examining takes is bounded. A status that is computed from a version is written once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar, Final
+
+from podsched.api.codec import write
+from podsched.api.manifest import merge_patch
+from podsched.api.objects import AnyObject
+from podsched.api.selectors import Selector, compile_selector
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.agenda import Agenda
+from podsched.term.controllers.controller import (
+    Done,
+    Instant,
+    Objects,
+    Recorder,
+    Writes,
+    earliest,
+    object_patch,
+)
+from podsched.term.controllers.owned_pods import Owned, PodsOfOwners
+
+#: Seconds for which changes of pods are collected, for each pod of their owner.
+_PER_POD: Final = 0.0002
+#: Max pods of the owners that are examined in one call of ``work``.
+_POD_BUDGET: Final = 2000
+_PAUSE: Final = 0.001
+
+
+class WorkloadController(ABC):
+    """See the module; ``owner_kind`` is the kind whose pods are made."""
+
+    owner_kind: ClassVar[str]
+
+    def __init__(self, objects: Objects, writes: Writes, recorder: Recorder) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._agenda = Agenda()
+        self._now = 0.0
+        """Monotonic time of the last call of ``changed`` or ``work``."""
+        self._written: dict[str, str] = {}
+        """The version from which a status was computed that is on its way, by key."""
+        self._pods = PodsOfOwners(
+            self.owner_kind,
+            objects,
+            writes,
+            recorder,
+            selector_of=_selector_of,
+            notify=self._notify,
+        )
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds whose changes it receives."""
+        return (self.owner_kind, "Pod")
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Read the existing owners and pods."""
+        self._now = now.monotonic
+        for kind, note in ((self.owner_kind, self._owner_changed), ("Pod", self._pod_changed)):
+            for key in list(self._objects.objects(kind)):
+                yield
+                note(key, None, self._objects.get(kind, key))
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a change of an owner or of a pod."""
+        self._now = now.monotonic
+        if event.kind == "Pod":
+            self._pod_changed(event.key, event.old, event.new)
+        elif event.kind == self.owner_kind:
+            self._owner_changed(event.key, event.old, event.new)
+            if event.new is not None and self._searches(event.new):
+                self._pods.search_for(event.key, event.old)
+
+    def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        self._written.pop(key, None)
+        self._pods.owner_changed(key, new)
+        if new is not None:
+            self._agenda.put(key, self._now)
+
+    def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        self._pods.pod_changed(key, old, new)
+
+    def _searches(self, owner: AnyObject) -> bool:
+        """Return whether pods may exist that a new owner adopts."""
+        return True
+
+    def _notify(self, key: str) -> None:
+        owner = self._objects.get(self.owner_kind, key)
+        if owner is not None:
+            pods = len(self._pods.of(owner.metadata.uid).pods)
+            self._agenda.put(key, self._now + pods * _PER_POD)
+
+    def work(self, now: Instant) -> float | None:
+        """Examine the owners that are due, up to a number of pods."""
+        self._now = now.monotonic
+        more = self._pods.search(now)
+        budget = _POD_BUDGET
+        for key in self._agenda.due(now.monotonic):
+            owner = self._objects.get(self.owner_kind, key)
+            if owner is None or self._pods.is_searching(key):
+                continue
+            owned = self._pods.of(owner.metadata.uid)
+            owned.forget_lost(now.monotonic)
+            try:
+                self._examine(key, owner, owned, now)
+            except Exception as error:
+                self._writes.skipped(self.owner_kind, key, error)
+            self._come_back(key, owned, now)
+            budget -= 10 + len(owned.pods)
+            if budget <= 0:
+                break
+        return earliest(self._agenda.next, now.monotonic + _PAUSE if more else None)
+
+    def _come_back(self, key: str, owned: Owned, now: Instant) -> None:
+        if owned.not_before > now.monotonic:
+            self._agenda.put(key, owned.not_before)
+        if owned.creating:
+            self._agenda.put(key, next(iter(owned.creating.values())).until)
+
+    @abstractmethod
+    def _examine(self, key: str, owner: Any, owned: Owned, now: Instant) -> None:
+        """Do what an owner needs now."""
+
+    def _write_status(self, key: str, owner: Any, status: Any, done: Done | None = None) -> None:
+        """Write a status that differs from the stored one."""
+        version = owner.metadata.resource_version
+        if status == owner.status or self._written.get(key) == version:
+            return
+        patch = merge_patch(write(owner.status), write(status))
+        self._written[key] = version
+
+        def again() -> None:
+            self._written.pop(key, None)
+            self._notify(key)
+
+        self._writes.patch(key, object_patch(owner, {"status": patch}), again, done=done)
+
+
+def _selector_of(owner: Any) -> Selector:
+    return compile_selector(owner.spec.selector if owner.spec.HasField("selector") else None)
