@@ -22,7 +22,7 @@ def test_certificates_of_every_role_are_made_and_shown(tmp_path: Path) -> None:
     Commands().ok("certs", "init", str(folder), "--host=api-0", "--host=10.0.0.7", "--node=n1")
     assert {path.name for path in folder.iterdir()} == {
         *(f"{role}.{kind}" for role in {"ca", *ROLES} for kind in ("crt", "key")),
-        *("sa.key", "sa.pub"),
+        *("sa.key", "sa.pub", "kubelet-ca.crt", "kubelet-ca.key"),
     }
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.glob("*.key")} == {0o600}
     shown = Commands().ok("certs", "show", str(folder))
@@ -67,7 +67,8 @@ def test_a_role_can_have_a_directory_of_its_own(tmp_path: Path) -> None:
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.glob("*/*")}
     wanted = {f"{role}/{role}.{kind}" for role in {"ca", *ROLES} for kind in ("crt", "key")}
     shared = {f"{role}/ca.crt" for role in ROLES}
-    assert found == wanted | shared | {"server/sa.key", "server/sa.pub"}
+    own = {f"server/{name}" for name in ("sa.key", "sa.pub", "kubelet-ca.crt", "kubelet-ca.key")}
+    assert found == wanted | shared | own
     Commands().ok("certs", "renew", str(tmp_path))
     check_signed(tmp_path / "ray" / "ray.crt", tmp_path / "ray" / "ca.crt")
 
@@ -83,7 +84,7 @@ def test_renewed_certificates_say_the_same_for_longer_with_a_new_key(tmp_path: P
     Commands().ok("certs", "renew", str(tmp_path), "--days=90")
     after = contents(tmp_path)
     kept = {name for name in after if after[name] == before[name]}
-    assert kept == {"ca.crt", "ca.key", "sa.key", "sa.pub"}
+    assert kept == {"ca.crt", "ca.key", "sa.key", "sa.pub", "kubelet-ca.crt", "kubelet-ca.key"}
     shown = Commands()("certs", "show", str(tmp_path / "scheduler.crt"))
     assert "CN=system:kube-scheduler\n" in shown.out
     assert "localhost, 127.0.0.1, ::1, api-0\n" in shown.out

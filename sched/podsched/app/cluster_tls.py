@@ -56,11 +56,26 @@ class ClusterTls:
             self.files_of("server"), "--tls-client-ca", "--tls-cert", "--tls-key"
         )
         if self._directory is not None:
-            key = self._directory / "sa.key"
-            arguments.append(f"--service-account-signing-key-file={key}")
+            arguments += self._signing_arguments(self._directory)
         if (kubelets := self.files_of("kubelet-client")) is not None:
             arguments.append(f"--kubelet-client-certificate={kubelets.certificate}")
             arguments.append(f"--kubelet-client-key={kubelets.key}")
+        return arguments
+
+    def _signing_arguments(self, directory: Path) -> list[str]:
+        """Return the arguments for tokens of ServiceAccounts and certificates of kubelets."""
+        arguments = [
+            f"--service-account-signing-key-file={directory / 'sa.key'}",
+            f"--kubelet-certificate-authority={directory / 'kubelet-ca.crt'}",
+        ]
+        if (directory / "ca.key").exists():  # it may have been moved to a safe place
+            option = "--cluster-signing"
+            arguments += [
+                f"{option}-cert-file={directory / 'ca.crt'}",
+                f"{option}-key-file={directory / 'ca.key'}",
+                f"{option}-kubelet-serving-cert-file={directory / 'kubelet-ca.crt'}",
+                f"{option}-kubelet-serving-key-file={directory / 'kubelet-ca.key'}",
+            ]
         return arguments
 
     def etcd_arguments(self) -> list[str]:

@@ -3,8 +3,9 @@
     DIR/ca.crt, DIR/ROLE.crt, DIR/ROLE.key ...                 in one directory, or
     DIR/ROLE/ca.crt, DIR/ROLE/ROLE.crt, DIR/ROLE/ROLE.key ...  one for each role's machines
 
-with the authority's key in DIR/ca.key or DIR/ca/ca.key, and the key of ServiceAccount tokens beside
-the API server's: sa.key, and its public key sa.pub, as kubeadm names them. Non-goals: those of
+with the authority's key in DIR/ca.key or DIR/ca/ca.key. Beside the API server's certificate are the
+key of ServiceAccount tokens, sa.key, with its public key sa.pub, as kubeadm names them, and
+kubelet-ca.crt, an authority for kubelets' serving certificates alone. Non-goals: those of
 ``lib.certificates``.
 """
 
@@ -36,6 +37,8 @@ from podsched.lib.certificates import (
 AUTHORITY_DAYS = 3650
 #: The key that signs tokens of ServiceAccounts.
 SIGNING_KEY = "sa.key"
+#: The authority of kubelets' serving certificates.
+KUBELET_CA = "kubelet-ca"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -100,11 +103,7 @@ def make_missing(directory: Path, wanted: Wanted, *, per_role: bool = False) -> 
         Made(directory / place(role, f"{role}.crt"), request, role in missing)
         for role, request in requests.items()
     ]
-    accounts = place("server", SIGNING_KEY)
-    files: dict[str, bytes] = {}
-    if not os.path.lexists(directory / accounts):
-        private, public = new_signing_key()
-        files |= {accounts: private, str(Path(accounts).with_suffix(".pub")): public}
+    files = _of_server(directory, place)
     if missing:
         files |= _certificates(
             directory, place, {role: requests[role] for role in missing}, wanted.days
@@ -112,6 +111,18 @@ def make_missing(directory: Path, wanted: Wanted, *, per_role: bool = False) -> 
     if files:
         write_new(directory, files)
     return made
+
+
+def _of_server(directory: Path, place: Callable[[str, str], str]) -> dict[str, bytes]:
+    """Return what the API server has beside its certificate, as far as it is missing."""
+    files: dict[str, bytes] = {}
+    accounts, kubelets = place("server", SIGNING_KEY), place("server", f"{KUBELET_CA}.crt")
+    if not os.path.lexists(directory / accounts):
+        private, public = new_signing_key()
+        files |= {accounts: private, str(Path(accounts).with_suffix(".pub")): public}
+    if not os.path.lexists(directory / kubelets):
+        files |= _files(kubelets, new_authority("podsched kubelet CA", AUTHORITY_DAYS))
+    return files
 
 
 def _certificates(
@@ -153,7 +164,7 @@ def renew(directory: Path, days: int) -> list[tuple[Path, str]]:
     authority = read_pair(root)
     done = []
     for path in sorted((*directory.glob("*.crt"), *directory.glob("*/*.crt"))):
-        if path.name == "ca.crt":
+        if path.name in ("ca.crt", f"{KUBELET_CA}.crt"):
             continue
         # Its key is not needed: after a renewal that was interrupted it may be a new one's.
         old = read_certificate(path)

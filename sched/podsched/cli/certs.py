@@ -59,10 +59,10 @@ def init(
     """Make an authority and a certificate for each role.
 
     NAME.crt and NAME.key for each of ca, server (the API servers), scheduler, agent, admin,
-    kubelet-client, etcd, etcd-client, ray and monitoring, and sa.key with sa.pub, which sign and
-    verify tokens of ServiceAccounts. Only missing files are made, with the
-    existing authority; nothing is overwritten. With ca.key one can act as anyone: keep it in a
-    safe place.
+    kubelet-client, etcd, etcd-client, ray and monitoring; sa.key with sa.pub, which sign and verify
+    tokens of ServiceAccounts; kubelet-ca, which signs kubelets' serving certificates. Only missing
+    files are made, with the existing authority; nothing is overwritten. With ca.key one can act as
+    anyone: keep it in a safe place.
     """
     from podsched.app.role_certificates import Wanted, make_missing
 

@@ -33,6 +33,7 @@ taint      edit      Add or remove taints of nodes.
 cordon     edit      Mark nodes as unschedulable; pods that run there keep running.
 uncordon   edit      Mark nodes as schedulable again.
 drain      drain     Cordon nodes and evict their pods, as far as disruption budgets permit.
+node       node      Show which nodes are hollow, or print what a machine needs to join.
 wait       wait      Wait until objects have reached a state.
 events     events    Show events, the latest at the end.
 """,

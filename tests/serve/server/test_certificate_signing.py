@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from podsched.api.kinds import KINDS
 from podsched.api.objects import CertificateSigningRequest, Node, Secret
 from podsched.lib.certificates import is_certified_by, new_authority, subject_of
 from podsched.serve.server.access.identity import SERVER, Identity, set_caller
@@ -239,6 +240,20 @@ async def test_old_requests_are_removed(signing: Signing) -> None:
     await signing.signer.clean()
     with pytest.raises(ApiError, match="not found"):
         await signing.world.core.registry.get("CertificateSigningRequest", "", "csr-1")
+
+
+async def test_expired_bootstrap_tokens_are_removed(signing: Signing) -> None:
+    for name, expires in (("aaaaaa", "2023-01-01T00:00:00Z"), ("bbbbbb", "2100-01-01T00:00:00Z")):
+        secret = Secret(type="bootstrap.kubernetes.io/token")
+        secret.metadata.namespace = "kube-system"
+        secret.metadata.name = f"bootstrap-token-{name}"
+        secret.data["expiration"] = base64.b64encode(expires.encode()).decode()
+        await signing.world.core.creator.create(secret)
+    await signing.world.core.reflector.wait_until_fresh()
+    await signing.signer.clean()
+    await signing.world.core.reflector.wait_until_fresh()
+    left = signing.world.core.cache.objects(KINDS["Secret"])
+    assert list(left) == ["kube-system/bootstrap-token-bbbbbb"]
 
 
 async def test_a_request_that_cannot_be_read_is_refused(signing: Signing) -> None:

@@ -47,6 +47,7 @@ from podsched.serve.server.access.bootstrap_tokens import (
     SECRET_NAMESPACE,
     SECRET_PREFIX,
     USER_PREFIX,
+    has_expired,
 )
 from podsched.serve.server.access.identity import Authentication, Identity
 from podsched.serve.server.access.nodes import NODES
@@ -63,7 +64,8 @@ from podsched.telemetry.logs import get_logger
 _log = get_logger("apiserver")
 KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
 KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
-_NODE: Final = KINDS["Node"]
+_NODE, _SECRET = KINDS["Node"], KINDS["Secret"]
+_TOKENS: Final = f"{SECRET_NAMESPACE}/{SECRET_PREFIX}"
 _BOTH: Final = {"digital signature", "key encipherment"}
 _USAGES: Final = {KUBELET_CLIENT: "client auth", KUBELET_SERVING: "server auth"}
 _RESOURCE: Final = REQUESTS.plural
@@ -142,8 +144,14 @@ class CertificateSigner:
         self._nodes_at = found
 
     async def clean(self) -> None:
-        """Remove requests that were decided an hour ago, or were not for a day."""
+        """Remove requests that were decided an hour ago, or were not for a day.
+
+        Bootstrap tokens that have expired are removed too, as Kubernetes' token cleaner does.
+        """
         now = self._now()
+        for entry in list(self._cache.objects(_SECRET).values()):
+            if entry.key.startswith(_TOKENS) and has_expired(entry.message, now):
+                await self._change(entry, lambda found: Step(None))
         for entry in list(self._cache.objects(REQUESTS).values()):
             item = entry.message
             if isinstance(item, CertificateSigningRequest) and _is_old(item, now):
@@ -151,13 +159,11 @@ class CertificateSigner:
 
     async def _change(self, entry: Entry, change: Callable[[Entry], Step | None]) -> bool:
         try:
-            await self._storage.mutate_one(Mutation(REQUESTS, entry.key, change), None)
+            await self._storage.mutate_one(Mutation(entry.kind, entry.key, change), None)
         except ApiError as error:
             if error.code is StatusCode.NOT_FOUND:
                 return True
-            _log.warning(
-                "A certificate request is tried again", name=entry.key, error=error.message
-            )
+            _log.warning("A change is tried again", name=entry.key, error=error.message)
             return False
         return True
 
@@ -212,7 +218,7 @@ class CertificateSigner:
         if problem := _form_problem(spec.signer_name, read_signing_request(pem), {*spec.usages}):
             raise CertificateError(problem)
         usage = CLIENT if spec.signer_name == KUBELET_CLIENT else SERVER
-        most = self._settings.signing_duration_days * 86_400.0
+        most = float(self._settings.signing_duration)
         wanted = float(spec.expiration_seconds) if spec.HasField("expiration_seconds") else most
         authority = self._authorities[spec.signer_name]
         return certify_request(authority, pem, (usage,), min(wanted, most))

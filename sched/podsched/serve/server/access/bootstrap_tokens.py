@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import Secret
+from podsched.api.objects import AnyObject, Secret
 from podsched.serve.server.access.identity import AUTHENTICATED, Authentication, Identity
 from podsched.serve.server.watchcache import WatchCache
 
@@ -66,6 +66,13 @@ class BootstrapTokens:
             return None
         groups = frozenset({*extra, BOOTSTRAPPERS, AUTHENTICATED})
         return Identity(f"{USER_PREFIX}{name}", groups, Authentication.BOOTSTRAP_TOKEN, expires)
+
+
+def has_expired(item: AnyObject, now: float) -> bool:
+    """Return whether a bootstrap token's Secret is of no more use; now: Unix time in seconds."""
+    if not isinstance(item, Secret) or item.type != SECRET_TYPE:
+        return False
+    return math.isfinite(ends := _expiry(_decoded(item.data.get("expiration", "")))) and ends < now
 
 
 def _decoded(value: str) -> str:

@@ -87,7 +87,7 @@ class SigningSettings:
         "", "FILE", _SIGNING, names="--cluster-signing-kubelet-serving-key-file"
     )
     """Private key of --cluster-signing-kubelet-serving-cert-file."""
-    signing_duration_days: int = flag(
-        365, "DAYS", _SIGNING, names="--cluster-signing-duration-days", min=1, max=3650
+    signing_duration: int = flag(
+        365 * 86_400, "SECONDS", _SIGNING, names="--cluster-signing-duration", min=600
     )
-    """Days for which these certificates are valid, unless a request asks for less."""
+    """Time for which these certificates are valid, unless a request asks for less."""

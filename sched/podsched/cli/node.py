@@ -1,0 +1,306 @@
+"""``sched node``: what a machine needs to join as a node, and which nodes are hollow."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import secrets
+import shlex
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, cast
+from urllib.parse import urlsplit
+
+import typer
+import yaml
+
+from podsched.api.columns import NONE, node_address, node_status
+from podsched.api.hollow_nodes import is_hollow
+from podsched.api.objects import Node, Secret, seconds_of
+from podsched.cli.client import Server, ServerFlags, client_options, with_client
+from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.flags import takes_flags
+from podsched.cli.help_texts import Command, Group
+from podsched.cli.output import os_error_text, say
+from podsched.cli.printers import aligned
+from podsched.config.flags import flag
+from podsched.lib.ages import age
+from podsched.lib.files import read_file
+from podsched.lib.network import is_loopback
+from podsched.serve.client.api_client import ApiClient
+
+app = typer.Typer(
+    help="Show which nodes are hollow, or print what a machine needs to join.",
+    cls=Group,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_NAME = 253
+#: A certificate's common name has 64 characters, "system:node:" included.
+_LONGEST_CERTIFIED = 52
+_MAX_BYTES = 1 << 20
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+_SOCKET = "/run/containerd/containerd.sock"
+#: Which node a bootstrap token is for (``serve.server.access.bootstrap_tokens``).
+_BOUND_NODE = "podsched.io/node"
+
+
+@app.command("list", cls=Command)
+def list_(server: Server = "") -> None:
+    """Show the nodes: hollow ones, which run nothing, and real ones with a kubelet."""
+
+    async def work(client: ApiClient) -> list[Node]:
+        return [cast(Node, item) for item in (await client.list("Node")).items]
+
+    found = with_client(server, work)
+    rows = [["NAME", "STATUS", "KIND", "KUBELET", "RUNTIME", "ADDRESS", "AGE"]]
+    rows += [_row(node, time.time()) for node in sorted(found, key=lambda n: n.metadata.name)]
+    say("\n".join(aligned(rows)))
+
+
+def _row(node: Node, now: float) -> list[str]:
+    hollow, info = is_hollow(node), node.status.node_info
+    return [
+        node.metadata.name,
+        node_status(node),
+        "hollow" if hollow else "real",
+        NONE if hollow else info.kubelet_version or NONE,
+        NONE if hollow else info.container_runtime_version or NONE,
+        str(node_address("InternalIP")(node, now)),
+        age(now - seconds_of(node.metadata.creation_timestamp)),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags(ServerFlags):
+    kube: str = flag("", "URL")
+    """Kubernetes' REST API as the machine reaches it, such as https://10.0.0.1:6443; by default
+    that of the kubeconfig in KUBECONFIG."""
+    directory: str = flag("/var/lib/podsched-node", "DIR", names="--directory")
+    """Directory of the files on the machine."""
+    write: Path | None = flag(None, "DIR")
+    """Write the files into this directory of this machine, and print the kubelet's command line, in
+    place of a script."""
+    node_ip: str = flag("", "ADDRESS")
+    """Address of the machine, if its first one is not to be used."""
+    containerd: bool = flag(False)
+    """Include a configuration of containerd, and its start."""
+    cgroup_driver: str = flag("cgroupfs", "cgroupfs|systemd")
+    """Who manages cgroups on the machine; the container runtime must say the same."""
+    sandbox_image: str = flag("registry.k8s.io/pause:3.10", "IMAGE")
+    """Image of the container that holds a pod's network, for --containerd."""
+    hours: int = flag(24, "N", min=1, max=24 * 365)
+    """Hours until the token expires with which the kubelet requests its certificate."""
+
+
+@app.command(cls=Command)
+@takes_flags
+def bootstrap(
+    given: _Flags,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")],
+) -> None:
+    """Print a script that makes a machine the node NAME; it has a secret token.
+
+    sched node bootstrap worker-1 | ssh root@machine sh
+
+    The machine needs kubelet and a container runtime. The token is good for the first certificate
+    of this node alone; later ones the kubelet requests itself.
+    """
+    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+        fail(f'"{name}" is no name of a node: lower case letters, digits, "-" and "."', USAGE)
+    if len(name) > _LONGEST_CERTIFIED:
+        fail(f'"{name}": a node with a certificate has a name of {_LONGEST_CERTIFIED} characters')
+    if given.cgroup_driver not in ("cgroupfs", "systemd"):
+        fail(f"--cgroup-driver {given.cgroup_driver}: must be cgroupfs or systemd", USAGE)
+    if not re.fullmatch(r"/[-A-Za-z0-9_./]{1,200}", given.directory):
+        fail(
+            f"--directory {given.directory}: must be an absolute path of letters and digits", USAGE
+        )
+    if given.node_ip:
+        _check_address(given.node_ip)
+    url = _kube_url(given.kube)
+    authority = client_options().tls_ca
+    if not authority:
+        fail("the API server's CA is needed, in SCHED_TLS_CA; without TLS no token is safe", USAGE)
+    certificates = read_file(Path(authority), _MAX_BYTES)
+    token = _make_token(given, name)
+    files = node_files(given, url, certificates, token)
+    if given.write is not None:
+        _write(given.write, files)
+        say(" ".join(_kubelet(given, name)))
+        return
+    say(script(given, name, files))
+
+
+def _check_address(text: str) -> None:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        fail(f"--node-ip {text}: is no IP address", USAGE)
+    if address.is_loopback or address.is_unspecified or address.is_multicast:
+        fail(f"--node-ip {text}: API servers send nothing to such addresses", USAGE)
+
+
+def _kube_url(given: str) -> str:
+    """Return the URL of the REST API; exit if there is none that a kubelet can use."""
+    url = given or _url_of_kubeconfig(os.environ.get("KUBECONFIG", ""))
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/"):
+        fail(f'--kube: "{url}" is no https://HOST:PORT', USAGE)
+    if is_loopback(parts.hostname):
+        warn(f"{url} is reached from this machine alone")
+    return url.rstrip("/")
+
+
+def _url_of_kubeconfig(path: str) -> str:
+    if not path:
+        fail("give --kube https://HOST:PORT, where the machine reaches Kubernetes' REST API", USAGE)
+    try:
+        content = yaml.safe_load(read_file(Path(path), _MAX_BYTES))
+        context = next(
+            c["context"] for c in content["contexts"] if c["name"] == content["current-context"]
+        )
+        named = (c["cluster"] for c in content["clusters"] if c["name"] == context["cluster"])
+        return str(next(named)["server"])
+    except OSError as exc:
+        fail(f"{path}: {os_error_text(exc)}", USAGE)
+    except (yaml.YAMLError, KeyError, TypeError, StopIteration):
+        fail(f"{path}: no kubeconfig with a current context; give --kube", USAGE)
+
+
+def _make_token(given: _Flags, node: str) -> str:
+    """Create a bootstrap token for a node; return it."""
+    identifier, secret = ("".join(secrets.choice(_LETTERS) for _ in range(n)) for n in (6, 16))
+    expires = datetime.now(UTC) + timedelta(hours=given.hours)
+    data = {
+        "token-id": identifier,
+        "token-secret": secret,
+        "description": f"first certificate of node {node}",
+        "expiration": expires.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "usage-bootstrap-authentication": "true",
+    }
+    item = Secret(type="bootstrap.kubernetes.io/token")
+    item.metadata.namespace, item.metadata.name = "kube-system", f"bootstrap-token-{identifier}"
+    item.metadata.annotations[_BOUND_NODE] = node
+    for key, value in data.items():
+        item.data[key] = base64.b64encode(value.encode()).decode()
+
+    async def work(client: ApiClient) -> None:
+        await client.create(item)
+
+    with_client(given.server, work)
+    return f"{identifier}.{secret}"
+
+
+def node_files(given: _Flags, url: str, certificates: bytes, token: str) -> dict[str, str]:
+    """Return the files of a machine by name."""
+    cluster = {
+        "server": url,
+        "certificate-authority-data": base64.b64encode(certificates).decode(),
+    }
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "podsched", "cluster": cluster}],
+        "users": [{"name": "bootstrap", "user": {"token": token}}],
+        "contexts": [{"name": "podsched", "context": {"cluster": "podsched", "user": "bootstrap"}}],
+        "current-context": "podsched",
+    }
+    files = {
+        "ca.crt": certificates.decode(),
+        "bootstrap-kubeconfig": yaml.safe_dump(kubeconfig, sort_keys=False),
+        "kubelet.yaml": yaml.safe_dump(kubelet_configuration(given), sort_keys=False),
+    }
+    if given.containerd:
+        files["containerd.toml"] = _containerd(given)
+    return files
+
+
+def kubelet_configuration(given: _Flags) -> dict[str, Any]:
+    """Return the KubeletConfiguration of a machine."""
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        # Answers are JSON.
+        "contentType": "application/json",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": f"{given.directory}/ca.crt"},
+        },
+        "authorization": {"mode": "Webhook"},
+        # Both certificates are requested from the API server, and renewed before they expire.
+        "rotateCertificates": True,
+        "serverTLSBootstrap": True,
+        "containerRuntimeEndpoint": f"unix://{_SOCKET}",
+        "cgroupDriver": given.cgroup_driver,
+        "clusterDomain": "cluster.local",
+        "failSwapOn": False,
+    }
+
+
+def _containerd(given: _Flags) -> str:
+    systemd = "true" if given.cgroup_driver == "systemd" else "false"
+    plugin = 'plugins."io.containerd.grpc.v1.cri"'
+    return f"""version = 2
+
+[grpc]
+  address = "{_SOCKET}"
+
+[{plugin}]
+  sandbox_image = "{given.sandbox_image}"
+
+[{plugin}.containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+
+[{plugin}.containerd.runtimes.runc.options]
+  SystemdCgroup = {systemd}
+"""
+
+
+def _kubelet(given: _Flags, name: str) -> list[str]:
+    """Return the kubelet's command line."""
+    where = given.directory
+    return [
+        "kubelet",
+        f"--config={where}/kubelet.yaml",
+        f"--bootstrap-kubeconfig={where}/bootstrap-kubeconfig",
+        f"--kubeconfig={where}/kubeconfig",
+        f"--cert-dir={where}/pki",
+        f"--hostname-override={name}",
+        *([f"--node-ip={given.node_ip}"] if given.node_ip else []),
+    ]
+
+
+def script(given: _Flags, name: str, files: dict[str, str]) -> str:
+    """Return a script that writes the files and starts the kubelet."""
+    lines = ["#!/bin/sh", f"# Makes this machine the node {name}. Has a secret token.", "set -e"]
+    lines += ["umask 077", f"mkdir -p {given.directory}", f"cd {given.directory}"]
+    for file, content in files.items():
+        lines += [f"cat > {file} <<'END_OF_FILE'", content.rstrip("\n"), "END_OF_FILE"]
+    if given.containerd:
+        lines += [
+            f"containerd --config {given.directory}/containerd.toml > containerd.log 2>&1 &",
+            f"while [ ! -S {_SOCKET} ]; do sleep 1; done",
+        ]
+    lines.append("exec " + " ".join(map(shlex.quote, _kubelet(given, name))))
+    return "\n".join(lines)
+
+
+def _write(directory: Path, files: dict[str, str]) -> None:
+    """Write files that only their owner may read."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name, content in files.items():
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            with open(os.open(directory / name, flags, 0o600), "w") as file:
+                file.write(content)
+    except OSError as exc:
+        fail(f"{directory}: {os_error_text(exc)}", FAILED)

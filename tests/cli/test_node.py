@@ -1,0 +1,100 @@
+"""``sched node``: what a machine needs to join, and which nodes are hollow."""
+
+from __future__ import annotations
+
+import base64
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+from podsched.cli import node as module
+from podsched.cli.node import _Flags, kubelet_configuration, node_files, script
+from support.commands import Commands
+
+URL, TOKEN = "https://10.0.0.1:6443", "abcdef.0123456789abcdef"
+
+
+def files(**given: object) -> dict[str, str]:
+    return node_files(_Flags(**given), URL, b"PEM", TOKEN)  # type: ignore[arg-type]
+
+
+def test_the_kubeconfig_has_the_token_the_address_and_the_authority() -> None:
+    found = yaml.safe_load(files()["bootstrap-kubeconfig"])
+    cluster = found["clusters"][0]["cluster"]
+    assert cluster["server"] == URL
+    assert base64.b64decode(cluster["certificate-authority-data"]) == b"PEM"
+    assert found["users"][0]["user"] == {"token": TOKEN}
+
+
+def test_the_kubelet_asks_the_api_server_about_its_callers_and_for_its_certificates() -> None:
+    found = kubelet_configuration(_Flags(directory="/d"))
+    assert found["authentication"]["anonymous"] == {"enabled": False}
+    assert found["authentication"]["x509"] == {"clientCAFile": "/d/ca.crt"}
+    assert found["authorization"] == {"mode": "Webhook"}
+    assert found["serverTLSBootstrap"] and found["rotateCertificates"]
+    assert found["contentType"] == "application/json"
+
+
+def test_the_script_writes_the_files_for_their_owner_and_starts_the_kubelet() -> None:
+    given = _Flags(directory="/d", node_ip="10.0.0.7")
+    lines = script(given, "n1", files()).splitlines()
+    assert lines.index("umask 077") < lines.index("mkdir -p /d")
+    assert lines[-1] == (
+        "exec kubelet --config=/d/kubelet.yaml --bootstrap-kubeconfig=/d/bootstrap-kubeconfig "
+        "--kubeconfig=/d/kubeconfig --cert-dir=/d/pki --hostname-override=n1 --node-ip=10.0.0.7"
+    )
+
+
+@pytest.mark.parametrize(("driver", "systemd"), [("cgroupfs", "false"), ("systemd", "true")])
+def test_containerd_and_kubelet_agree_on_cgroups(driver: str, systemd: str) -> None:
+    found = files(containerd=True, cgroup_driver=driver)
+    assert f"SystemdCgroup = {systemd}" in found["containerd.toml"]
+    assert yaml.safe_load(found["kubelet.yaml"])["cgroupDriver"] == driver
+    assert "containerd.toml" not in files()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["N1"], "is no name of a node"),
+        (["n" * 53], "has a name of 52 characters"),
+        (["n1", "--kube=http://10.0.0.1:6443"], "is no https://HOST:PORT"),
+        (["n1", "--kube=10.0.0.1:6443"], "is no https://HOST:PORT"),
+        (["n1"], "give --kube https://HOST:PORT"),
+        (["n1", f"--kube={URL}"], "the API server's CA is needed"),
+        (["n1", "--node-ip=127.0.0.1"], "API servers send nothing to such addresses"),
+        (["n1", "--node-ip=here"], "is no IP address"),
+        (["n1", "--directory=/a b"], "must be an absolute path"),
+        (["n1", "--cgroup-driver=mine"], "must be cgroupfs or systemd"),
+    ],
+)
+def test_a_mistake_is_told_before_a_token_is_made(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
+    for variable in ("KUBECONFIG", "SCHED_TLS_CA"):
+        monkeypatch.delenv(variable, raising=False)
+    done = Commands()("node", "bootstrap", *arguments)
+    assert done.code != 0
+    assert says in done.err
+
+
+def test_the_address_comes_from_the_kubeconfig(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    authority, kubeconfig = tmp_path / "ca.crt", tmp_path / "config"
+    authority.write_text("PEM")
+    clusters = [{"name": "c", "cluster": {"server": URL}}]
+    contexts = [{"name": "x", "context": {"cluster": "c"}}]
+    content = {"clusters": clusters, "contexts": contexts, "current-context": "x"}
+    kubeconfig.write_text(yaml.safe_dump(content))
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    monkeypatch.setenv("SCHED_TLS_CA", str(authority))
+    monkeypatch.setattr(module, "_make_token", lambda *_: TOKEN)
+    written = tmp_path / "n"
+    said = Commands().ok("node", "bootstrap", "n1", f"--write={written}")
+    assert said.startswith("kubelet --config=/var/lib/podsched-node/kubelet.yaml")
+    assert URL in (written / "bootstrap-kubeconfig").read_text()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in written.iterdir()} == {0o600}
+    assert TOKEN in Commands().ok("node", "bootstrap", "n1")
