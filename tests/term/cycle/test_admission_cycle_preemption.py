@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from podsched.api.conditions import is_terminating
-from podsched.api.objects import Pod
+from podsched.api.objects import Node, Pod
 from support.queues import (
     GPU,
     big_node,
@@ -150,3 +150,28 @@ async def test_no_one_takes_the_quota_that_the_first_of_two_victims_frees() -> N
         assert bound(world) == ["mine"]
         assert len(world.events("b1", "Preempted")) == 1
         world.check()
+
+
+async def test_a_nomination_for_one_flavor_does_not_lead_to_its_node_on_another() -> None:
+    world = TermWorld()
+    for name in ("blue", "red"):
+        flavor(world, name, kind=name)
+        big_node(world, f"n-{name}", labels={"kind": name}, unschedulable=name == "red")
+    quotas = {"blue": {"gpu": 8}, "red": {"gpu": 8}}
+    team = cluster_queue(world, "team", None, quotas, within="LowerPriority")
+    async with world.running():
+        job(world, "old", "team", gpu=8, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(1)
+        job(world, "new", "team", 10, gpu=8)
+        await asyncio.sleep(1)
+        assert world.stored("new").status.nominated_node_name == "n-blue"
+        team.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "0"
+        world.cluster.update(team)
+        red = world.cluster.object("Node", "n-red")
+        assert isinstance(red, Node)
+        red.spec.unschedulable = False
+        world.cluster.update(red)
+        world.cluster.delete("Pod", "default/old")
+        await asyncio.sleep(20)
+        assert world.nodes_of("new") == ["n-red"]
+        assert usage(world, "team") == {f"red/{GPU}": 8}

@@ -200,13 +200,18 @@ class ClassEvaluation:
             self.inputs.refresh(pod)
         except PluginFailure:
             return False
-        if not self.pre_filtered.status.ok:
+        if not self.pre_filtered.status.ok or not self.allows(row):
             return False
         self.cost.pre_filter_done()
         fits = bool(self.filter_row(pod, row).plugin[0] == PASSED)
         if fits:
             self.cost.end(feasible=False)
         return fits
+
+    def allows(self, row: int) -> bool:
+        """Whether PreFilter has not excluded a row; call it after PreFilter."""
+        names = self.pre_filtered.node_names
+        return names is None or self.cluster.nodes.names[row] in names
 
     def filter_row(self, pod: PodInfo, row: int) -> FilterOutcome:
         """Filter one row for one pod from scratch; call it after PreFilter."""

@@ -127,7 +127,7 @@ class Selector:
         fit this pod, because different nominated pods count for it.
         """
         row = nominated_row(self.evaluation.cluster, pod)
-        if row is None:
+        if row is None or not self.evaluation.allows(row):
             return None
         outcome = self.evaluation.filter_row(pod, row)
         if outcome.plugin[0] == PASSED:

@@ -365,7 +365,7 @@ class PodGroupCycle:
                 await self._turn.give_way()
             decision = decided.get(queued.info.uid)
             if decision is None:
-                self._return_untried(queued, result.status)
+                self._return_untried(queued, result)
             elif self._start is not None and decision.node_name:
                 assignment = self._assignments[queued.info.uid]
                 if self._follow_up.permit(runtime, assignment, result.status):
@@ -378,8 +378,9 @@ class PodGroupCycle:
             self._starts.take_back(group, result.status)
         self._conditions.decided(group, result.status)
 
-    def _return_untried(self, queued: QueuedPodInfo, status: Status) -> None:
+    def _return_untried(self, queued: QueuedPodInfo, result: GroupDecision) -> None:
         """Return a member that was not tried on any node to the queue, for the group's reason."""
+        status = result.status
         if status.ok:  # The group starts without it, as quota permits.
             self._meter.postponed(queued)
             self._state.queue.return_unattempted([queued], self._clock())
@@ -387,8 +388,9 @@ class PodGroupCycle:
         if status.code is Code.ERROR:
             self._failures.fail_with_error(queued, status.message)
             return
-        self._follow_up.nominate(queued.info, "")
-        self._follow_up.reject(queued, status.message, {status.plugin} - {""}, set(), "")
+        nominated = result.nominations.get(queued.info.uid, "") if result.victims else ""
+        self._follow_up.nominate(queued.info, nominated)
+        self._follow_up.reject(queued, status.message, {status.plugin} - {""}, set(), nominated)
 
     def _fail(
         self,

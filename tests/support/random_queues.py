@@ -1,0 +1,449 @@
+"""Random histories of queues on a cluster in virtual time, and what must hold at every step.
+
+A step submits or ends a job, changes a node or a quota, or lets time pass; now and then the leader
+dies and another takes over, on what is stored. Usage is counted here from the stored pods alone.
+
+Run many steps with ``cd tests && python -m support.random_queues STEPS [SEED]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from podsched.api.objects import ClusterQueue, Cohort, LocalQueue, Node, Pod, PodGroup
+from podsched.lab.replay.simulation import run_in_virtual_time
+from podsched.queues.quota import FlavorResource
+from podsched.queues.quota import Node as TreeNode
+from podsched.queues.snapshot import Snapshot
+from podsched.queues.stored import read_cluster_queue, read_cohort
+from podsched.term.admission.usage import FLAVORS_ANNOTATION
+from podsched.testing.fake_cluster import FakeCluster
+from support import queues as make
+from support.dying_binder import DyingBinder
+from support.term_world import WALL, TermWorld
+
+FLAVORS: Final = ("blue", "red")
+CPU, GPU = "cpu", make.GPU
+#: Seconds after which every binding is done, and after which every job that fits has started.
+_BOUND, _QUIET = 1.0, 30.0
+_MOST_WAITING: Final = 16
+
+Usage = dict[str, Counter[FlavorResource]]
+
+
+class RandomQueues:
+    """A cluster with queues, and its random history."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        loop = asyncio.get_running_loop()
+        self.cluster = FakeCluster(now=lambda: WALL + loop.time())
+        self.steps = 0
+        self.terms = 0
+        self.started = 0
+        self._world: TermWorld | None = None
+        self._names = 0
+        #: Gangs whose members ended, or were taken: any number of the others may be left.
+        self._disturbed: set[str] = set()
+        self._usage: Usage = {}
+        #: The quotas since the last check, in order.
+        self._trees: list[Snapshot] = []
+        self.done: list[str] = []
+
+    @property
+    def world(self) -> TermWorld:
+        assert self._world is not None
+        return self._world
+
+    async def run(self, steps: int) -> None:
+        """Do so many steps more; raises AssertionError."""
+        end = self.steps + steps
+        while self.steps < end:
+            self._world = TermWorld(cluster=self.cluster)
+            self._world.recorder.run = self._no_events  # type: ignore[method-assign]
+            binder = DyingBinder(self._world)
+            if not self.terms:
+                self._set_up()
+            self.terms += 1
+            length = self.rng.randint(5, 200)
+            try:
+                async with self._world.running():
+                    await asyncio.sleep(_BOUND)
+                    self.check()
+                    for _ in range(min(length, end - self.steps)):
+                        await self._step()
+                    if self.rng.random() < 0.5:
+                        binder.dies_after = self.rng.randint(0, 6)
+                    self._submit()
+                    await asyncio.sleep(self.rng.choice((0.0, 0.001, 0.5)))
+            except AssertionError as failure:
+                raise AssertionError(
+                    f"seed {self.seed}, step {self.steps}, after {self.done[-12:]}: {failure}"
+                ) from failure
+            self._tidy()
+
+    async def _no_events(self) -> None:
+        await asyncio.Event().wait()
+
+    # ------------------------------------------------------------------ the cluster
+
+    def _set_up(self) -> None:
+        world, rng = self.world, self.rng
+        for name in FLAVORS:
+            make.flavor(world, name, kind=name)
+        for _ in range(4):
+            self._add_node()
+        make.cohort(world, "root")
+        for name in ("left", "right"):
+            make.cohort(world, name, "root")
+        for index in range(5):
+            made = make.cluster_queue(
+                world,
+                f"q{index}",
+                None,
+                {name: self._quotas() for name in FLAVORS},
+                cohort=rng.choice(("left", "left", "right", "root", "")),
+                strategy=rng.choice(("StrictFIFO", "BestEffortFIFO")),
+                within=rng.choice(("Never", "LowerPriority", "LowerOrNewerEqualPriority")),
+                reclaim=rng.choice(("Never", "LowerPriority", "Any")),
+                when_can_preempt=rng.choice(("TryNextFlavor", "MayStopSearch")),
+                when_can_borrow=rng.choice(("TryNextFlavor", "MayStopSearch")),
+            )
+            assert made.spec.resource_groups
+        self._trees = [self._tree()]
+
+    def _quotas(self) -> dict[str, Any]:
+        return {"cpu": self.rng.randint(0, 12), "gpu": self.rng.randint(0, 12)}
+
+    def _tidy(self) -> None:
+        """Forget what only costs memory: events, the history, and groups without pods."""
+        for event in self.cluster.objects("Event"):
+            self.cluster.delete("Event", f"{event.metadata.namespace}/{event.metadata.name}")
+        used = {pod.spec.scheduling_group.pod_group_name for pod in self._pods()}
+        for group in self.cluster.objects("PodGroup"):
+            if group.metadata.name not in used:
+                self.cluster.delete("PodGroup", f"default/{group.metadata.name}")
+                self._disturbed.discard(group.metadata.name)
+        self.cluster.bound.clear()
+        self.cluster.compact()
+
+    # ------------------------------------------------------------------ steps
+
+    async def _step(self) -> None:
+        self.steps += 1
+        steps = {
+            self._submit: 6,
+            self._end: 5,
+            self._terminate: 4,
+            self._change_node: 1,
+            self._change_quota: 1,
+            self._wait: 2,
+        }
+        [step] = self.rng.choices(list(steps), list(steps.values()))
+        self.done = [*self.done[-50:], step.__name__]
+        quiet = step == self._wait
+        if step == self._submit and len(self._waiting()) >= _MOST_WAITING:
+            step = self._end
+        step()
+        if quiet:
+            await asyncio.sleep(_QUIET)
+            self.check()
+            self.check_progress()
+        elif self.rng.random() < 0.8:
+            await asyncio.sleep(_BOUND)
+            self.check()
+        else:
+            await asyncio.sleep(self.rng.choice((0.0, 0.001, 0.01)))
+
+    def _wait(self) -> None:
+        for pod in self._pods():
+            if pod.metadata.HasField("deletion_timestamp"):
+                self._gone(pod)
+
+    def _submit(self) -> None:
+        rng = self.rng
+        self._names += 1
+        name, queue = f"j{self._names}", f"q{rng.randrange(5)}"
+        requests = {"cpu": rng.randint(0, 4), "gpu": rng.choice((0, 0, 1, 2, 4, 8))}
+        priority = rng.randint(0, 2)
+        spec = {"terminationGracePeriodSeconds": rng.choice((0, 30))}
+        if rng.random() < 0.1:
+            self.world.pod(name, cpu="1", **spec)
+        elif rng.random() < 0.5:
+            make.job(self.world, name, queue, priority, spec=spec, **requests)
+        else:
+            count = rng.randint(2, 5)
+            least = count if rng.random() < 0.7 else rng.randint(1, count)
+            make.gang(self.world, name, queue, count, least, priority, spec=spec, **requests)
+
+    def _end(self) -> None:
+        bound = [pod for pod in self._pods() if pod.spec.node_name]
+        if not bound:
+            return
+        pod = self.rng.choice(bound)
+        group = pod.spec.scheduling_group.pod_group_name
+        ending = [
+            one for one in bound if group and one.spec.scheduling_group.pod_group_name == group
+        ] or [pod]
+        if self.rng.random() < 0.2:
+            ending = [pod]
+        for one in ending:
+            self._disturb(one)
+            if self.rng.random() < 0.5:
+                one.status.phase = "Succeeded"
+                self.cluster.update(one)
+            self.cluster.delete("Pod", f"default/{one.metadata.name}")
+
+    def _terminate(self) -> None:
+        """Let one or all of the pods go that are terminating."""
+        leaving = [p for p in self._pods() if p.metadata.HasField("deletion_timestamp")]
+        for pod in leaving if self.rng.random() < 0.3 else leaving[:1]:
+            self._gone(pod)
+
+    def _gone(self, pod: Pod) -> None:
+        self._disturb(pod)
+        self.cluster.delete("Pod", f"default/{pod.metadata.name}")
+
+    def _disturb(self, pod: Pod) -> None:
+        if pod.spec.HasField("scheduling_group"):
+            self._disturbed.add(pod.spec.scheduling_group.pod_group_name)
+
+    def _add_node(self) -> None:
+        self._names += 1
+        kind = self.rng.choice(FLAVORS)
+        make.big_node(self.world, f"n{self._names}", labels={"kind": kind})
+
+    def _change_node(self) -> None:
+        found = [node for node in self.cluster.objects("Node") if isinstance(node, Node)]
+        if len(found) < 3 or (len(found) < 6 and self.rng.random() < 0.4):
+            self._add_node()
+            return
+        node = self.rng.choice(found)
+        if self.rng.random() < 0.5:
+            node.spec.unschedulable = not node.spec.unschedulable
+            self.cluster.update(node)
+            return
+        self.cluster.delete("Node", node.metadata.name)
+        for pod in self._pods():
+            if pod.spec.node_name == node.metadata.name:
+                self._gone(pod)
+
+    def _change_quota(self) -> None:
+        found = self.cluster.object("ClusterQueue", f"q{self.rng.randrange(5)}")
+        assert isinstance(found, ClusterQueue)
+        for flavor in found.spec.resource_groups[0].flavors:
+            for one in flavor.resources:
+                one.nominal_quota = str(self.rng.randint(0, 12))
+                one.ClearField("borrowing_limit")
+                if found.spec.cohort_name and self.rng.random() < 0.3:
+                    one.borrowing_limit = str(self.rng.randint(0, 6))
+        found.spec.stop_policy = "Hold" if self.rng.random() < 0.1 else "None"
+        self.cluster.update(found)
+        self._trees.append(self._tree())
+
+    # ------------------------------------------------------------------ what is stored
+
+    def _pods(self) -> list[Pod]:
+        return [pod for pod in self.cluster.objects("Pod") if isinstance(pod, Pod)]
+
+    def _queue_of(self, pod: Pod) -> str:
+        name = pod.metadata.labels.get(make.QUEUE, "")
+        if not name:
+            return ""
+        found = self.cluster.object("LocalQueue", f"default/{name}")
+        assert isinstance(found, LocalQueue)
+        return found.spec.cluster_queue
+
+    def _waiting(self) -> list[Pod]:
+        return [pod for pod in self._pods() if not pod.spec.node_name]
+
+    def _kind_of(self, node: str) -> str:
+        found = self.cluster.object("Node", node)
+        return str(found.metadata.labels["kind"])
+
+    def usage(self) -> Usage:
+        """What the stored pods use, by queue."""
+        used: Usage = {f"q{index}": Counter() for index in range(5)}
+        for pod in self._pods():
+            queue = self._queue_of(pod)
+            if not queue or not pod.spec.node_name:
+                continue
+            flavor = self._kind_of(pod.spec.node_name)
+            written = json.loads(pod.metadata.annotations[FLAVORS_ANNOTATION])
+            assert set(written.values()) <= {flavor}, f"{pod.metadata.name} is on {flavor}"
+            for resource, amount in _requests(pod).items():
+                used[queue][FlavorResource(flavor, resource)] += amount
+        return used
+
+    def _tree(self) -> Snapshot:
+        queues = self.cluster.objects("ClusterQueue")
+        cohorts = self.cluster.objects("Cohort")
+        return Snapshot(
+            [read_cluster_queue(one) for one in queues if isinstance(one, ClusterQueue)],
+            [read_cohort(one) for one in cohorts if isinstance(one, Cohort)],
+        )
+
+    # ------------------------------------------------------------------ what must hold
+
+    def check(self) -> None:
+        """What holds whenever all bindings are done."""
+        used, trees = self.usage(), self._trees
+        for tree in trees:
+            for queue, amounts in used.items():
+                tree.add_usage(queue, amounts)
+        for queue, amounts in used.items():
+            for key, amount in amounts.items():
+                if amount > self._usage.get(queue, Counter())[key]:
+                    permitted = any(_permits(tree.node(queue), key) for tree in trees)
+                    assert permitted, f"{queue} uses {amount} of {key}, more than before"
+        for queue, amounts in used.items():
+            trees[-1].remove_usage(queue, amounts)
+        self._usage, self._trees = used, trees[-1:]
+        self._check_books(used)
+        self._check_gangs()
+        self.world.state.queue.check_invariants()
+
+    def _check_books(self, used: Usage) -> None:
+        admission, cache = self.world.state.admission, self.world.state.cache
+        for _ in admission.refresh(self.world.clock()):
+            pass
+        assert not cache.assumed_count, "assumed, and not bound in time"
+        held: Usage = {queue: Counter() for queue in used}
+        for hold in admission.holds.values():
+            held[hold.queue].update(hold.counted)
+        for queue, amounts in used.items():
+            counted = {k: v for k, v in admission.snapshot.node(queue).usage.items() if v}
+            expected = {k: v for k, v in (amounts + held[queue]).items() if v}
+            assert counted == expected, f"{queue}: {counted} is counted, {expected} is used"
+        for key, unit in admission.units.items():
+            by_pods = sum(len(_requests(pod.pod)) for pod in unit.held.values())
+            assert bool(unit.usage) == bool(by_pods), key
+
+    def _check_gangs(self) -> None:
+        bound = Counter(
+            pod.spec.scheduling_group.pod_group_name
+            for pod in self._pods()
+            if pod.spec.node_name and not pod.metadata.HasField("deletion_timestamp")
+        )
+        for group in self.cluster.objects("PodGroup"):
+            assert isinstance(group, PodGroup)
+            name = group.metadata.name
+            if name in self._disturbed:
+                continue
+            least = group.spec.scheduling_policy.gang.min_count
+            assert bound[name] == 0 or bound[name] >= least, f"{name} runs in part"
+            admitted = any(
+                c.type == "Admitted" and c.status == "True" for c in group.status.conditions
+            )
+            assert admitted or not bound[name], f"{name}: Admitted is {admitted}"
+
+    def check_progress(self) -> None:
+        """What holds when nothing has changed for a while: who could start has started."""
+        admission = self.world.state.admission
+        assert not admission.has_heads
+        if any(p.metadata.HasField("deletion_timestamp") for p in self._pods()):
+            return
+        assert not admission.holds, "a unit waits for victims that are gone"
+        free = dict(self._free())
+        for key, unit in admission.units.items():
+            workload = admission.waiting(key)
+            if workload is None:
+                continue
+            strategy = admission.snapshot.queues[unit.queue].strategy
+            first = min(self._order(unit.queue))[1]
+            if strategy == "StrictFIFO" and first != key:
+                continue
+            assert not self._could_start(unit, workload, free), f"{key} could start"
+
+    def _order(self, queue: str) -> Iterator[tuple[Any, str]]:
+        admission = self.world.state.admission
+        for key, unit in admission.units.items():
+            workload = admission.waiting(key)
+            if workload is not None and unit.queue == queue:
+                yield (-workload.priority, workload.queued_at, workload.uid), key
+
+    def _free(self) -> Iterator[tuple[str, tuple[str, Counter[str]]]]:
+        pods = self._pods()
+        for node in self.cluster.objects("Node"):
+            assert isinstance(node, Node)
+            if node.spec.unschedulable:
+                continue
+            free = Counter({CPU: 8000, GPU: 8})
+            for pod in pods:
+                if pod.spec.node_name == node.metadata.name:
+                    free.subtract(_requests(pod))
+            yield node.metadata.name, (node.metadata.labels["kind"], free)
+
+    def _could_start(self, unit: Any, workload: Any, free: Any) -> bool:
+        """Whether as many pods as are needed have quota and nodes of one flavor."""
+        pods = workload.pod_sets[0]
+        count = pods.min_count or pods.count
+        node = self.world.state.admission.snapshot.node(unit.queue)
+        for flavor in FLAVORS:
+            need = {FlavorResource(flavor, r): n * count for r, n in pods.requests.items()}
+            if any(amount > node.available(key) for key, amount in need.items()):
+                continue
+            room = sum(
+                min((left[r] // n for r, n in pods.requests.items() if n), default=count)
+                for kind, left in free.values()
+                if kind == flavor
+            )
+            if room >= count:
+                return True
+        return False
+
+
+def _requests(pod: Pod) -> dict[str, int]:
+    """What a pod asks for, CPU in milli."""
+    found = pod.spec.containers[0].resources.requests
+    amounts = {
+        name: int(value) * (1000 if name == CPU else 1)
+        for name, value in found.items()
+        if name in (CPU, GPU)
+    }
+    return {name: amount for name, amount in amounts.items() if amount}
+
+
+def _permits(node: TreeNode, key: FlavorResource) -> bool:
+    """Whether neither a queue nor a cohort above it uses more than it may."""
+    for one in (node, *node.ancestors):
+        used, quota = one.usage.get(key, 0), one.quota.get(key, 0)
+        limit = one.quotas[key].borrowing_limit if key in one.quotas else None
+        if one.parent is None and used > quota:
+            return False
+        if one.parent is not None and limit is not None and used > quota + limit:
+            return False
+    return True
+
+
+def run(seed: int, steps: int) -> RandomQueues:
+    """Run a history of its own loop; return what it has come to."""
+
+    async def history() -> RandomQueues:
+        made = RandomQueues(seed)
+        await made.run(steps)
+        return made
+
+    return run_in_virtual_time(history())
+
+
+def main(steps: int, seed: int) -> None:
+    """Run histories of 2,000 steps each, and say how far they are."""
+    began, done, terms = time.monotonic(), 0, 0
+    while done < steps:
+        found = run(seed, min(2_000, steps - done))
+        done, terms, seed = done + found.steps, terms + found.terms, seed + 1
+        seconds = time.monotonic() - began
+        print(f"{done} steps, {terms} terms, {seconds:.0f} s, next seed {seed}", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)

@@ -1,0 +1,16 @@
+"""What holds in any history of queues: see ``support.random_queues``, which runs longer ones."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.examples import examples
+from support.random_queues import run
+
+
+@given(seed=st.integers(0, 1_000_000))
+@examples(40, deadline=None)
+def test_usage_is_permitted_and_counted_and_nobody_is_forgotten(seed: int) -> None:
+    """Also while leaders die, and jobs, nodes and quotas change."""
+    run(seed, 60)
