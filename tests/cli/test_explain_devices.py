@@ -41,6 +41,22 @@ def test_a_node_with_too_few_free_devices_lacks_some(explain: Explain) -> None:
     assert "devices of class" not in text
 
 
+def test_of_more_nodes_than_are_measured_the_free_devices_are_counted(explain: Explain) -> None:
+    items: list[Any] = []
+    for number in range(1, 20):
+        name = f"n{number:02}"
+        items += node(name, f"5x{H100}")
+        taken = ",".join(f"{name}/gpu-{bit}" for bit in range(5) if number >> bit & 1)
+        items.append(claim(f"of-{name}", [request("r", H100)], on=taken))
+    asked = claim("mine", [request("gpus", H100, 5)])
+    text = explain(*items, asked, pod("web", "mine"))
+    assert ": lacks 1 to 4 of 5; n01 has 4 (16 nodes)" in text
+    assert (
+        "claim mine, request gpus: suitable devices that are free: lacks 2 to 3 of 5; "
+        "n17 has 3 (3 nodes)" in text
+    )
+
+
 def test_a_selector_that_no_device_matches_is_told_with_a_value(explain: Explain) -> None:
     wants = f'device.attributes["{H100}"].model == "a100"'
     asked = claim("mine", [request("gpus", H100, 1, wants)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
 from fractions import Fraction
-from functools import cache
 from typing import Any, Final
 
 from podsched.api.quantity import parse
@@ -54,6 +53,8 @@ class DevicesInUse:
         self._names: dict[PoolKey, set[str]] = {}
         self._of_pool: dict[PoolKey, Hashable] = {}
         self._uses: dict[ClaimKey, Sequence[Use]] = {}
+        #: The claims with devices of each pool.
+        self._in_pool: dict[PoolKey, dict[ClaimKey, None]] = {}
         #: The uids of each claim's consumers, and the claims of each consumer, if that is tracked.
         self._consumers: dict[ClaimKey, frozenset[str]] = {}
         self._claims: dict[str, set[ClaimKey]] = {}
@@ -84,8 +85,10 @@ class DevicesInUse:
             return
         for use in self._uses.pop(claim, ()):
             self._remove(*use)
+            self._in_pool.get(use[0][:2], {}).pop(claim, None)
         for use in uses:
             self._add(*use)
+            self._in_pool.setdefault(use[0][:2], {})[claim] = None
         if uses:
             self._uses[claim] = uses
 
@@ -105,21 +108,15 @@ class DevicesInUse:
         claims = {claim for uid in gone for claim in self._claims.get(uid, ())}
         return frozenset(claim for claim in claims if self._consumers[claim] <= gone)
 
-    def users(self) -> dict[DeviceID, list[ClaimKey]]:
-        """Return the claims that have each device."""
-        found: dict[DeviceID, list[ClaimKey]] = {}
-        for claim, uses in self._uses.items():
-            for device, _ in uses:
-                found.setdefault(device, []).append(claim)
-        return found
+    def users(self, device: DeviceID) -> list[ClaimKey]:
+        """Return the claims that have a device."""
+        claims = self._in_pool.get(device[:2], ())
+        return [claim for claim in claims if any(of == device for of, _ in self._uses[claim])]
 
-    def claims_in(self, pools: Collection[PoolKey]) -> list[ClaimKey]:
+    def claims_in(self, pools: Iterable[PoolKey]) -> list[ClaimKey]:
         """Return the claims with devices of some pools."""
-        return [
-            claim
-            for claim, uses in self._uses.items()
-            if any(device[:2] in pools for device, _ in uses)
-        ]
+        found = (claim for pool in pools for claim in self._in_pool.get(pool, ()))
+        return list(dict.fromkeys(found))
 
     def without(self, claims: Iterable[ClaimKey], pools: Iterable[PoolKey]) -> AllocatedState:
         """Return which devices of some pools are in use apart from those of some claims."""
@@ -207,10 +204,9 @@ class DevicesInUse:
 
 def users_of_devices(in_use: DevicesInUse, cluster: ClusterView) -> Callable[[DeviceID], str]:
     """Return a function that tells which claims and pods use a device."""
-    by_device = cache(in_use.users)
 
     def users(device: DeviceID) -> str:
-        claims = (cluster.assumed(CLAIM).get(*key) for key in by_device().get(device, ()))
+        claims = (cluster.assumed(CLAIM).get(*key) for key in in_use.users(device))
         return ", ".join(_user(claim) for claim in claims if claim is not None)
 
     return users

@@ -77,7 +77,7 @@ from podsched.plugins.dynamic_resources.extended_claims import (
 from podsched.plugins.dynamic_resources.extended_needs import lacking_on, needs_by_row, needs_on
 from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
 from podsched.plugins.dynamic_resources.free_devices import DevicesAhead
-from podsched.plugins.dynamic_resources.in_use import users_of_devices
+from podsched.plugins.dynamic_resources.lacking import parts_of, requirements_of
 from podsched.plugins.dynamic_resources.model import (
     AllocationResult,
     Features,
@@ -111,7 +111,6 @@ from podsched.plugins.dynamic_resources.reservation import (
     in_flight,
     without_consumer,
 )
-from podsched.plugins.dynamic_resources.shortfalls import Measured, measure, verdicts
 from podsched.plugins.rows.matching import match_terms
 from podsched.plugins.rows.normalize import default_normalize
 from podsched.v1 import objects_pb2 as v1
@@ -130,9 +129,6 @@ _LONGEST_FILTER: Final = 1.0
 _PAUSES_PER_SECOND: Final = 1000
 #: Max pauses of a Filter for which ``prepare`` has searched.
 _SHORT_FILTER: Final = 10
-#: Max nodes with unequal devices that an explanation measures: eight GPUs take 0.1 ms, their
-#: 112 partitions 0.9 ms.
-_MOST_MEASURED: Final = 50
 
 
 #: Max specs of claims that are remembered because they failed.
@@ -460,40 +456,10 @@ class DynamicResources:
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return how many devices each request wants, and how many the rows have.
-
-        Rows with unequal devices are measured up to a number; the rest counts as sufficient.
-        """
+        """Return how many devices each request wants, and how many the rows have."""
         needs: PodNeeds = state.data[self.name]
-        found: list[Requirement] = []
-        for terms in needs.allocated:
-            reached = match_terms(terms, nodes, rows)
-            found.append(
-                Requirement.met("the devices of an allocated claim, within reach", reached)
-            )
-        base = rows if nodes.base is nodes else nodes.base_rows[rows]
-        for variant, mine in needs.by_variant(base):
-            if variant.claims:
-                found += _requirements(self._measured(variant, mine, nodes, rows))
-        return found
-
-    def _measured(
-        self, needs: PodNeeds, mine: Bools, nodes: NodeColumns, rows: Rows
-    ) -> list[list[Measured]]:
-        """Return the steps on each row; none for rows that are not ``mine``."""
-        users = users_of_devices(needs.devices.in_use, self._handle.cluster)
-        measured: dict[Hashable, list[Measured]] = {}
-        by_row: list[list[Measured]] = []
-        for row, is_mine in zip(rows.tolist(), mine.tolist(), strict=True):
-            if not is_mine:
-                by_row.append([])
-                continue
-            node = node_of(nodes, row)
-            situation = needs.devices.situation(node) or node.name
-            if situation not in measured and len(measured) < _MOST_MEASURED:
-                measured[situation] = measure(node, needs, self._compile_selector, users)
-            by_row.append(measured.get(situation, []))
-        return by_row
+        cluster = self._handle.cluster
+        return list(requirements_of(needs, nodes, rows, self._compile_selector, cluster))
 
     def parts(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, row: int
@@ -502,17 +468,7 @@ class DynamicResources:
         needs = state.data.get(self.name)
         if not isinstance(needs, PodNeeds):
             return ()
-        base = np.array([row if nodes.base is nodes else nodes.base_rows[row]])
-        users = users_of_devices(needs.devices.in_use, self._handle.cluster)
-        found: list[Parts] = []
-        for variant, mine in needs.by_variant(base):
-            if mine[0] and variant.claims:
-                try:
-                    node = node_of(nodes, row)
-                    found += verdicts(node, variant, self._compile_selector, users)
-                except AllocationError:
-                    return ()
-        return found
+        return parts_of(needs, nodes, row, self._compile_selector, self._handle.cluster)
 
     def post_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
@@ -793,24 +749,6 @@ def _assumed_for(
 def _allocation_key(claim: v1.ResourceClaim) -> Hashable:
     """Return a key that differs for each allocation of each claim."""
     return claim.metadata.uid, claim.status.allocation.SerializeToString(deterministic=True)
-
-
-def _requirements(by_row: Sequence[Sequence[Measured]]) -> Iterator[Requirement]:
-    """Yield a requirement for each step, and one if no step alone says what is missing."""
-    steps = max(by_row, key=len, default=[])
-    lacking = np.zeros(len(by_row), dtype=np.bool_)
-    for at, step in enumerate(steps):
-        has = [of[at].available if of else step.wanted for of in by_row]
-        available = np.array(has, dtype=np.int64)
-        lacks = available < step.wanted
-        examples = (of[at].example for of, missing in zip(by_row, lacks, strict=True) if missing)
-        example = next(filter(None, examples), "")
-        what = f"{step.what} ({example})" if example else step.what
-        yield Requirement(what, "", np.full_like(available, step.wanted), available)
-        lacking |= lacks
-    if steps:
-        unknown = np.array([not of for of in by_row], dtype=np.bool_)
-        yield Requirement.met("devices for all requests of its claims at once", lacking | unknown)
 
 
 def _check_classes(claim: ResourceClaim, devices: Devices) -> None:
