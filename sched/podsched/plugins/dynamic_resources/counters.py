@@ -44,6 +44,18 @@ class Counters:
             self._available[key] = self._left(pool)
         return self._available[key]
 
+    def room(self, pool: Pool, counter: tuple[str, str]) -> Fraction | None:
+        """Return what is left of a counter, less than nothing where no device can be had.
+
+        None if the pool has no such counter.
+        """
+        available = self.available(pool)
+        if available is None:
+            return Fraction(-1)
+        if counter not in available:
+            return None
+        return available[counter] - self._taken.get(self._key(pool), {}).get(counter, 0)
+
     def give_back(self, pool: Pool, device: Device) -> None:
         taken = self._taken[self._key(pool)]
         for counter, amount in device.counters.items():

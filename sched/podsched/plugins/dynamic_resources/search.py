@@ -6,7 +6,8 @@ Kubernetes calls itself recursively; here the open choices are a list, so that t
 and takes any number of devices.
 
 Choices that equal one that failed before are not tried again (``equivalence``), nor are choices on
-which a failure does not depend (``conflicts``).
+which a failure does not depend (``conflicts``), and where too few devices are left none is tried
+(``supply``).
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, L
 from podsched.plugins.dynamic_resources.conflicts import ALL_CHOICES, Refused
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.model import MAX_RESULTS
+from podsched.plugins.dynamic_resources.supply import Supply
 from podsched.plugins.dynamic_resources.taken import Taken, TakenDevices
 
 #: How many devices are looked at between two pauses, of which each choice counts as ten. A device
 #: takes about 1 µs, or 20 µs when its selectors are evaluated.
 _DEVICES_PER_PAUSE = 500
 _DEVICES_PER_CHOICE = 10
+#: A search of fewer choices takes a millisecond, which is less than looking for what is lacking.
+_EASY = 32
 #: How many failed states are remembered; one takes about 1 KiB.
 _MOST_STATES = 1 << 14
 
@@ -99,6 +103,9 @@ class Search:
         self._candidates = candidates
         self._taken = taken
         self._equivalence = equivalence
+        self._supply = (
+            None if equivalence is None else Supply(levels, candidates, taken, equivalence)
+        )
         self._failed_states: set[Hashable] = set()
         self._open: list[_Choice] = []
         #: By level: the alternative that is chosen.
@@ -160,6 +167,8 @@ class Search:
         missing = alternative.count - place
         if self._taken.count(level.claim_index) + missing > MAX_RESULTS:
             return _Outcome.EXCEEDED
+        if self._lacks_devices(level, alternative, missing):
+            return _Failed(self._conflicts_of_state(level))
         return _DeviceChoice(
             level, False, False, alternative=alternative, place=place, position=position
         )
@@ -276,6 +285,12 @@ class Search:
         for depth, choice in enumerate(self._open[:-1]):
             if isinstance(choice, _DeviceChoice) and choice.taken is not None:
                 yield depth, choice.taken
+
+    def _lacks_devices(self, level: Level, alternative: Alternative, missing: int) -> bool:
+        """Whether it is certain that there are too few devices; easy searches do not ask."""
+        if self._supply is None or self.choices < _EASY:
+            return False
+        return self._supply.lacks(alternative, level, missing)
 
     def _has_failed(self, level: Level) -> bool:
         """Whether a state that equals the present one failed before."""

@@ -16,6 +16,7 @@ from podsched.plugins.dynamic_resources.constraints import Constraint, make_cons
 from podsched.plugins.dynamic_resources.counters import Counters
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.model import AllocatedState, Fault, Features, ResourceClaim
+from podsched.plugins.dynamic_resources.pools import Pool
 
 _NO_AMOUNTS: Amounts = {}
 
@@ -124,6 +125,14 @@ class TakenDevices:
         if taken.has_counters and not leaks:
             self._counters.give_back(candidate.pool, candidate.device)
         self.by_claim[alternative.claim_index].pop()
+
+    def is_untaken(self, candidate: Candidate) -> bool:
+        """Whether the search has not taken the device."""
+        return not self._claims.get(candidate.index)
+
+    def room(self, pool: Pool, counter: tuple[str, str]) -> Fraction | None:
+        """Return what is left of a counter; see ``Counters.room``."""
+        return self._counters.room(pool, counter)
 
     def touched(self) -> list[int]:
         """Return the indexes of the devices that are taken."""

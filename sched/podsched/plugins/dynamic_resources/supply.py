@@ -1,0 +1,145 @@
+"""Whether the devices that are left can be enough for the requests that are left.
+
+A bound, by numbers alone: so many different devices are wanted, and at most so many can be had. Of
+devices that consume a counter, those that consume least count first. A search that meets too few
+devices ends at once, where trying them in all orders might take long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from operator import itemgetter
+
+from podsched.plugins.dynamic_resources.candidates import Candidates
+from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
+from podsched.plugins.dynamic_resources.equivalence import Equivalence
+from podsched.plugins.dynamic_resources.in_use import PoolKey
+from podsched.plugins.dynamic_resources.model import MAX_RESULTS
+from podsched.plugins.dynamic_resources.taken import TakenDevices
+
+#: Of a counter set: for each counter what the devices consume of it, least first.
+_Consumers = Sequence[tuple[tuple[str, str], Sequence[tuple[Fraction, Candidate]]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Needs:
+    """How many devices requests need, and which may get: by counter set, and without counters."""
+
+    count: int
+    others: Sequence[Candidate]
+    of_sets: Sequence[_Consumers]
+
+
+class Supply:
+    """Compares what is left for the requests from a level on."""
+
+    def __init__(
+        self,
+        levels: Sequence[Level],
+        candidates: Candidates,
+        taken: TakenDevices,
+        equivalence: Equivalence,
+    ) -> None:
+        self._levels = levels
+        self._candidates = candidates
+        self._taken = taken
+        self._equivalence = equivalence
+        #: By level: None where the bound does not hold.
+        self._needs: dict[int, _Needs | None] = {}
+        self._may_exceed = _may_exceed(levels)
+
+    def lacks(self, alternative: Alternative, level: Level, missing: int) -> bool:
+        """Whether it is certain that there are too few devices.
+
+        ``missing``: how many devices the alternative of the level still wants.
+        """
+        needs = self._needs_from(level.index)
+        if needs is None:
+            return False
+        following = self._needs_from(level.index + 1)
+        wanted = missing if _least(alternative) else 0
+        wanted += following.count if following is not None else 0
+        if not wanted:
+            return False
+        found = sum(self._taken.is_untaken(of) for of in needs.others)
+        if found >= wanted:
+            return False
+        return found + sum(map(self._most, needs.of_sets)) < wanted
+
+    def _most(self, consumers: _Consumers) -> int:
+        """Return how many devices of a counter set can be had at most."""
+        return min(self._most_of(counter, devices) for counter, devices in consumers)
+
+    def _most_of(
+        self, counter: tuple[str, str], devices: Sequence[tuple[Fraction, Candidate]]
+    ) -> int:
+        room = self._taken.room(devices[0][1].pool, counter)
+        amounts = (amount for amount, of in devices if self._taken.is_untaken(of))
+        return sum(room is None or total <= room for total in accumulate(amounts))
+
+    def _needs_from(self, index: int) -> _Needs | None:
+        if index not in self._needs:
+            self._needs[index] = self._find_needs(self._levels[index:])
+        return self._needs[index]
+
+    def _find_needs(self, levels: Sequence[Level]) -> _Needs | None:
+        if self._may_exceed or not all(map(self._equivalence.is_safe, levels)):
+            return None
+        alternatives = [of for level in levels for of in level.alternatives if _least(of)]
+        wanted = [
+            candidate
+            for candidate in self._candidates.devices
+            if any(self._may_get(of, candidate) for of in alternatives)
+        ]
+        if any(map(self._candidates.is_shareable, wanted)):
+            return None
+        # A device that consumes of several sets counts for one of them: the bound is less tight.
+        sets: dict[tuple[PoolKey, str], list[Candidate]] = {}
+        for of in wanted:
+            if of.device.counters:
+                name, _ = min(of.device.counters)
+                sets.setdefault((of.id[:2], name), []).append(of)
+        return _Needs(
+            sum(min(map(_least, level.alternatives)) for level in levels),
+            [of for of in wanted if not of.device.counters],
+            [_consumers(name, devices) for (_, name), devices in sets.items()],
+        )
+
+    def _may_get(self, alternative: Alternative, candidate: Candidate) -> bool:
+        return (
+            not self._candidates.is_allocated(candidate)
+            and self._candidates.needs(alternative, candidate) is not None
+            and self._candidates.tolerates(alternative, candidate)
+        )
+
+
+def _least(alternative: Alternative) -> int:
+    """Return how many devices an alternative takes away; administrators only look on."""
+    return 0 if alternative.request.admin_access else alternative.count
+
+
+def _consumers(name: str, devices: Sequence[Candidate]) -> _Consumers:
+    """Return what devices consume of a counter set."""
+    counters = {counter for of in devices for counter in of.device.counters if counter[0] == name}
+    return [
+        (
+            counter,
+            sorted(
+                ((of.device.counters.get(counter, Fraction()), of) for of in devices),
+                key=itemgetter(0),
+            ),
+        )
+        for counter in counters
+    ]
+
+
+def _may_exceed(levels: Sequence[Level]) -> bool:
+    """Whether a claim may want more devices than it can get, which is not to be found out here."""
+    most: Counter[int] = Counter()
+    for level in levels:
+        most[level.claim_index] += max(of.count for of in level.alternatives)
+    return any(count > MAX_RESULTS for count in most.values())

@@ -1,0 +1,81 @@
+"""A search ends where too few devices are left, and nowhere else."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from hypothesis import given
+
+from podsched.plugins.dynamic_resources import search
+from podsched.plugins.dynamic_resources.allocator import Allocator
+from podsched.plugins.dynamic_resources.cases import run_case
+from podsched.plugins.dynamic_resources.documents import (
+    read_device_class,
+    read_node,
+    read_resource_claim,
+    read_resource_slice,
+)
+from podsched.plugins.dynamic_resources.model import AllocatedState, Features
+from support.device_world import AttributeSelector, Document, cases
+from support.examples import examples
+
+
+@examples(600)
+@given(cases())
+def test_asking_at_each_choice_changes_no_result(case: Document) -> None:
+    with patch.object(search, "_EASY", 0):
+        result = run_case(case, AttributeSelector)
+    assert result == run_case(case, AttributeSelector, prune=False)
+
+
+def partitions() -> Document:
+    """Partitions of one, two and three of the seven slices of each of four GPUs, all unlike."""
+    pool = {"name": "p", "resourceSliceCount": 2}
+    of_pool = {"driver": "a.example", "pool": pool, "allNodes": True}
+    names = [f"g{number}" for number in range(4)]
+    counters = [{"name": name, "counters": {"slices": {"value": "7"}}} for name in names]
+    devices = [
+        {
+            "name": f"{name}-{amount}-{number}",
+            "attributes": {"number": {"string": f"{number}"}},
+            "consumesCounters": [
+                {"counterSet": name, "counters": {"slices": {"value": f"{amount}"}}}
+            ],
+        }
+        for name in names
+        for number, amount in enumerate((3, 2, 3, 2, 1, 1))
+    ]
+    request = {"deviceClassName": "any", "allocationMode": "ExactCount"}
+    # Each of those wanted first can be had in many ways, but four are left to the last.
+    wanted = [request | {"count": 2}] * 4 + [request | {"count": 9}]
+    requests = [{"name": f"r{n}", "exactly": of} for n, of in enumerate(wanted)]
+    constraint = {"distinctAttribute": "number", "requests": ["r0"]}
+    return {
+        "node": {"metadata": {"name": "node"}},
+        "classes": [{"metadata": {"name": "any"}}],
+        "slices": [
+            {"metadata": {"name": "s0"}, "spec": of_pool | {"sharedCounters": counters}},
+            {"metadata": {"name": "s1"}, "spec": of_pool | {"devices": devices}},
+        ],
+        "claims": [
+            {
+                "metadata": {"name": "c"},
+                "spec": {"devices": {"requests": requests, "constraints": [constraint]}},
+            }
+        ],
+    }
+
+
+def test_a_claim_for_more_partitions_than_the_counters_permit_fails_soon() -> None:
+    """Of seventeen, at most sixteen can be had: two of one slice and two of two of each GPU."""
+    case = partitions()
+    allocator = Allocator(
+        [read_device_class(of) for of in case["classes"]],
+        [read_resource_slice(of) for of in case["slices"]],
+        AllocatedState(),
+        AttributeSelector,
+        Features(),
+    )
+    claims = [read_resource_claim(of) for of in case["claims"]]
+    assert allocator.allocate(read_node(case["node"]), claims) is None
+    assert allocator.choices < 100
