@@ -5,6 +5,8 @@ Rules: ``EventsToRegister`` of kube-scheduler v1.36 ``dynamicresources/dynamicre
 
 from __future__ import annotations
 
+from typing import Final
+
 from podsched.api.extended_resources import extended_claim_owner
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
@@ -33,20 +35,30 @@ def dynamic_resources_events() -> list[ClusterEventWithHint]:
 
 
 def _waiting_by_claim() -> KeyedIndex:
-    """Return an index by which a claim's change is not asked about for each waiting pod."""
+    """Return an index by which a claim's change is not asked about for each waiting pod.
+
+    While claims are created, thousands of pods wait for theirs, and no other claim helps them.
+    """
     return KeyedIndex(_claims_of, _claims_changed)
 
 
+#: The key of events after which any pod may fit, but for pods whose claims do not exist yet.
+_ANY_POD: Final = ("", "")
+
+
 def _claims_of(pod: PodInfo) -> list[tuple[str, str]]:
-    return [(pod.namespace, name) for name in claim_names(pod) if name is not None]
+    names = claim_names(pod)
+    found = [(pod.namespace, name) for name in names if name is not None]
+    return found if None in names else [*found, _ANY_POD]
 
 
 def _claims_changed(
     old: v1.ResourceClaim | None, new: v1.ResourceClaim | None
-) -> list[tuple[str, str]] | None:
+) -> list[tuple[str, str]]:
+    keys = [] if new is None else [(new.metadata.namespace, new.metadata.name)]
     if _gives_back(old, new) or _is_extended_and_gone(old, new):
-        return None
-    return [] if new is None else [(new.metadata.namespace, new.metadata.name)]
+        keys.append(_ANY_POD)
+    return keys
 
 
 def _gives_back(old: v1.ResourceClaim | None, new: v1.ResourceClaim | None) -> bool:
@@ -65,7 +77,7 @@ def _after_claim_change(
     pod: PodInfo, old: v1.ResourceClaim | None, new: v1.ResourceClaim | None
 ) -> QueueingHint:
     if _gives_back(old, new):
-        return QueueingHint.QUEUE
+        return QueueingHint.of(None not in claim_names(pod))
     if old is not None and _is_extended_and_gone(old, new):
         return QueueingHint.of(extended_claim_owner(old) == pod.uid)
     if new is None or new.metadata.namespace != pod.namespace:
