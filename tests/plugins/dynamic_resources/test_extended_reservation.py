@@ -130,6 +130,24 @@ async def test_pods_use_device_plugins_and_claims_on_different_nodes() -> None:
     assert given(world) == ["n1/d0"]
 
 
+async def test_a_device_plugin_that_comes_later_serves_the_pods_that_come_later() -> None:
+    world = await providing(n1=["d0"])
+    async with world.running():
+        ask(world, "a")
+        await asyncio.sleep(1)
+        ask(world, "b")
+        await asyncio.sleep(1)
+        assert world.nodes_of("a", "b") == ["n1", ""]
+        node = world.cluster.object("Node", "n1")
+        assert isinstance(node, v1.Node)
+        node.status.allocatable[GPU] = "2"  # The first pod counts there as well, as in Kubernetes.
+        world.cluster.update(node)
+        await asyncio.sleep(15)
+    assert world.nodes_of("b") == ["n1"]
+    assert given(world) == ["n1/d0"]
+    assert len(claims(world)) == 1
+
+
 async def test_no_device_is_given_twice_and_what_lacks_is_told() -> None:
     world = await providing(n1=["d0", "d1"], n2=["d0"])
     for number in range(5):
