@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from podsched.api.device_claims import CLAIM_FINALIZER, POD_CLAIM_NAME
 from podsched.api.objects import Pod, ResourceClaim, ResourceClaimTemplate
+from podsched.serve.client.errors import Invalid, Unavailable
 from podsched.term.controllers.controller import AbsentObject
 from podsched.term.controllers.resource_claims import IDLE, ResourceClaimController
 from support.controller_world import ControllerWorld, bound_pod
@@ -113,6 +116,27 @@ def test_long_names_are_cut_so_that_both_can_be_read(world: ControllerWorld) -> 
     world.settle()
     [made] = claims(world)
     assert made.metadata.name[:-5] == "p" * 33 + "-" + "c" * 22 + "-"
+
+
+def test_a_pod_is_told_why_its_claim_cannot_be_created(world: ControllerWorld) -> None:
+    world.refuse = lambda item: Invalid("no label") if isinstance(item, ResourceClaim) else None
+    world.put(template())
+    world.put(pod())
+    world.settle()
+    [told] = world.recorded
+    assert re.fullmatch(r"PodResourceClaim c: create ResourceClaim p-c-\w{5}: no label", told)
+
+
+def test_an_outage_is_not_told_to_pods_whose_claims_are_created_later(
+    world: ControllerWorld,
+) -> None:
+    world.refuse = lambda item: (
+        Unavailable("no server") if isinstance(item, ResourceClaim) else None
+    )
+    world.put(template())
+    world.put(pod())
+    world.settle()
+    assert world.recorded == []
 
 
 def test_a_pod_waits_for_its_template_and_is_told_so_once(world: ControllerWorld) -> None:

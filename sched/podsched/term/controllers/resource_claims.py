@@ -41,6 +41,7 @@ from podsched.api.objects import (
     ResourceClaimTemplate,
     object_key,
 )
+from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import (
     AbsentObject,
@@ -235,7 +236,13 @@ class ResourceClaimController:
         made = claim_of_template(
             pod, ref, template, lambda name: self._claim(f"{namespace}/{name}") is not None
         )
-        self._writes.create(object_key(made), made, partial(self._examine, "Pod", [key]))
+
+        def written(failed: ClientError | None) -> None:
+            if failed is not None and not failed.retryable:
+                self._record(pod, ref, f"create ResourceClaim {made.metadata.name}: {failed}")
+
+        retry = partial(self._examine, "Pod", [key])
+        self._writes.create(object_key(made), made, retry, done=written)
         return name
 
     def _reserve(self, pod: Pod, ref: PodResourceClaim, claim: ResourceClaim) -> None:
