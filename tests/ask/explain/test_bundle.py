@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.manifest import to_manifest
+from podsched.ask.explain.anonymity import Renaming
 from podsched.ask.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
 from podsched.ask.simulation import simulate
 from podsched.lib.bounded_text import MAX_VALUES
 from podsched.registry import BUILT_IN
 from podsched.v1 import objects_pb2 as v1
 from support.changes_world import World, message, random_world
+from support.device_objects import device_class, devices, resource_claim, user
 from support.engine_world import node, pod
 from support.examples import examples
 
@@ -53,6 +55,24 @@ def test_contents_of_containers_are_not_packed() -> None:
     text = json.dumps(scenario_of([node("a"), running], secret, None))
     assert "s3cret" not in text
     assert "nodeName" in text
+
+
+def test_a_decision_on_devices_is_packed_and_stays_with_other_names() -> None:
+    driver = 'device.attributes["gpu.example.com"]'
+    attributes = {"model": ["h100", "a100"]}
+    memory = {"memory": {"value": "80Gi"}}
+    slices = [devices(name, 2, attributes=attributes, capacity=memory) for name in ("a", "b")]
+    asked = resource_claim("mine", f'{driver}.model == "h100"', match="gpu.example.com/model")
+    used = resource_claim("used")
+    result = used.status.allocation.devices.results.add(request="gpus", pool="a", device="gpu-0")
+    result.driver = "gpu.example.com"
+    objects = [node("a"), node("b"), device_class(), *slices, asked, used]
+    scenario = scenario_of(objects, user("p", claim="mine"), None)
+    made = simulate(scenario, BUILT_IN)
+    assert made["feasible"] == ["b"]
+    renaming = Renaming(scenario)
+    anonymous = simulate(renaming.scenario(scenario), BUILT_IN)
+    assert anonymous["feasible"] == [renaming.text("b")] != ["b"]
 
 
 def test_parameters_of_storage_classes_are_not_packed() -> None:

@@ -1,7 +1,8 @@
 """Replace all names in a scenario, so that the decision stays the same.
 
 Every text is replaced by another, except the words of Kubernetes' API (kinds, effects, operators,
-phases), amounts, times, numbers, and what its own domains name (``kubernetes.io``, ``k8s.io``).
+phases), amounts, times, numbers, what its own domains name (``kubernetes.io``, ``k8s.io``), and the
+drivers, attributes and selectors of devices.
 Equal texts get equal ones, so that a node's name stays the value of its host name label, a selector
 still selects, and domains of topology stay what they are. Texts of one sort keep their order, so
 that nodes are listed in the same order.
@@ -21,6 +22,8 @@ _AMOUNTS: Final = frozenset({
     "requests", "limits", "allocatable", "capacity", "overhead", "allocatedResources",
     "disruptedPods",
 })  # fmt: skip
+#: Amounts of devices, which selectors name.
+_OF_DEVICES: Final = frozenset({"capacity", "counters"})
 #: Fields whose texts are words of the API, amounts or times.
 _WORDS: Final = frozenset({
     "apiVersion", "kind", "operator", "effect", "whenUnsatisfiable", "nodeAffinityPolicy",
@@ -29,6 +32,9 @@ _WORDS: Final = frozenset({
     "reclaimPolicy", "deletionTimestamp", "creationTimestamp", "startTime", "minAvailable",
     "maxUnavailable", "maximumVolumeSize", "declaredFeatures", "clusterIP", "defaultingType",
     "sizeLimit", "capacity", "imagePullPolicy", "dnsPolicy", "unhealthyPodEvictionPolicy",
+    # Selectors of devices are texts that name drivers and attributes.
+    "expression", "driver", "string", "version", "matchAttribute", "distinctAttribute",
+    "allocationMode",
 })  # fmt: skip
 _IMAGES: Final = frozenset({"image", "names"})
 _OURS: Final = re.compile(r"(?:.*[./])?(?:kubernetes|k8s)\.io(?:/.*)?", re.DOTALL)
@@ -106,6 +112,8 @@ def _walked(value: Any, field: str, replace: Replace) -> Any:
     if isinstance(value, str):
         return value if field in _WORDS or _stays(value) else replace(field, value)
     if not isinstance(value, dict):
+        return value
+    if field in _OF_DEVICES and all(isinstance(amount, dict) for amount in value.values()):
         return value
     if field in _AMOUNTS:
         return {_key(key, replace): amount for key, amount in value.items()}

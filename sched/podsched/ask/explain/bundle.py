@@ -34,7 +34,8 @@ _OF_VOLUMES: Final = ".kubernetes.io/"
 _READ: Final = frozenset({
     "Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
     "PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode",
-    "CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "PodGroup",
+    "CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "PodGroup", "DeviceClass",
+    "ResourceClaim", "ResourceSlice", "DeviceTaintRule",
 })  # fmt: skip
 #: What is packed of the specs of some of them; of the others all is.
 _SPECS: Final = {
@@ -54,7 +55,8 @@ _META: Final = ("name", "namespace", "uid", "labels", "ownerReferences", "deleti
 _NODE_STATUS: Final = ("allocatable", "images", "conditions", "declaredFeatures")
 _POD_STATUS: Final = (
     "phase", "nominatedNodeName", "startTime", "resources", "containerStatuses",
-    "initContainerStatuses", "allocatedResources",
+    "initContainerStatuses", "allocatedResources", "resourceClaimStatuses",
+    "extendedResourceClaimStatus",
 )  # fmt: skip
 _CONTAINER_STATUS: Final = ("name", "resources", "allocatedResources")
 
