@@ -108,6 +108,8 @@ Replace = Callable[[str, str], str]
 def _walked(value: Any, field: str, replace: Replace) -> Any:
     """Return a manifest, or a part of it in a field, with its texts replaced."""
     if isinstance(value, list):
+        # Claims have lists of requests.
+        field = "" if field in _AMOUNTS else field
         return [_walked(item, field, replace) for item in value]
     if isinstance(value, str):
         return value if field in _WORDS or _stays(value) else replace(field, value)
