@@ -6,10 +6,8 @@ kubelet runs them before there is an API server.
 
 from __future__ import annotations
 
-from google.protobuf.struct_pb2 import Struct
-
 from podsched.api.metadata_defaulting import generated_name
-from podsched.api.objects import Pod, ServiceAccount
+from podsched.api.objects import Pod, ServiceAccount, Volume
 from podsched.api.pod_references import mounts_tokens, references
 
 DEFAULT_ACCOUNT = "default"
@@ -72,12 +70,13 @@ def _mount_token(pod: Pod) -> None:
             container.volume_mounts.add(name=name, read_only=True, mount_path=TOKEN_PATH)
             mounted = True
     if mounted and not found:
-        spec.volumes.add(name=name, projected=_TOKEN_VOLUME)
+        spec.volumes.append(_TOKEN_VOLUME)
+        spec.volumes[-1].name = name
 
 
-def _token_volume() -> Struct:
-    found = Struct()
-    found.update(
+def _token_volume() -> Volume:
+    found = Volume()
+    found.projected.update(
         {
             "defaultMode": _DEFAULT_MODE,
             "sources": [

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from podsched.api.hollow_nodes import HOLLOW_LABEL
 from podsched.api.objects import Pod, ServiceAccount
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.settings import ServerSettings
-from support.api_objects import pod
+from podsched.v1.api_pb2 import DeleteRequest
+from support.api_objects import node, pod
 from support.api_world import World
 from support.service_accounts import account_settings
 
@@ -77,3 +79,33 @@ async def test_a_mirror_pod_with_an_account_is_refused(issuing: ServerCore) -> N
     mirror.metadata.annotations["kubernetes.io/config.mirror"] = "hash"
     with pytest.raises(ApiError, match="a mirror pod may not reference service accounts"):
         await created(issuing, mirror)
+
+
+async def hollow_only(core: ServerCore) -> None:
+    """Instead of its nodes the cluster has a hollow one."""
+    for name in ("worker-1", "worker-2"):
+        await core.registry.delete(DeleteRequest(kind="Node", name=name))
+    item = node("hollow-1")
+    item.metadata.labels[HOLLOW_LABEL] = "true"
+    await core.creator.create(item)
+    await core.reflector.wait_until_fresh()
+
+
+async def test_where_all_nodes_are_hollow_only_pods_of_kubernetes_api_mount_tokens(
+    issuing: ServerCore,
+) -> None:
+    await hollow_only(issuing)
+    assert not (await created(issuing, pod("of-grpc"))).spec.volumes
+    entry = await issuing.creator.create(pod("of-rest"), of_kubernetes=True)
+    assert isinstance(entry.message, Pod)
+    assert entry.message.spec.volumes[0].name.startswith("kube-api-access-")
+
+
+async def test_once_a_real_node_has_joined_all_pods_mount_tokens(issuing: ServerCore) -> None:
+    await hollow_only(issuing)
+    await issuing.creator.create(node("real-1"))
+    await issuing.reflector.wait_until_fresh()
+    assert (await created(issuing, pod())).spec.volumes
+    await issuing.registry.delete(DeleteRequest(kind="Node", name="real-1"))
+    await issuing.reflector.wait_until_fresh()
+    assert not (await created(issuing, pod("later"))).spec.volumes

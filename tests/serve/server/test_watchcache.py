@@ -118,3 +118,28 @@ async def test_whoever_waits_for_a_revision_is_woken_by_it(cache: WatchCache) ->
     assert not waiting.done()
     cache.apply(WatchBatch(6, ()))
     await waiting
+
+
+def test_a_follower_is_told_of_each_change_of_its_kind() -> None:
+    cache = WatchCache(max_events=10, max_bytes=1 << 20)
+    told: list[tuple[str, bool]] = []
+    cache.follow(POD, lambda key, entry: told.append((key, entry is not None)))
+    cache.load([], 1)
+    cache.apply(batch(put("a", 2), put("a", 3), removal("a", 4), removal("a", 5)))
+    assert told == [("default/a", True), ("default/a", True), ("default/a", False)]
+
+
+def test_a_follower_is_told_of_everything_again_when_the_cache_is_loaded() -> None:
+    cache = WatchCache(max_events=10, max_bytes=1 << 20)
+    present: set[str] = set()
+
+    def changed(key: str, entry: Entry | None) -> None:
+        present.discard(key) if entry is None else present.add(key)
+
+    cache.follow(POD, changed)
+    cache.load([], 1)
+    cache.apply(batch(put("a", 2)))
+    other = Entry.of(put("b", 3).kv)
+    assert other is not None
+    cache.load([other], 3)
+    assert present == {"default/b"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from podsched.api.defaulting import default_claim_status, default_object, default_taint_rule
 from podsched.api.device_claims import ADMIN_ACCESS, admin_request, admin_result
 from podsched.api.field_errors import FieldError, forbidden
-from podsched.api.kinds import Kind
+from podsched.api.kinds import KINDS, Kind
 from podsched.api.limit_ranges import aggregate, claim_errors
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
@@ -23,6 +23,7 @@ from podsched.api.objects import (
     PriorityClass,
     ResourceClaim,
     ResourceClaimTemplate,
+    ServiceAccount,
     timestamp,
 )
 from podsched.api.pod_admission import admit_pod
@@ -51,15 +52,22 @@ from podsched.serve.server.certificate_requests import (
 #: Max bytes of an object: etcd accepts requests of 1.5 MiB by default, including keys and compares.
 MAX_OBJECT_BYTES = 1 << 20
 
+_POD = KINDS["Pod"]
 _PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
 def admit_new(
-    kind: Kind, message: AnyObject, *, now: float, uid: str, sources: AdmissionSources
+    kind: Kind,
+    message: AnyObject,
+    *,
+    now: float,
+    uid: str,
+    sources: AdmissionSources,
+    of_kubernetes: bool = False,
 ) -> None:
     """Set the defaults of a new object, in place, and validate it.
 
-    now: Unix time in seconds. Raises ApiError.
+    now: Unix time in seconds; of_kubernetes: it came through Kubernetes' API. Raises ApiError.
     """
     if not kind.namespaced and message.metadata.namespace:
         misplaced = forbidden("metadata.namespace", "not allowed on this type")
@@ -71,19 +79,31 @@ def admit_new(
     classes = sources.priority_classes()
     found = default_object(message, now=now, uid=uid, priority_classes=classes)
     _check_policies(kind, message, sources)
-    if isinstance(message, PriorityClass):
-        found += classes.default_conflict(message)
-    if isinstance(message, ResourceClaim | ResourceClaimTemplate):
-        found += _admin_errors(message.metadata.namespace, admin_request(message), sources)
-    found += validate(kind, message)
-    if isinstance(message, CertificateSigningRequest):
-        found += [] if found else request_errors(message)
+    mounts = isinstance(message, Pod) and sources.mounts_tokens(of_kubernetes=of_kubernetes)
+    account = _account_of(message, sources) if mounts and isinstance(message, Pod) else None
+    found += _errors_in(kind, message, sources)
     if found:
         raise errors.invalid_fields(kind, message.metadata.name, found)
     if isinstance(message, PodGroup):
         why = template_refusal(message, sources.workload_of(message))
         if why:
             raise errors.forbidden(kind, message.metadata.name, why)
+    if mounts and isinstance(message, Pod) and not is_mirror_pod(message):
+        # After the validation: it remembers equal specs, and the volume's name is the pod's own.
+        apply_service_account(message, account)
+
+
+def _errors_in(kind: Kind, message: AnyObject, sources: AdmissionSources) -> list[FieldError]:
+    """Return the errors in a new object that has its defaults."""
+    found: list[FieldError] = []
+    if isinstance(message, PriorityClass):
+        found += sources.priority_classes().default_conflict(message)
+    if isinstance(message, ResourceClaim | ResourceClaimTemplate):
+        found += _admin_errors(message.metadata.namespace, admin_request(message), sources)
+    found += validate(kind, message)
+    if isinstance(message, CertificateSigningRequest) and not found:
+        found += request_errors(message)
+    return found
 
 
 def admit_update(
@@ -122,7 +142,7 @@ def _check_policies(
         if old is None:
             ranges = sources.limit_ranges(metadata.namespace)
             runtime = sources.runtime_class(message.spec.runtime_class_name)
-            why = admit_pod(message, ranges, runtime) or _admit_account(message, sources)
+            why = admit_pod(message, ranges, runtime)
     elif isinstance(message, PodGroup):
         why = admit_pod_group(message, sources.priority_classes()) if old is None else ""
     elif isinstance(message, PersistentVolumeClaim):
@@ -136,22 +156,25 @@ def _check_policies(
         raise errors.forbidden(kind, metadata.name, why)
 
 
-def _admit_account(pod: Pod, sources: AdmissionSources) -> str:
-    """Give a pod its ServiceAccount, in place; return why the pod is refused, "" if it is not."""
-    if not sources.mount_tokens:
-        return ""
+def _account_of(pod: Pod, sources: AdmissionSources) -> ServiceAccount | None:
+    """Return a new pod's ServiceAccount, and set its name; None if it is still to be made.
+
+    Raises ApiError for an account that does not exist, and for a mirror pod with one.
+    """
     if is_mirror_pod(pod):
-        return mirror_pod_refusal(pod)
+        if why := mirror_pod_refusal(pod):
+            raise errors.forbidden(_POD, pod.metadata.name, why)
+        return None
     namespace, name = pod.metadata.namespace, set_default_account(pod)
     account = sources.service_account(namespace, name)
     # The leader makes the default account of a new namespace; its pods need not wait for it.
     if account is None and name != DEFAULT_ACCOUNT:
-        return (
+        why = (
             f"error looking up service account {namespace}/{name}: "
             f'serviceaccount "{name}" not found'
         )
-    apply_service_account(pod, account)
-    return ""
+        raise errors.forbidden(_POD, pod.metadata.name, why)
+    return account
 
 
 def _admin_errors(namespace: str, path: str, sources: AdmissionSources) -> list[FieldError]:

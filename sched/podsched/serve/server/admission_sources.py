@@ -11,11 +11,13 @@ from typing import cast
 
 from podsched.api.device_claims import ADMIN_ACCESS, admin_request
 from podsched.api.etcd_keys import local_key
+from podsched.api.hollow_nodes import is_hollow
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
     AnyObject,
     LimitRange,
+    Node,
     Pod,
     PodGroup,
     ResourceClaim,
@@ -39,6 +41,27 @@ _LEASE, _ACCOUNT = KINDS["Lease"], KINDS["ServiceAccount"]
 _POLICIES = frozenset({_LIMIT_RANGE.name, _STORAGE_CLASS.name, _NAMESPACE.name})
 
 
+class _NodeKinds:
+    """Whether there are hollow nodes and real ones."""
+
+    def __init__(self) -> None:
+        self._hollow: dict[str, bool] = {}
+        self._real = 0
+
+    def changed(self, key: str, entry: Entry | None) -> None:
+        """Note a node as it is now; None: it is removed."""
+        if self._hollow.pop(key, True) is False:
+            self._real -= 1
+        if entry is not None:
+            hollow = self._hollow[key] = is_hollow(cast(Node, entry.message))
+            self._real += not hollow
+
+    @property
+    def all_hollow(self) -> bool:
+        """Whether there are nodes, and all are hollow."""
+        return bool(self._hollow) and not self._real
+
+
 class AdmissionSources:
     """The policies and classes used in admission, read from the watch cache."""
 
@@ -48,7 +71,10 @@ class AdmissionSources:
         """mount_tokens: whether pods get their ServiceAccount and a volume with its token."""
         self._cache = cache
         self._reflector = reflector
-        self.mount_tokens = mount_tokens
+        self._mount_tokens = mount_tokens
+        self._nodes = _NodeKinds()
+        if mount_tokens:
+            cache.follow(KINDS["Node"], self._nodes.changed)
         #: Return the compiled PriorityClasses, and the name of the default StorageClass or "".
         self.priority_classes = Derived(
             cache, lambda: PriorityClasses([*cache.messages(_PRIORITY_CLASS)]), _PRIORITY_CLASS
@@ -63,6 +89,14 @@ class AdmissionSources:
         entry = self._cache.get(_RUNTIME_CLASS, name) if name else None
         message = entry.message if entry is not None else None
         return message if isinstance(message, RuntimeClass) else None
+
+    def mounts_tokens(self, *, of_kubernetes: bool) -> bool:
+        """Return whether a new pod gets its ServiceAccount and a volume with its token.
+
+        of_kubernetes: it is created through Kubernetes' API, and gets them as there. Others do not
+        where all nodes are hollow: nothing would use the token, which costs as much as such a pod.
+        """
+        return self._mount_tokens and (of_kubernetes or not self._nodes.all_hollow)
 
     def count(self, kind: Kind) -> int:
         """Return the number of objects of a kind."""
@@ -121,7 +155,7 @@ class AdmissionSources:
         if isinstance(message, PodGroup):
             named = message.spec.pod_group_template_ref.workload.workload_name
             return not named or self.workload_of(message) is not None
-        account = message.spec.service_account_name if self.mount_tokens else ""
+        account = message.spec.service_account_name if self._mount_tokens else ""
         if account and self.service_account(message.metadata.namespace, account) is None:
             return False
         runtime = message.spec.runtime_class_name

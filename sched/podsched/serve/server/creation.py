@@ -96,12 +96,22 @@ class Creator:
         self._event_rates = EventRates()
 
     async def create(
-        self, message: AnyObject, fence: Fence | None = None, *, dry_run: bool = False
+        self,
+        message: AnyObject,
+        fence: Fence | None = None,
+        *,
+        dry_run: bool = False,
+        of_kubernetes: bool = False,
     ) -> Entry:
-        """Store a new object. Raises ApiError."""
-        return only_entry(await self.create_many([message], fence, dry_run=dry_run))
+        """Store a new object; of_kubernetes: of a request in Kubernetes' API. Raises ApiError."""
+        outcomes = await self.create_many(
+            [message], fence, dry_run=dry_run, of_kubernetes=of_kubernetes
+        )
+        return only_entry(outcomes)
 
-    async def _dry_run(self, messages: Iterable[AnyObject | ApiError]) -> list[Outcome]:
+    async def _dry_run(
+        self, messages: Iterable[AnyObject | ApiError], of_kubernetes: bool
+    ) -> list[Outcome]:
         """Return the outcomes of creating objects, without storing them."""
         outcomes: list[Outcome] = []
         in_batch: set[str] = set()
@@ -110,7 +120,7 @@ class Creator:
                 if isinstance(message, ApiError):
                     raise message
                 await self._check(message, in_batch)
-                new = self._admitted(message, 0)
+                new = self._admitted(message, 0, of_kubernetes)
                 await self._quotas.check(new)
             except ApiError as error:
                 outcomes.append(error)
@@ -126,6 +136,7 @@ class Creator:
         fence: Fence | None = None,
         *,
         dry_run: bool = False,
+        of_kubernetes: bool = False,
     ) -> list[Outcome]:
         """Store new objects, each independently; the messages are completed in place.
 
@@ -133,14 +144,14 @@ class Creator:
         in place of a message becomes its outcome.
         """
         if dry_run:
-            return await self._dry_run(messages)
+            return await self._dry_run(messages, of_kubernetes)
         outcomes: list[Outcome | None] = []
         items: list[_Item] = []
         #: New namespaces of this batch, which its later objects may use.
         in_batch: set[str] = set()
         work = Work()
         for index, message in enumerate(messages):
-            found = await self._admitted_or_error(index, message, in_batch)
+            found = await self._admitted_or_error(index, message, in_batch, of_kubernetes)
             if isinstance(found, ApiError):
                 outcomes.append(found)
             else:
@@ -167,7 +178,7 @@ class Creator:
         return [outcome for outcome in outcomes if outcome is not None]
 
     async def _admitted_or_error(
-        self, index: int, message: AnyObject | ApiError, in_batch: set[str]
+        self, index: int, message: AnyObject | ApiError, in_batch: set[str], of_kubernetes: bool
     ) -> _Item | ApiError:
         """Check and admit one object of a batch; return its write, or the error as its outcome.
 
@@ -181,7 +192,7 @@ class Creator:
             if isinstance(message, Event):
                 self._event_rates.admit(message)
                 lease = self._expiry.present_lease() or await self._new_lease()
-            new = self._admitted(message, lease)
+            new = self._admitted(message, lease, of_kubernetes)
         except ApiError as error:
             return error
         if new.kind is NAMESPACE:
@@ -211,10 +222,17 @@ class Creator:
             if isinstance(outcome, ApiError) and outcome.reason != StatusReason.ALREADY_EXISTS:
                 raise outcome
 
-    def _admitted(self, message: AnyObject, lease: int) -> New:
+    def _admitted(self, message: AnyObject, lease: int, of_kubernetes: bool) -> New:
         """Complete and validate a new object, and return it serialized. Raises ApiError."""
         kind = kind_of(message)
-        admit_new(kind, message, now=self._now(), uid=self._new_uid(), sources=self._sources)
+        admit_new(
+            kind,
+            message,
+            now=self._now(),
+            uid=self._new_uid(),
+            sources=self._sources,
+            of_kubernetes=of_kubernetes,
+        )
         check_new(kind, message)
         metadata = message.metadata
         if isinstance(message, Pod) and (span := current_span()).recording:

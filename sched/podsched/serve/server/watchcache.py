@@ -104,6 +104,7 @@ class WatchCache:
         self._last_changes: dict[str, int] = dict.fromkeys(KINDS, 0)
         self._unreadable: dict[str, set[str]] = {name: set() for name in KINDS}
         self._written: dict[tuple[str, str], bytes] = {}
+        self._followers: dict[str, Callable[[str, Entry | None], None]] = {}
         self._ring: list[Change] = []
         self._start = 0  # position of _ring[0]
         self._bytes = 0
@@ -181,6 +182,14 @@ class WatchCache:
             last += 1
         return ring[first:last]
 
+    def follow(self, kind: Kind, changed: Callable[[str, Entry | None], None]) -> None:
+        """Call ``changed`` with key and entry of each object of a kind that changes; None: removed.
+
+        For values derived from many objects that change often; for others see ``Derived``. One
+        follower of a kind, before the first objects.
+        """
+        self._followers[kind.name] = changed
+
     # ------------------------------------------------------------------ writing
 
     def load(self, entries: Iterable[Entry], revision: int) -> None:
@@ -192,6 +201,7 @@ class WatchCache:
         if revision < self.revision:
             self._waiters.release()
         self.revision = revision
+        before = {name: list(self._objects[name]) for name in self._followers}
         for name in KINDS:
             self._objects[name].clear()
             self._unreadable[name].clear()
@@ -204,6 +214,11 @@ class WatchCache:
             self._sorted[name] = None
             self._order[name] = KeyOrder(self._objects[name])
             self._last_changes[name] = revision
+        for name, follower in self._followers.items():
+            for key in before[name]:
+                follower(key, None)
+            for key, entry in self._objects[name].items():
+                follower(key, entry)
         self._start = self.end + 1  # makes all earlier positions invalid
         self._ring = []
         self._bytes = 0
@@ -228,8 +243,21 @@ class WatchCache:
         if entry is None:
             return None
         name = entry.kind.name
-        objects = self._objects[name]
         self._last_changes[name] = kv.mod_revision
+        if name in self._followers:
+            return self._followed(self._stored_change(event, entry))
+        return self._stored_change(event, entry)
+
+    def _followed(self, change: Change | None) -> Change | None:
+        if change is not None:
+            shown = change.new or change.old
+            assert shown is not None
+            self._followers[change.kind.name](shown.key, change.new)
+        return change
+
+    def _stored_change(self, event: WatchEvent, entry: Entry) -> Change | None:
+        kv, name = event.kv, entry.kind.name
+        objects = self._objects[name]
         deleted = event.type == EventType.DELETE
         # Watchers cannot get an undecodable object, so for them it is deleted.
         if not deleted and not self._is_readable(entry):

@@ -84,7 +84,7 @@ class Writing:
         set_kubelet_defaults(message)
         await self.check_namespace(target)
         try:
-            entry = await self._core.creator.create(message, dry_run=dry)
+            entry = await self._core.creator.create(message, dry_run=dry, of_kubernetes=True)
         except ApiError as error:
             raise await self._explained(error, message) from None
         add_warnings(*islice(pod_warnings(message), MAX_WARNINGS))
@@ -230,7 +230,7 @@ class Writing:
         decoded = read_object(target.resource, content, (), "Warn")
         check_event(target, decoded.message)
         set_kubelet_defaults(decoded.message)
-        return await self._core.creator.create(decoded.message, dry_run=dry)
+        return await self._core.creator.create(decoded.message, dry_run=dry, of_kubernetes=True)
 
     # ------------------------------------------------------------------ delete
 
