@@ -81,7 +81,7 @@ def test_each_device_of_a_node_that_is_asked_for_is_explained(explain: Explain) 
     text = explain(*items, used, asked, pod("web", "mine"), nodes=("a", "b"))
     assert f"gpu-3: {wants} is false: it has index 3" in text
     assert "gpu-1: in use by claim default/used for pod user-of-used" in text
-    assert "gpu-0, gpu-2: suits" in text
+    assert "gpu-0, gpu-2: free and suitable" in text
     assert f"nic-0: {wants} is false: it has index 0" not in text
 
 

@@ -336,7 +336,7 @@ def _verdict(verdict: NodeVerdict) -> list[str]:
         if of.request != request:
             request = of.request
             lines += _wrapped(f"for {request}", "    ")
-        lines += _wrapped(f"{', '.join(of.names)}: {of.why_not or 'suits'}", "      ")
+        lines += _wrapped(f"{', '.join(of.names)}: {of.why_not or 'free and suitable'}", "      ")
     if verdict.HasField("score"):
         score = verdict.score
         lines.append(f"    scores {score.total}, rank {score.rank}")
