@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import DeviceTaintRule, ResourceSlice
+from podsched.api.objects import DeviceTaintRule, ResourceClaim, ResourceSlice
 from podsched.cache.objects import ClusterState
 from podsched.plugins.dynamic_resources import devices, model
 from podsched.plugins.dynamic_resources.devices import Devices, KnownDevices
@@ -127,3 +127,19 @@ def test_large_slices_are_read_in_advance_and_equal_devices_once() -> None:
     assert (second.name, second.pool, second.nodes.node_name) == ("b", "b", "b")
     assert first.devices is second.devices
     assert found.contents[DRIVER, "a"] == found.contents[DRIVER, "b"]
+
+
+def test_many_claims_are_read_with_pauses() -> None:
+    cluster = ClusterState()
+    known = KnownDevices(AttributeSelector)
+    known.of(cluster)
+    for number in range(1000):
+        claim = ResourceClaim()
+        claim.metadata.namespace, claim.metadata.name = "ns", str(number)
+        claim.status.allocation.devices.results.add(driver=DRIVER, pool="p", device=str(number))
+        cluster.put("ResourceClaim", claim)
+    steps = known.prepare(cluster)
+    next(steps)
+    assert 0 < len(known._devices.allocated.devices) < 200
+    assert len(known.of(cluster).allocated.devices) == 1000, "who needs them does not wait"
+    assert not list(steps)

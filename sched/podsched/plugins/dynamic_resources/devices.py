@@ -43,6 +43,8 @@ from podsched.v1 import objects_pb2 as v1
 _MOST_SPECS: Final = 20_000
 #: Slices of more bytes are read in a thread: the largest take 40 ms, smaller ones at most 2.
 _QUICKLY_READ: Final = 10_000
+#: How many claims are read between two pauses; one takes 10 µs.
+_CLAIMS_PER_PAUSE: Final = 100
 #: Max kinds of claims whose specs are remembered.
 _MOST_KINDS: Final = 1024
 #: The kinds that decisions on devices read.
@@ -192,10 +194,12 @@ class KnownDevices:
         self._owners: dict[ClaimKey, str] = {}
         #: The positions in the journals of slices and of claims up to which they are read.
         self._slices_position = self._claims_position = -1
+        self._stale_claims: dict[ClaimKey, None] = {}
 
     def prepare(self, cluster: ClusterView) -> Iterator[Callable[[], object] | None]:
         """Read in steps what has changed, so that ``of`` has little left to do."""
         self._note_changes(cluster)
+        yield from self._read_claims(cluster)
         while self._stale:
             name = next(iter(self._stale))
             stored: v1.ResourceSlice | None = cluster.get(SLICE, "", name)
@@ -210,14 +214,16 @@ class KnownDevices:
         self._note_changes(cluster)
         while self._stale:
             self._read_next(cluster)
-        self._read_claims(cluster)
+        for _ in self._read_claims(cluster):
+            pass
         return self._devices
 
     def in_use(self, cluster: ClusterView) -> DevicesInUse:
         """Return which devices are in use now; slices that have changed are not read for it."""
         if cluster is not self._cluster:
             self._begin(cluster)
-        self._read_claims(cluster)
+        for _ in self._read_claims(cluster):
+            pass
         return self._devices.in_use
 
     def free(self, cluster: ClusterView) -> FreeDevices:
@@ -318,8 +324,8 @@ class KnownDevices:
             if not pieces:
                 del self._of_pool[key]
 
-    def _read_claims(self, cluster: ClusterView) -> None:
-        """Catch up with the claims that have changed."""
+    def _read_claims(self, cluster: ClusterView) -> Iterator[None]:
+        """Catch up with the claims that have changed, with pauses about each ms."""
         assumed = cluster.assumed(CLAIM)
         changed = assumed.changed_since(self._claims_position)
         in_use = self._devices.in_use
@@ -328,7 +334,9 @@ class KnownDevices:
             changed = {(meta.namespace, meta.name) for meta in metas}
             changed |= in_use.claims | self._owners.keys()
         self._claims_position = assumed.position
-        for name in changed:
+        self._stale_claims.update(dict.fromkeys(changed))
+        while self._stale_claims:
+            name, _ = self._stale_claims.popitem()
             claim = assumed.get(*name)
             uses = uses_of(claim)
             in_use.put(name, uses)
@@ -336,6 +344,8 @@ class KnownDevices:
                 consumers = claim.status.reserved_for if claim is not None and uses else ()
                 in_use.reserve(name, frozenset(of.uid for of in consumers))
             self._note_owner(name, "" if claim is None else extended_claim_owner(claim))
+            if len(self._stale_claims) % _CLAIMS_PER_PAUSE == 1:
+                yield
 
 
 class KnownClaims:
