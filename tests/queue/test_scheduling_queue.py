@@ -737,3 +737,15 @@ def test_attempts_may_end_together() -> None:
     assert queue.in_flight() == batch[2:]
     queue.done(batch[2].info.uid)
     assert not queue.in_flight_events()
+
+
+def test_the_flush_at_the_time_that_next_wakeup_names_has_work() -> None:
+    """That time less the last flush is rounded to less than the period."""
+    queue = queue_of(ON_NODE_ADD)
+    queue.add(pod("a"), 730.0)
+    reject(queue, 730.0, "Fit")
+    queue.flush(1010.555)
+    wakeup = queue.next_wakeup(1011.0)
+    assert wakeup == 1040.5549999999998
+    queue.flush(wakeup)
+    assert popped_names(queue, wakeup) == ["a"]

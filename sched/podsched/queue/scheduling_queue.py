@@ -405,7 +405,8 @@ class SchedulingQueue:
     def flush(self, now: float) -> None:
         """Move the pods whose backoff or timeout is over; ``next_wakeup`` says when to call it."""
         self.flush_backoff_completed(now)
-        if now - self._last_leftover_flush >= LEFTOVER_PERIOD:
+        # As in next_wakeup: a difference may be rounded to less.
+        if now >= self._last_leftover_flush + LEFTOVER_PERIOD:
             self.flush_unschedulable_leftover(now)
 
     def flush_backoff_completed(self, now: float) -> int:
