@@ -156,6 +156,9 @@ class RandomQueues:
         if quiet:
             await asyncio.sleep(_QUIET)
             self.check()
+            if self.world.state.admission.has_heads:  # Some are tried again every five minutes.
+                await asyncio.sleep(_BOUND)
+                self.check()
             self.check_progress()
         elif self.rng.random() < 0.8:
             await asyncio.sleep(_BOUND)
@@ -348,7 +351,7 @@ class RandomQueues:
     def check_progress(self) -> None:
         """What holds when nothing has changed for a while: who could start has started."""
         admission = self.world.state.admission
-        assert not admission.has_heads
+        assert not admission.has_heads, "a head is not tried"
         if any(p.metadata.HasField("deletion_timestamp") for p in self._pods()):
             return
         assert not admission.holds, "a unit waits for victims that are gone"

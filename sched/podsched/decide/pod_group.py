@@ -105,6 +105,25 @@ class GroupDecision:
         """The decisions with a node."""
         return [decision for decision in self.decisions if decision.node_name]
 
+    @property
+    def rejecting(self) -> set[str]:
+        """The plugins that rejected members."""
+        plugins: set[str] = set()
+        for decision in self.decisions:
+            if decision.diagnosis is not None:
+                plugins |= decision.diagnosis.unschedulable_plugins
+            elif decision.error is not None and decision.error.plugin:
+                plugins.add(decision.error.plugin)
+        return plugins
+
+    def also_rejected_by(self, other: GroupDecision) -> None:
+        """Add the plugins that rejected members in another try: their events may help, too."""
+        if other is self:
+            return
+        for decision in self.decisions:
+            if decision.diagnosis is not None:
+                decision.diagnosis.rejected_elsewhere |= other.rejecting
+
 
 def member_order(queued: QueuedPodInfo) -> tuple[int, float, int]:
     """Sort key of members: higher priority first, then the earlier first attempt."""
@@ -300,6 +319,7 @@ class PodGroupAttempt:
             if self.result.status.code is Code.ERROR:
                 return
             first = first or self.result
+            first.also_rejected_by(self.result)
             if self.result.status.ok:
                 pods = [(d.queued.info, d.node_name) for d in self.result.placed]
                 count = len(self._scheduled) + len(pods)

@@ -101,6 +101,7 @@ class TermsAttempt:
                     self.result, self.chosen = attempt.result, terms
                     return
                 refused = refused or attempt.result
+                refused.also_rejected_by(attempt.result)
             tried.append((terms, attempt))
         if tried:
             self.result = refused or tried[0][1].result

@@ -274,6 +274,23 @@ async def test_flavors_keep_their_nodes_in_a_profile_without_topology_placements
         assert nodes == {"s1"}
 
 
+async def test_room_on_the_nodes_of_a_later_flavor_is_noticed() -> None:
+    world = TermWorld()
+    big_node(world, "s1", labels={"kind": "spot"}, unschedulable=True)
+    big_node(world, "d1", labels={"kind": "demand"})
+    flavor(world, "spot", kind="spot")
+    flavor(world, "demand", kind="demand")
+    cluster_queue(world, "team", None, {"spot": {"cpu": 8}, "demand": {"cpu": 8}})
+    async with world.running():
+        world.pod("outside", cpu="8", nodeName="d1")
+        gang(world, "g", "team", 2, cpu=1)
+        await asyncio.sleep(1)
+        assert bound(world) == ["outside"]
+        world.cluster.delete("Pod", "default/outside")
+        await asyncio.sleep(15)
+        assert world.nodes_of("g-0", "g-1") == ["d1", "d1"]
+
+
 async def test_quota_without_room_on_nodes_is_not_reserved() -> None:
     world = TermWorld()
     big_node(world, "n1", of={"cpu": "2"})

@@ -23,6 +23,8 @@ class Diagnosis:
     outcome: FilterOutcome | None = None
     #: The message of PostFilter, such as "preemption: 0/5 nodes are available: ...".
     post_filter_message: str = ""
+    #: Plugins that rejected the pod or its group on other nodes, in other tries.
+    rejected_elsewhere: set[str] = field(default_factory=set)
 
     @property
     def pre_filter_message(self) -> str:
@@ -32,7 +34,7 @@ class Diagnosis:
     @property
     def unschedulable_plugins(self) -> set[str]:
         """The plugins that rejected a node or the pod; their events may help it."""
-        found = set(self.pre_filter.plugins)
+        found = self.rejected_elsewhere | set(self.pre_filter.plugins)
         status = self.pre_filter.status
         if status.code.rejects and status.plugin:
             found.add(status.plugin)

@@ -354,7 +354,7 @@ class PodGroupCycle:
         started = result.status.ok
         if result.victims is not None:
             self._preempt(runtime, group, members, result)
-        rejecting = set[str]() if started else _rejecting(result)
+        rejecting = set[str]() if started else result.rejecting
         if started:
             placed = [self._assignments[d.queued.info.uid] for d in result.placed]
             self._start = self._starts.begin(runtime, group, self._scheduled_before, placed)
@@ -464,17 +464,6 @@ def _in_order(
 
 def _scheduler_names(members: Sequence[QueuedPodInfo]) -> list[str]:
     return list(dict.fromkeys(queued.info.cls.scheduler_name for queued in members))
-
-
-def _rejecting(result: GroupDecision) -> set[str]:
-    """Return the plugins that rejected members."""
-    plugins: set[str] = set()
-    for decision in result.decisions:
-        if decision.diagnosis is not None:
-            plugins |= decision.diagnosis.unschedulable_plugins
-        elif decision.error is not None and decision.error.plugin:
-            plugins.add(decision.error.plugin)
-    return plugins
 
 
 def _result_label(result: GroupDecision) -> str:

@@ -267,14 +267,13 @@ class SchedulingLoop:
             await self._decides.wait()
             now = self._clock()
             with working_on():
-                await self._admission.refresh(now)
-            while (incomplete := self._group_starts.take_incomplete()) is not None:
-                await self._admission.complete(incomplete, now)
-            with working_on():
                 wakeup = queue.next_wakeup(now)
                 if wakeup is not None and wakeup <= now:
                     queue.flush(now)
                 self._failures.report_set_aside()
+                await self._admission.refresh(now)
+            while (incomplete := self._group_starts.take_incomplete()) is not None:
+                await self._admission.complete(incomplete, now)
             if self._admission.has_work:
                 await self._admission.run(now)
             with working_on():
