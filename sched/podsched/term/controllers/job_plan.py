@@ -20,7 +20,7 @@ trackJobStatusAndRemoveFinalizers).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -44,7 +44,7 @@ from podsched.term.controllers.job_policies import (
     success_of,
 )
 from podsched.term.controllers.owned_pods import MOST_AT_ONCE
-from podsched.term.controllers.pod_records import OwnedPod, removal_rank
+from podsched.term.controllers.pod_records import OwnedPod, PodSet, removal_rank
 
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"
@@ -61,11 +61,11 @@ class Seen(NamedTuple):
     """A Job with its pods, at one time."""
 
     job: Job
-    pods: Sequence[OwnedPod]
+    pods: PodSet
+    active: Sequence[OwnedPod]
+    """The live pods that are not being deleted."""
     creating: Sequence[int]
     """The completion indexes of pods on their way, -1 for pods without."""
-    deleting: Container[str]
-    """Uids of pods whose deletion is on its way."""
     dropping: Container[str]
     """Uids of pods that are being deleted as surplus: they are not counted."""
     ended: Mapping[str, OwnedPod]
@@ -88,8 +88,8 @@ class Plan:
 
     status: JobStatus
     create: list[NewPod] = field(default_factory=list)
-    delete: list[OwnedPod] = field(default_factory=list)
-    drop: list[OwnedPod] = field(default_factory=list)
+    delete: Sequence[OwnedPod] = ()
+    drop: Sequence[OwnedPod] = ()
     """To be deleted without being counted: they lose the finalizer first."""
     release: list[OwnedPod] = field(default_factory=list)
     """To lose the finalizer: they are counted."""
@@ -123,10 +123,6 @@ def _condition(status: JobStatus, type_: str) -> WorkloadCondition | None:
     return next((each for each in status.conditions if each.type == type_), None)
 
 
-def _is_leaving(seen: Seen, pod: OwnedPod) -> bool:
-    return pod.uid in seen.deleting or pod.uid in seen.dropping
-
-
 class _Planner:
     """Plans for one Job, at one time."""
 
@@ -139,12 +135,9 @@ class _Planner:
         self._status.CopyFrom(seen.job.status)
         self._status.uncounted_terminated_pods.SetInParent()
         self._plan = Plan(self._status)
-        self._active = [
-            pod for pod in seen.pods if pod.is_active and pod.matches and not _is_leaving(seen, pod)
-        ]
-        self._terminating = sum(
-            pod.is_terminating or (pod.is_active and _is_leaving(seen, pod)) for pod in seen.pods
-        )
+        self._active: Sequence[OwnedPod] = seen.active
+        self._terminating = len(seen.pods.live) - len(seen.active)
+        self._terminating += sum(pod.is_terminating for pod in seen.pods.others.values())
         uncounted = seen.job.status.uncounted_terminated_pods
         self._uncounted_ok = frozenset(uncounted.succeeded)
         self._uncounted_failed = frozenset(uncounted.failed)
@@ -205,20 +198,20 @@ class _Planner:
     def _is_valid(self, pod: OwnedPod) -> bool:
         return not self._indexed or 0 <= pod.completion < self._spec.completions
 
-    def _tracked(self) -> Iterator[OwnedPod]:
-        """Return the pods that are not counted yet."""
+    def _ended(self) -> list[OwnedPod]:
+        """Return the pods that are not counted yet and that have ended or are deleted."""
         dropping = self._seen.dropping
-        return (pod for pod in self._pods if pod.is_tracked and pod.uid not in dropping)
+        return [pod for pod in self._pods.uncounted.values() if pod.uid not in dropping]
 
     def _count(self) -> None:
-        tracked = {pod.uid for pod in self._pods if pod.is_tracked}
+        tracked = self._pods.tracked
         status, uncounted = self._status, self._status.uncounted_terminated_pods
         for uids, counter in ((uncounted.succeeded, "succeeded"), (uncounted.failed, "failed")):
             left = [uid for uid in uids if uid in tracked]
             setattr(status, counter, getattr(status, counter) + len(uids) - len(left))
             uids[:] = left
         known = self._uncounted_ok | self._uncounted_failed
-        new = [pod for pod in self._tracked() if pod.uid not in known and self._is_valid(pod)]
+        new = [pod for pod in self._ended() if pod.uid not in known and self._is_valid(pod)]
         self._succeeded = status.succeeded + len(uncounted.succeeded)
         self._succeeded += sum(pod.phase == "Succeeded" for pod in new)
         self._failed = status.failed + len(uncounted.failed)
@@ -227,7 +220,7 @@ class _Planner:
             self._count_indexes()
 
     def _count_indexes(self) -> None:
-        valid = [pod for pod in self._tracked() if self._is_valid(pod)]
+        valid = [pod for pod in self._ended() if self._is_valid(pod)]
         self._ok |= Indexes.of(pod.completion for pod in valid if pod.phase == "Succeeded")
         self._succeeded = len(self._ok)
         if not self._by_index:
@@ -237,7 +230,7 @@ class _Planner:
         self._failed_indexes = before | Indexes.of(
             pod.completion for pod in failed if self._ends_its_index(pod)
         )
-        done = self._ok | self._failed_indexes | self._taken()
+        done = self._ok | self._failed_indexes | self._taken() if failed else Indexes()
         for pod in failed:
             if pod.completion in done:
                 continue
@@ -297,10 +290,12 @@ class _Planner:
         """Return reason and message if the Job fails."""
         spec = self._spec
         if spec.HasField("pod_failure_policy"):
-            for pod in self._pods:
+            for pod in self._ended():
                 if self._is_failed(pod) and (message := self._failure(pod).message):
                     return "PodFailurePolicy", message
-        if self._failed > spec.backoff_limit or restarts_exceed(self._job, self._pods):
+        if self._failed > spec.backoff_limit or restarts_exceed(
+            self._job, self._pods.live.values()
+        ):
             return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         if spec.HasField("active_deadline_seconds") and not spec.suspend:
             began = seconds_of(self._status.start_time)
@@ -374,7 +369,7 @@ class _Planner:
             wanted = there if self._succeeded else spec.parallelism
         surplus = self._surplus(max(0, there - wanted))
         if surplus:
-            self._plan.drop = surplus[:MOST_AT_ONCE]
+            self._plan.drop = surplus
             return
         missing = wanted - there - (self._terminating if self._only_failed else 0)
         if missing > 0:
@@ -384,6 +379,9 @@ class _Planner:
         """Return so many pods to drop, or more: those whose index is invalid or taken."""
         if not self._indexed:
             return sorted(self._active, key=removal_rank)[:count] if count else []
+        indexes = {pod.completion for pod in self._active}
+        if not count and len(indexes) == len(self._active) and self._are_valid(indexes):
+            return []
         best: dict[int, OwnedPod] = {}
         for pod in sorted(self._active, key=removal_rank):
             if self._is_valid(pod):
@@ -394,9 +392,12 @@ class _Planner:
             found += sorted(best.values(), key=removal_rank)[: count - len(found)]
         return found
 
+    def _are_valid(self, indexes: set[int]) -> bool:
+        return not indexes or (min(indexes) >= 0 and max(indexes) < self._spec.completions)
+
     def _create(self, count: int) -> None:
         if not self._by_index:
-            known = {pod.uid: pod for pod in self._pods} | {**self._seen.ended}
+            known = {pod.uid: pod for pod in self._pods.others.values()} | {**self._seen.ended}
             left = backoff_left(known.values(), self._now)
             if left > 0:
                 self._wait(left)
@@ -406,7 +407,9 @@ class _Planner:
             return
         taken = self._ok | self._failed_indexes | self._taken()
         if self._only_failed:
-            taken |= Indexes.of(p.completion for p in self._pods if p.is_terminating)
+            taken |= Indexes.of(
+                pod.completion for pod in self._pods.others.values() if pod.is_terminating
+            )
         found = taken.first_missing(count, self._spec.completions)
         waits = {index: self._index_pause(index) for index in found}
         due = [index for index in found if waits[index] <= 0]
@@ -439,8 +442,7 @@ class _Planner:
         """List the pods that have finished, and release those that are listed."""
         uncounted = self._status.uncounted_terminated_pods
         new_indexes: set[int] = set()
-        pods = sorted(self._tracked(), key=lambda pod: pod.completion)
-        for pod in pods if self._indexed else self._tracked():
+        for pod in self._to_track():
             if not self._may_be_released(pod):
                 continue
             if pod.phase == "Succeeded" and pod.uid not in self._uncounted_failed:
@@ -459,6 +461,14 @@ class _Planner:
             self._status.completed_indexes = str(known)
             if self._by_index:
                 self._status.failed_indexes = str(self._failed_indexes)
+
+    def _to_track(self) -> list[OwnedPod]:
+        found = self._ended()
+        if self._end is not None or self._job.metadata.HasField("deletion_timestamp"):
+            dropping = self._seen.dropping
+            live = self._pods.live.values()
+            found += [pod for pod in live if pod.is_tracked and pod.uid not in dropping]
+        return sorted(found, key=lambda pod: pod.completion) if self._indexed else found
 
     def _may_be_released(self, pod: OwnedPod) -> bool:
         is_over = self._job.metadata.HasField("deletion_timestamp") or self._end is not None
@@ -503,7 +513,7 @@ class _Planner:
         uncounted = status.uncounted_terminated_pods
         if uncounted.succeeded or uncounted.failed or self._terminating:
             return
-        if any(pod.is_tracked for pod in self._pods):
+        if self._pods.tracked:
             return
         type_ = COMPLETE if end.type == _SUCCESS_MET else FAILED
         status.conditions.append(self._new(type_, end.reason, end.message))

@@ -23,14 +23,14 @@ from podsched.term.controllers.controller import (
     without_finalizer,
 )
 from podsched.term.controllers.job_plan import NewPod, Plan, Seen, finished, is_indexed, plan
-from podsched.term.controllers.owned_pods import Owned
+from podsched.term.controllers.owned_pods import MOST_AT_ONCE, Owned
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, JOB_TRACKING, OwnedPod
 from podsched.term.controllers.workload_controller import WorkloadController
 
 _OWN_NAME: Final = "kubernetes.io/job-controller"
 _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 #: Max pods that lose their finalizer in one call of ``work``.
-_ORPHANS_AT_ONCE: Final = 200
+_ORPHANS_AT_ONCE: Final = 100
 #: Ended pods that are remembered: seven failures in a row make the longest backoff.
 _MOST_ENDED: Final = 20
 _LONGEST_PREFIX: Final = 63 - 5
@@ -49,7 +49,7 @@ class JobController(WorkloadController):
 
     def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self._orphans.update(dict.fromkeys(self._pods.of(old.metadata.uid).pods))
+            self._orphans.update(dict.fromkeys(self._pods.of(old.metadata.uid).pods.all))
         super()._owner_changed(key, old, new)
 
     def _searches(self, owner: AnyObject) -> bool:
@@ -102,22 +102,22 @@ class JobController(WorkloadController):
         if owner.spec.managed_by not in ("", _OWN_NAME):
             return
         if finished(owner) is not None:
-            tracked = (pod.key for pod in owned.pods.values() if pod.is_tracked)
-            self._orphans.update(dict.fromkeys(tracked))
+            self._orphans.update(dict.fromkeys(owned.pods.uncounted))
+            self._orphans.update((key, None) for key, p in owned.pods.live.items() if p.is_tracked)
             return
         self._pods.claim(key, owner, finalizer=JOB_TRACKING)
         seen = Seen(
             owner,
-            list(owned.pods.values()),
+            owned.pods,
+            owned.active(),
             [made.completion for made in owned.creating.values()],
-            owned.deleting,
             owned.dropping,
             owned.ended,
             self._pod_of,
             now.wall,
         )
         todo = plan(seen)
-        self._act(key, owner, owned, todo, now)
+        self._act(key, owner, owned, todo)
         if todo.wait is not None:
             self._agenda.put(key, now.monotonic + todo.wait)
 
@@ -125,23 +125,19 @@ class JobController(WorkloadController):
         found = self._objects.get("Pod", record.key)
         return found if isinstance(found, Pod) else None
 
-    def _act(self, key: str, job: Job, owned: Owned, todo: Plan, now: Instant) -> None:
+    def _act(self, key: str, job: Job, owned: Owned, todo: Plan) -> None:
         if todo.create:
-            count = self._pods.room(owned, len(todo.create), now)
-            new = self._new_pods(job, todo.create[:count])
-            if new:
-                self._pods.create(key, job, new, now)
+            count = self._pods.room(owned, len(todo.create))
+            self._pods.create(key, job, self._new_pods(job, todo.create[:count]))
         elif not owned.creating:
             owned.batch = 1
-        self._pods.delete(key, job, todo.delete)
-        self._pods.drop(key, job, todo.drop, JOB_TRACKING)
-        for record in todo.release:
-            pod = self._pod_of(record)
-            if pod is not None and record.uid not in owned.releasing:
-                self._pods.change_pod(owned, record, without_finalizer(pod, JOB_TRACKING))
-                owned.ended[record.uid] = record
-                if len(owned.ended) > _MOST_ENDED:
-                    del owned.ended[next(iter(owned.ended))]
+        release = [pod for pod in todo.release if pod.uid not in owned.releasing]
+        self._pods.delete(key, job, todo.delete[:MOST_AT_ONCE])
+        self._pods.drop(key, job, todo.drop[:MOST_AT_ONCE], JOB_TRACKING)
+        for record in release[:MOST_AT_ONCE]:
+            self._release(owned, record)
+        if max(map(len, (todo.delete, todo.drop, release))) > MOST_AT_ONCE:
+            self._agenda.put(key, self._now)
 
         def written(error: ClientError | None) -> None:
             for type_, reason, message in todo.events if error is None else ():
@@ -149,23 +145,34 @@ class JobController(WorkloadController):
 
         self._write_status(key, job, todo.status, written)
 
+    def _release(self, owned: Owned, record: OwnedPod) -> None:
+        """Remove the finalizer of a pod that is counted."""
+        pod = self._pod_of(record)
+        if pod is None:
+            return
+        self._pods.change_pod(owned, record, without_finalizer(pod, JOB_TRACKING))
+        owned.ended[record.uid] = record
+        if len(owned.ended) > _MOST_ENDED:
+            del owned.ended[next(iter(owned.ended))]
+
     # ------------------------------------------------------------------ new pods
 
-    def _new_pods(self, job: Job, wanted: Sequence[NewPod]) -> list[tuple[Pod, int]]:
+    def _new_pods(self, job: Job, wanted: Sequence[NewPod]) -> list[Pod]:
         template = PodTemplateSpec()
         template.CopyFrom(job.spec.template)
         if JOB_TRACKING not in template.metadata.finalizers:
             template.metadata.finalizers.append(JOB_TRACKING)
         if is_indexed(job):
             _add_index_variable(template)
-        return [(self._new_pod(job, template, new), new.completion) for new in wanted]
+        return [self._new_pod(job, template, new) for new in wanted]
 
     def _new_pod(self, job: Job, template: PodTemplateSpec, new: NewPod) -> Pod:
         name = job.metadata.name
         if new.completion < 0:
             return self._pods.new_pod(job, template, f"{name}-")
         suffix = f"-{new.completion}-"
-        pod = self._pods.new_pod(job, template, name[: _LONGEST_PREFIX - len(suffix)] + suffix)
+        prefix = name[: _LONGEST_PREFIX - len(suffix)] + suffix
+        pod = self._pods.new_pod(job, template, prefix, new.completion)
         pod.metadata.annotations[COMPLETION_INDEX] = str(new.completion)
         pod.metadata.annotations.update(new.annotations)
         pod.metadata.labels[COMPLETION_INDEX] = str(new.completion)

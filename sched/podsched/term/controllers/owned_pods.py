@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from podsched.api.codec import write
 from podsched.api.conditions import is_finished
@@ -34,6 +34,7 @@ from podsched.api.objects import (
     OwnerReference,
     Pod,
     PodTemplateSpec,
+    object_key,
 )
 from podsched.api.owners import add_controller, controller_of
 from podsched.api.selectors import Selector
@@ -47,13 +48,13 @@ from podsched.term.controllers.controller import (
     metadata_patch,
     without_finalizer,
 )
-from podsched.term.controllers.pod_records import OwnedPod, record_of
+from podsched.term.controllers.pod_records import OwnedPod, PodSet, record_of
 from podsched.term.controllers.rate import TokenBucket
 from podsched.term.controllers.selector_index import SelectorIndex
 from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 
-#: Max pods of one owner that are created or deleted at a time.
-MOST_AT_ONCE = 500
+#: Max pods of one owner that are created, deleted or patched at a time: some 2 ms.
+MOST_AT_ONCE = 100
 #: Seconds after which a created pod that was never seen does not count any more.
 _EXPECTED_FOR = 300.0
 #: Seconds before a failed creation is tried again, at first and at most.
@@ -73,9 +74,9 @@ class Creation(NamedTuple):
 
 @dataclass(slots=True)
 class Owned:
-    """The pods of one owner, by their keys, and what is on its way."""
+    """The pods of one owner, and what is on its way."""
 
-    pods: dict[str, OwnedPod] = field(default_factory=dict)
+    pods: PodSet = field(default_factory=PodSet)
     adoptable: dict[str, None] = field(default_factory=dict)
     creating: dict[str, Creation] = field(default_factory=dict)
     """By key."""
@@ -100,8 +101,14 @@ class Owned:
 
     def active(self) -> list[OwnedPod]:
         """Return the pods that count, of those that are seen."""
-        leaving = self.deleting
-        return [p for p in self.pods.values() if p.is_active and p.matches and p.uid not in leaving]
+        deleting, dropping = self.deleting, self.dropping
+        if not deleting and not dropping:
+            return list(self.pods.live.values())
+        return [
+            pod
+            for pod in self.pods.live.values()
+            if pod.uid not in deleting and pod.uid not in dropping
+        ]
 
     def forget_lost(self, now: float) -> None:
         """Drop the creations that were never seen."""
@@ -109,8 +116,14 @@ class Owned:
             del self.creating[key]
 
 
+class Notify(Protocol):
+    """Called with the key of an owner that must be examined."""
+
+    def __call__(self, key: str, *, at_once: bool = False) -> None: ...
+
+
 class PodsOfOwners:
-    """See the module. ``notify`` is called with the key of an owner that must be examined.
+    """See the module.
 
     selector_of: returns an owner's selector. Raises SelectorError. new_uid: what the names of new
     pods are made of.
@@ -124,7 +137,7 @@ class PodsOfOwners:
         recorder: Recorder,
         *,
         selector_of: Callable[[Any], Selector],
-        notify: Callable[[str], None],
+        notify: Notify,
         new_uid: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self.kind = KINDS[kind]
@@ -163,7 +176,7 @@ class PodsOfOwners:
             self._unsearched.pop(key, None)
             self._selectors[namespace].remove(key)
             owned = self._owned.get(before)
-            if owned is not None and not owned.pods:
+            if owned is not None and not owned.pods.all:
                 del self._owned[before]
         if owner is None:
             return
@@ -171,10 +184,10 @@ class PodsOfOwners:
         selector = self._selector_of(owner)
         self._selectors.setdefault(namespace, SelectorIndex()).put(key, selector, selector)
         owned = self._owned.setdefault(uid, Owned())
-        for pod_key in owned.pods:
+        for pod_key in list(owned.pods.all):
             pod = self._objects.get("Pod", pod_key)
             if isinstance(pod, Pod):
-                owned.pods[pod_key] = self._record_of(pod_key, pod, key)
+                owned.pods.put(self._record_of(pod_key, pod, key))
 
     def pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         """Note a change of a pod, and notify those that it concerns."""
@@ -204,11 +217,11 @@ class PodsOfOwners:
         owned = self._owned.get(owner.uid)
         if owned is None:
             return
-        record = owned.pods.pop(key, None)
+        record = owned.pods.remove(key)
         if record is not None:
             owned.releasing.pop(record.uid, None)
         owner_key = f"{key.partition('/')[0]}/{owner.name}"
-        if not owned.pods and self._uids.get(owner_key) != owner.uid:
+        if not owned.pods.all and self._uids.get(owner_key) != owner.uid:
             del self._owned[owner.uid]
         self._notify(owner_key)
 
@@ -226,8 +239,8 @@ class PodsOfOwners:
         owned.adoptable.pop(key, None)
         if record.is_deleting:
             owned.deleting.pop(record.uid, None)
-        if owned.pods.get(key) != record:
-            owned.pods[key] = record
+        if owned.pods.all.get(key) != record:
+            owned.pods.put(record)
             self._notify(owner_key)
 
     def _look_for_owners(self, key: str, pod: Pod) -> None:
@@ -297,7 +310,9 @@ class PodsOfOwners:
             pod = self._objects.get("Pod", pod_key)
             if isinstance(pod, Pod) and _is_adoptable(pod) and self._selects(key, pod):
                 self._adopt(pod_key, pod, owner, finalizer)
-        for record in [p for p in owned.pods.values() if not p.matches and not p.is_deleting]:
+        for record in [
+            p for p in owned.pods.others.values() if not p.matches and not p.is_deleting
+        ]:
             pod = self._objects.get("Pod", record.key)
             if isinstance(pod, Pod) and record.uid not in owned.releasing:
                 self._release(owned, record, pod, owner.metadata.uid, finalizer)
@@ -352,8 +367,13 @@ class PodsOfOwners:
 
     # ------------------------------------------------------------------ new pods, deletions
 
-    def new_pod(self, owner: AnyObject, template: PodTemplateSpec, prefix: str) -> Pod:
-        """Return a new pod of an owner; ``prefix``: how its name begins."""
+    def new_pod(
+        self, owner: AnyObject, template: PodTemplateSpec, prefix: str, completion: int = -1
+    ) -> Pod:
+        """Return a pod of an owner that is to be created; it counts from now on.
+
+        prefix: how its name begins. completion: its completion index.
+        """
         pod = Pod(spec=template.spec)
         metadata = pod.metadata
         metadata.labels.update(template.metadata.labels)
@@ -361,22 +381,31 @@ class PodsOfOwners:
         metadata.finalizers.extend(template.metadata.finalizers)
         metadata.namespace = owner.metadata.namespace
         metadata.generate_name = prefix
-        metadata.name = generated_name(prefix, self._new_uid())
+        metadata.name = self._new_name(owner, prefix)
+        made = Creation(completion, self._now + _EXPECTED_FOR)
+        self.of(owner.metadata.uid).creating[object_key(pod)] = made
         add_controller(metadata, owner)
         return pod
 
-    def room(self, owned: Owned, wanted: int, now: Instant) -> int:
+    def _new_name(self, owner: AnyObject, prefix: str) -> str:
+        """Return a name that no pod has: of 5,000 names with five letters, two may be equal."""
+        creating, namespace = self.of(owner.metadata.uid).creating, owner.metadata.namespace
+        while True:
+            name = generated_name(prefix, self._new_uid())
+            key = f"{namespace}/{name}"
+            if key not in creating and self._objects.get("Pod", key) is None:
+                return name
+
+    def room(self, owned: Owned, wanted: int) -> int:
         """Return how many of the wanted pods may be created now: more with each success."""
-        if owned.unanswered or now.monotonic < owned.not_before:
+        if owned.unanswered or self._now < owned.not_before:
             return 0
         return min(wanted, owned.batch, MOST_AT_ONCE)
 
-    def create(
-        self, key: str, owner: AnyObject, pods: Sequence[tuple[Pod, int]], now: Instant
-    ) -> None:
-        """Create pods of an owner, each with its completion index."""
+    def create(self, key: str, owner: AnyObject, pods: Sequence[Pod]) -> None:
+        """Create new pods of an owner."""
         owned = self.of(owner.metadata.uid)
-        owned.unanswered = len(pods)
+        owned.unanswered += len(pods)
         failed: list[ClientError] = []
 
         def answered(pod: Pod, error: ClientError | None) -> None:
@@ -384,20 +413,16 @@ class PodsOfOwners:
             if error is None or isinstance(error, AlreadyExists):
                 self.record(owner.metadata, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
             else:
-                owned.creating.pop(f"{pod.metadata.namespace}/{pod.metadata.name}", None)
+                owned.creating.pop(object_key(pod), None)
                 failed.append(error)
             if not owned.unanswered:
-                self._all_answered(owned, owner, failed, now)
-                self._notify(key)
+                self._all_answered(owned, owner, failed)
+                self._notify(key, at_once=True)
 
-        for pod, index in pods:
-            pod_key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            owned.creating[pod_key] = Creation(index, now.monotonic + _EXPECTED_FOR)
-            self._writes.create(pod_key, pod, lambda: None, done=partial(answered, pod))
+        for pod in pods:
+            self._writes.create(object_key(pod), pod, lambda: None, done=partial(answered, pod))
 
-    def _all_answered(
-        self, owned: Owned, owner: AnyObject, failed: Sequence[ClientError], now: Instant
-    ) -> None:
+    def _all_answered(self, owned: Owned, owner: AnyObject, failed: Sequence[ClientError]) -> None:
         if not failed:
             owned.batch = min(2 * owned.batch, MOST_AT_ONCE)
             owned.failures, owned.error = 0, ""
@@ -405,7 +430,7 @@ class PodsOfOwners:
         owned.batch, owned.error = 1, str(failed[0])
         pause = min(_FIRST_PAUSE * 2.0**owned.failures, _LONGEST_PAUSE)
         owned.failures = min(owned.failures + 1, 10)
-        owned.not_before = now.monotonic + pause
+        owned.not_before = self._now + pause
         self.record(owner.metadata, "FailedCreate", f"Error creating: {owned.error}", "Warning")
 
     def drop(self, key: str, owner: AnyObject, records: Iterable[OwnedPod], finalizer: str) -> None:

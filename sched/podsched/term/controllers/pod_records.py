@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import NamedTuple
 
@@ -61,6 +60,42 @@ class OwnedPod(NamedTuple):
     def name(self) -> str:
         """Its name, without the namespace."""
         return self.key.rpartition("/")[2]
+
+
+class PodSet:
+    """The pods of one owner by their keys, sorted so that examining them does not read them all."""
+
+    __slots__ = ("all", "live", "others", "tracked", "uncounted")
+
+    def __init__(self) -> None:
+        self.all: dict[str, OwnedPod] = {}
+        self.live: dict[str, OwnedPod] = {}
+        """The pods that count as their owner's: active, and selected."""
+        self.others: dict[str, OwnedPod] = {}
+        self.tracked: dict[str, None] = {}
+        """The uids of pods that a Job has not counted."""
+        self.uncounted: dict[str, OwnedPod] = {}
+        """The pods that a Job has not counted and that are not live."""
+
+    def put(self, pod: OwnedPod) -> None:
+        """Add a pod, or replace it."""
+        self.remove(pod.key)
+        self.all[pod.key] = pod
+        is_live = pod.is_active and pod.matches
+        (self.live if is_live else self.others)[pod.key] = pod
+        if pod.is_tracked:
+            self.tracked[pod.uid] = None
+            if not is_live:
+                self.uncounted[pod.key] = pod
+
+    def remove(self, key: str) -> OwnedPod | None:
+        """Remove a pod and return it, if it is there."""
+        pod = self.all.pop(key, None)
+        if pod is not None:
+            for part in (self.live, self.others, self.uncounted):
+                part.pop(key, None)
+            self.tracked.pop(pod.uid, None)
+        return pod
 
 
 def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
@@ -166,4 +201,4 @@ def removal_rank(pod: OwnedPod) -> tuple[object, ...]:
 
 def _magnitude(age: float) -> int:
     """Return the logarithm of an age: pods of similar ages are equal."""
-    return int(math.log2(age * 1e9)) if age > 0 else -1
+    return int(age * 1e9).bit_length() if age > 0 else 0

@@ -22,11 +22,13 @@ from podsched.api.conditions import TRUE
 from podsched.api.objects import ReplicaSet, ReplicaSetStatus, timestamp
 from podsched.api.owners import controller_of
 from podsched.term.controllers.controller import Instant
-from podsched.term.controllers.owned_pods import MOST_AT_ONCE, Owned
+from podsched.term.controllers.owned_pods import Owned
 from podsched.term.controllers.pod_records import OwnedPod, deletion_rank
 from podsched.term.controllers.workload_controller import WorkloadController
 
 _FAILURE: Final = "ReplicaFailure"
+#: Max pods deleted at a time: choosing them among thousands takes longer than deleting them.
+_MOST_DELETED: Final = 300
 
 
 class _Seen(NamedTuple):
@@ -54,20 +56,21 @@ class ReplicaSetController(WorkloadController):
         self._write_status(key, owner, self._status(seen))
 
     def _scale(self, seen: _Seen) -> None:
-        key, item, owned, active, now = seen
+        key, item, owned, active, _ = seen
         missing = item.spec.replicas - len(active) - len(owned.creating)
         if missing > 0:
-            count = self._pods.room(owned, missing, now)
+            count = self._pods.room(owned, missing)
             template, prefix = item.spec.template, f"{item.metadata.name}-"
-            new = [(self._pods.new_pod(item, template, prefix), -1) for _ in range(count)]
-            if new:
-                self._pods.create(key, item, new, now)
+            new = [self._pods.new_pod(item, template, prefix) for _ in range(count)]
+            self._pods.create(key, item, new)
             return
         if not owned.creating:
             owned.batch, owned.error = 1, ""
         if missing < 0 and active:
-            surplus = min(-missing, MOST_AT_ONCE, len(active))
+            surplus = min(-missing, _MOST_DELETED, len(active))
             self._pods.delete(key, item, self._least_useful(seen, surplus))
+            if surplus < -missing:
+                self._agenda.put(key, self._now)
 
     def _least_useful(self, seen: _Seen, count: int) -> Sequence[OwnedPod]:
         if count == len(seen.active):
@@ -108,7 +111,7 @@ class ReplicaSetController(WorkloadController):
             ready_replicas=len(ready),
             available_replicas=len(ready) - len(unavailable),
             terminating_replicas=sum(
-                pod.is_terminating and pod.matches for pod in owned.pods.values()
+                pod.is_terminating and pod.matches for pod in owned.pods.others.values()
             ),
             observed_generation=item.metadata.generation,
             conditions=item.status.conditions,

@@ -92,10 +92,10 @@ class WorkloadController(ABC):
         """Return whether pods may exist that a new owner adopts."""
         return True
 
-    def _notify(self, key: str) -> None:
+    def _notify(self, key: str, *, at_once: bool = False) -> None:
         owner = self._objects.get(self.owner_kind, key)
         if owner is not None:
-            pods = len(self._pods.of(owner.metadata.uid).pods)
+            pods = 0 if at_once else len(self._pods.of(owner.metadata.uid).pods.all)
             self._agenda.put(key, self._now + pods * _PER_POD)
 
     def work(self, now: Instant) -> float | None:
@@ -114,7 +114,7 @@ class WorkloadController(ABC):
             except Exception as error:
                 self._writes.skipped(self.owner_kind, key, error)
             self._come_back(key, owned, now)
-            budget -= 10 + len(owned.pods)
+            budget -= 10 + len(owned.pods.all)
             if budget <= 0:
                 break
         return earliest(self._agenda.next, now.monotonic + _PAUSE if more else None)
