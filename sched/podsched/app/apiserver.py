@@ -122,6 +122,7 @@ def _say_who_may_do_what(settings: ServerSettings, server: ApiServer) -> None:
             for name, is_accepted in (
                 ("client certificates", settings.tls_client_ca),
                 ("tokens", settings.token_file),
+                ("tokens of ServiceAccounts", settings.service_accounts.token_key),
                 (f"JWTs of {settings.jwt.issuer}" if settings.jwt else "", settings.jwt),
             )
             if is_accepted
