@@ -329,12 +329,18 @@ class FreeDevices:
         there = rows >= 0
         fits = np.ones(nodes.size, dtype=np.bool_)
         count = np.zeros(0, dtype=np.int64)
+        wanted: dict[int, int] = {}
+        of_kind: dict[int, ExactDeviceRequest] = {}
         for request in requests:
-            column = self._column(request)
+            key = self._key(request, self.classes[request.device_class_name])
+            wanted[key] = wanted.get(key, 0) + request.count
+            of_kind[key] = request
+        for key, number in wanted.items():
+            column = self._column(of_kind[key])
             if column.elsewhere:
                 return None
             free = np.bincount(rows[there], column.free[there], minlength=nodes.size)
-            count = free.astype(np.int64) - request.count
+            count = free.astype(np.int64) - number
             fits &= count >= 0
             unsure[rows[there & column.unsure]] = True
         alone = len(requests) == 1 and not claims[0].constraints
