@@ -24,6 +24,7 @@ from podsched.term.cycle.pre_bind import (
     run_pre_bind,
     wants_pre_bind,
 )
+from podsched.term.writes.object_turns import ObjectTurns
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 from support.engine_pods import assignment
@@ -62,6 +63,10 @@ class World:
         self.told: list[tuple[str, str] | None] = []
         self.asked = 0
         self.runs: list[PluginRun] = []
+        self.turns = ObjectTurns()
+
+    def get(self, kind: str, namespace: str, name: str) -> None:
+        """The cluster has none of the objects that are patched."""
 
     @property
     def runtime(self) -> ProfileRuntime:
@@ -88,7 +93,7 @@ class World:
             self.runtime,
             assignment("a"),
             cluster,
-            ObjectWrites(self.create, self.patch),
+            ObjectWrites(self.create, self.patch, self.turns),
             self.changes,
             self.runs,
             self.told.append,
@@ -204,6 +209,62 @@ async def test_a_wait_that_turns_it_down_ends_it_at_once() -> None:
     await asyncio.sleep(1)
     world.changes.notify()
     assert (await running).message == "the volume went to somebody else"
+
+
+class SharedClaim(World):
+    """A claim that pods patch; a new version of it is seen after 50 ms."""
+
+    def __init__(self) -> None:
+        super().__init__(Binder=Step(PreBindPlan()))
+        self.stored = self.seen = 1
+        self.refused = 0
+
+    def get(self, kind: str, namespace: str, name: str) -> Any:
+        return v1.ResourceClaim(metadata=v1.ObjectMeta(name=name, resource_version=str(self.seen)))
+
+    def plan(self) -> PreBindPlan:
+        patch = ObjectPatch("ResourceClaim", "default", "c", {}, resource_version=str(self.seen))
+        return PreBindPlan(patches=(patch,), plans_again=True)
+
+    async def patch(self, patches: Sequence[api_pb2.PatchRequest]) -> Sequence[api_pb2.BatchResult]:
+        await asyncio.sleep(0.01)
+        if patches[0].resource_version != self.stored:
+            self.refused += 1
+            return [api_pb2.BatchResult(code=StatusCode.ABORTED, message="it has changed")]
+        self.stored += 1
+        asyncio.get_running_loop().call_later(0.05, self.see)
+        return [api_pb2.BatchResult()]
+
+    def see(self) -> None:
+        self.seen = self.stored
+        self.changes.notify()
+
+
+async def test_pods_that_share_a_claim_reserve_it_one_after_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = SharedClaim()
+    monkeypatch.setattr(world.steps["Binder"], "pre_bind", lambda *_: world.plan())
+    for number in range(200):  # of other objects
+        asyncio.get_running_loop().call_later(number / 100, world.changes.notify)
+    results = await asyncio.gather(*(world.run() for _ in range(30)))
+    assert all(status.ok for status in results)
+    assert (world.stored, world.refused) == (31, 0)
+    assert len(world.turns) == 0
+
+
+async def test_after_a_conflict_the_next_plan_waits_for_the_version_that_was_in_the_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = SharedClaim()
+    monkeypatch.setattr(world.steps["Binder"], "pre_bind", lambda *_: world.plan())
+    world.stored = 2
+    loop = asyncio.get_running_loop()
+    for number in range(20):  # of other objects
+        loop.call_later(number / 100, world.changes.notify)
+    loop.call_later(0.3, world.see)
+    assert (await world.run()).ok
+    assert (world.stored, world.refused) == (3, 1)
 
 
 async def test_new_objects_are_stored_before_the_patches_are_written() -> None:

@@ -40,6 +40,7 @@ from podsched.term.cycle.reserve_permit import refused, run_post_bind
 from podsched.term.faulty_pods import PodFault, working_on
 from podsched.term.writes.bind_queue import Assignment, BindQueue
 from podsched.term.writes.extender_binding import ExtenderBindings
+from podsched.term.writes.object_turns import ObjectTurns
 from podsched.term.writes.shared_calls import SharedCalls
 from podsched.v1 import api_pb2
 
@@ -98,7 +99,7 @@ class BindingCycle:
         self._creations: SharedCalls[AnyObject] = SharedCalls(
             lambda items: cluster.create_many(items, fence=fence)
         )
-        self._writes = ObjectWrites(self._creations.call, self._patches.call)
+        self._writes = ObjectWrites(self._creations.call, self._patches.call, ObjectTurns())
         self._cycles: dict[str, _Cycle] = {}
         self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
         #: A revision at which the bindings of extenders found by ``ask_again`` were done.

@@ -24,22 +24,28 @@ from podsched.framework.plugin import ObjectDeletion, ObjectPatch, PreBindPlan, 
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.serve.client.errors import ClientError
 from podsched.term.writes.bind_queue import Assignment
+from podsched.term.writes.object_turns import ObjectTurns
 from podsched.v1 import api_pb2
 
 PRE_BIND_WORDING = 'running PreBind plugin "{}"'
 
-#: Max plans of one PreBind, and the seconds to wait for the change that a patch was refused for.
+#: Max plans of one PreBind, and seconds to wait until a change of an object that was, or was not,
+#: patched is seen.
 _PLANS = 20
-_CONFLICT_PAUSE = 0.1
+_SEEN_WITHIN = 0.5
 
 _Results = Awaitable[Sequence[api_pb2.BatchResult]]
 
 
 class ObjectWrites(NamedTuple):
-    """The calls that write what plugins want; they raise ClientError if they fail as a whole."""
+    """The calls that write what plugins want; they raise ClientError if they fail as a whole.
+
+    ``turns``: of the pods that patch the same objects.
+    """
 
     create: Callable[[Sequence[AnyObject]], _Results]
     patch: Callable[[Sequence[api_pb2.PatchRequest]], _Results]
+    turns: ObjectTurns
 
 
 #: Called when a plan has to wait, with the reason and the message of its event, if it has one.
@@ -153,22 +159,11 @@ async def _run_plugin(
     changes: ClusterChanges,
     waits: Waits,
 ) -> Status:
-    state, pod, node = assignment.state, assignment.pod, assignment.node_name
-    name, call = named.name, named.plugin.pre_bind
+    name = named.name
     try:
-        for _ in range(_PLANS):
-            plan = named.runs.call(name, PRE_BIND_WORDING, call, state, pod, node, cluster)
-            status = plan.status
-            if not status.ok:
-                break
-            try:
-                status = await _carry_out(name, plan, cluster, writes, changes, waits)
-                break
-            except _ConflictError as conflict:
-                status = error(str(conflict))
-                if not plan.plans_again:
-                    break
-                await changes.next(_CONFLICT_PAUSE)
+        plan, status = await _write_plan(named, assignment, cluster, writes, changes)
+        if status.ok and plan.wait is not None:
+            status = await _wait(name, plan, plan.wait, cluster, changes, waits)
     except PluginFailure as failure:
         return failure.status
     if status.code is not Code.ERROR:
@@ -176,15 +171,61 @@ async def _run_plugin(
     return error(f"{PRE_BIND_WORDING.format(name)}: {status.message}")
 
 
-async def _carry_out(
-    name: str,
-    plan: PreBindPlan,
+async def _write_plan(
+    named: Named[PreBindPlugin],
+    assignment: Assignment,
     cluster: ClusterView,
     writes: ObjectWrites,
     changes: ClusterChanges,
-    waits: Waits,
-) -> Status:
-    """Store the new objects, write the patches and wait. Raises _ConflictError."""
+) -> tuple[PreBindPlan, Status]:
+    """Write what the plugin plans; plan again after a conflict, and after other pods' writes."""
+    plan = _plan(named, assignment, cluster)
+    objects = [(of.kind, of.namespace, of.name) for of in plan.patches if of.resource_version]
+    async with writes.turns.of(objects) as waited:
+        if waited:
+            plan = _plan(named, assignment, cluster)
+        for _ in range(_PLANS):
+            status = plan.status
+            if not status.ok:
+                break
+            try:
+                status = await _write(named.name, plan, writes)
+            except _ConflictError as conflict:
+                status = error(str(conflict))
+                if not plan.plans_again:
+                    break
+                await _seen(plan.patches, cluster, changes)
+                plan = _plan(named, assignment, cluster)
+                continue
+            if writes.turns.others_wait(objects):
+                await _seen(plan.patches, cluster, changes)
+            break
+    return plan, status
+
+
+def _plan(named: Named[PreBindPlugin], assignment: Assignment, cluster: ClusterView) -> PreBindPlan:
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    call = named.plugin.pre_bind
+    return named.runs.call(named.name, PRE_BIND_WORDING, call, state, pod, node, cluster)
+
+
+async def _seen(
+    patches: Sequence[ObjectPatch], cluster: ClusterView, changes: ClusterChanges
+) -> None:
+    """Wait until the cluster has no longer the versions that the patches are for."""
+
+    def is_old(patch: ObjectPatch) -> bool:
+        found = cluster.get(patch.kind, patch.namespace, patch.name)
+        return found is not None and found.metadata.resource_version == patch.resource_version
+
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _SEEN_WITHIN
+    while any(map(is_old, patches)) and (left := deadline - loop.time()) > 0:
+        await changes.next(left)
+
+
+async def _write(name: str, plan: PreBindPlan, writes: ObjectWrites) -> Status:
+    """Store the new objects, then write the patches. Raises _ConflictError."""
     if plan.creates:
         status = await _done(writes.create(plan.creates))
         if not status.ok:
@@ -192,10 +233,8 @@ async def _carry_out(
         if plan.created is not None:
             guarded(name, PRE_BIND_WORDING, plan.created)
     if plan.patches:
-        status = await _done(writes.patch([patch_request(p) for p in plan.patches]))
-        if not status.ok:
-            return status
-    return await _wait(name, plan, plan.wait, cluster, changes, waits) if plan.wait else SUCCESS
+        return await _done(writes.patch([patch_request(p) for p in plan.patches]))
+    return SUCCESS
 
 
 async def _done(call: _Results) -> Status:
