@@ -25,6 +25,7 @@ from podsched.decide.evaluation.sampling import Rotation
 from podsched.decide.evaluation.selection import Selector
 from podsched.decide.keys import Keys
 from podsched.decide.post_filtering import run_post_filter, try_ahead, try_some
+from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.plugin_handle import Chance
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PostFilterResult
@@ -159,10 +160,21 @@ class AcceleratedDecider(Decider):
         runner = self.runner(runtime, decision)
         cluster, pod = self._cluster, decision.queued.info
         began = time.monotonic()
-        result = run_post_filter(runtime, decision.state, pod, cluster, runner)
+        result = run_post_filter(runtime.post_filter, decision.state, pod, cluster, runner)
         code = result.status.code
         runtime.meter.passed(ExtensionPoint.POST_FILTER, code, time.monotonic() - began)
         return result
+
+    def give_back(self, runtime: ProfileRuntime, decision: Decision) -> None:
+        """Call the PostFilter plugins that do not preempt, for a member of a group.
+
+        They may leave patches in the state of the decision, such as to give up devices.
+        """
+        preempting = {named.name for named in group_plugins(runtime).post_filter}
+        plugins = [named for named in runtime.post_filter if named.name not in preempting]
+        if plugins and decision.diagnosis is not None and decision.diagnosis.num_all_nodes:
+            state, pod = decision.state, decision.queued.info
+            run_post_filter(plugins, state, pod, self._cluster, self.runner(runtime, decision))
 
     def runner(self, runtime: ProfileRuntime, decision: Decision) -> ProfileFilters:
         """Return the profile's filters, for PostFilter plugins of a pod that does not fit."""

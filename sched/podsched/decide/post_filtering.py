@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from podsched.decide.decision import ShouldStop
 from podsched.decide.evaluation.dry_run import RemoteDryRun, dry_run_plugin, dry_run_request, merged
 from podsched.decide.evaluation.filtering import ProfileFilters
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
-from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState, PostFilterResult
+from podsched.framework.plugin import CycleState, PostFilterPlugin, PostFilterResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import DividedDryRun
 from podsched.framework.status import Code
@@ -77,7 +79,7 @@ def try_some(
 
 
 def run_post_filter(
-    runtime: ProfileRuntime,
+    plugins: Sequence[Named[PostFilterPlugin]],
     state: CycleState,
     pod: PodInfo,
     cluster: ClusterView,
@@ -87,7 +89,7 @@ def run_post_filter(
 
     A plugin that returns UnschedulableAndUnresolvable is the last.
     """
-    for named in runtime.post_filter:
+    for named in plugins:
         call = named.plugin.post_filter
         try:
             result = named.runs.call(

@@ -162,9 +162,10 @@ class ExtendedReservations:
     def discard(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> bool:
         """Delete the claims that exist for the pod; return whether there are any."""
         found = self._devices.extended_claims(pod, cluster)
-        for claim in found:
-            meta = claim.metadata
-            _delete(state, meta.namespace, meta.name, meta.uid)
+        known = {deletion.name for deletion in state.deletions}
+        for meta in (claim.metadata for claim in found):
+            if meta.name not in known:
+                _delete(state, meta.namespace, meta.name, meta.uid)
         return bool(found)
 
     def drop_doubts(self, cluster: ClusterView, now: float) -> None:

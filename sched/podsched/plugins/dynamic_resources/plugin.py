@@ -4,8 +4,8 @@ Rules: kube-scheduler v1.36 ``framework/plugins/dynamicresources``. Filter finds
 the claims can be allocated, Reserve allocates them on the chosen node and assumes the result, and
 PreBind writes it. PostFilter deallocates a claim that no other pod uses and that keeps the pod from
 nodes. For extended resources that a DeviceClass provides and a node lacks, the pod gets a claim of
-its own (``extended_claims``). Not done: members of a group that share a claim which is not
-allocated yet.
+its own (``extended_claims``). A claim that is assumed to be allocated for a member of a group is so
+for the other members, too.
 """
 
 from __future__ import annotations
@@ -109,6 +109,7 @@ from podsched.plugins.dynamic_resources.reservation import (
     deallocation,
     device_status,
     in_flight,
+    join_allocation,
     without_consumer,
 )
 from podsched.plugins.rows.matching import match_terms
@@ -480,14 +481,12 @@ class DynamicResources:
         mine = [at for at, name in enumerate(outcome.plugins) if name == self.name]
         rows = outcome.rows[np.isin(outcome.plugin, mine)]
         for claim in usable_claims(pod, cluster):
-            if claim.status.HasField("allocation") and self._hinders(claim, cluster.nodes, rows):
-                consumers = {consumer.uid for consumer in claim.status.reserved_for}
-                if consumers <= {pod.uid}:
-                    state.patches.append(deallocation(claim))
-                    self._timed_out.discard(_allocation_key(claim))
-                    return PostFilterResult(
-                        unschedulable("deallocation of ResourceClaim completed")
-                    )
+            if not claim.status.HasField("allocation") or not _is_idle(claim, pod, cluster):
+                continue
+            if self._hinders(claim, cluster.nodes, rows):
+                state.patches.append(deallocation(claim))
+                self._timed_out.discard(_allocation_key(claim))
+                return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
         if self._extended.discard(state, pod, cluster):
             return PostFilterResult(unschedulable("deletion of ResourceClaim completed"))
         if self._preempts and self._waits_for_devices(pod, cluster, state.data[self.name]):
@@ -613,6 +612,8 @@ class DynamicResources:
         """Assume that the claims are allocated."""
         cluster = self._handle.cluster
         names = list(needs.assumed)
+        for name in needs.assumed:
+            join_allocation(pod, name, cluster)
         for name, allocation in zip(needs.names, allocations, strict=True):
             if name == IN_MEMORY:
                 made_of = extended_claim(pod.cls, needs.lacking)
@@ -622,7 +623,9 @@ class DynamicResources:
                 names.append(name)
         if names:
             is_sent = self._in_doubt.pop(pod.uid, None) is not None
-            self._reserved[pod.uid] = Reservation(pod.namespace, tuple(names), is_sent=is_sent)
+            self._reserved[pod.uid] = Reservation(
+                pod.namespace, pod.uid, tuple(names), is_sent=is_sent
+            )
 
     def _allocate(self, node: Node, needs: PodNeeds) -> list[AllocationResult] | None:
         """Allocate the new claims on a node. Raises AllocationError."""
@@ -733,17 +736,38 @@ def _needs_devices(pod: PodInfo) -> bool:
 def _assumed_for(
     pod: PodInfo, claim: v1.ResourceClaim, cluster: ClusterView
 ) -> v1.ResourceClaim | None:
-    """Return the claim as it is assumed to be allocated for the pod; None if it is not.
+    """Return the claim as it is assumed to be allocated for the pod or its group; None if not.
 
     Raises ClaimUnusableError if it is for another pod.
     """
     assumed = in_flight(claim, cluster)
-    if assumed is not None and assumed.status.reserved_for[0].uid != pod.uid:
+    if assumed is not None and not _is_for(pod, assumed, cluster):
         raise ClaimUnusableError(
             f"resource claim {claim.metadata.namespace}/{claim.metadata.name} "
             "is in the process of being allocated"
         )
     return assumed
+
+
+def _is_for(pod: PodInfo, assumed: v1.ResourceClaim, cluster: ClusterView) -> bool:
+    """Return whether an assumed claim is for the pod or another member of its group."""
+    consumers = {consumer.uid for consumer in assumed.status.reserved_for}
+    return pod.uid in consumers or bool(consumers & _members(pod, cluster))
+
+
+def _members(pod: PodInfo, cluster: ClusterView) -> set[str]:
+    """Return the uids of the members of the pod's group; without a group, its own."""
+    return {pod.uid, *(other.uid for other in (cluster.members(pod.group) if pod.group else ()))}
+
+
+def _is_idle(claim: v1.ResourceClaim, pod: PodInfo, cluster: ClusterView) -> bool:
+    """Return whether a claim is reserved for nothing but the pod and waiting pods of its group."""
+    others = {consumer.uid for consumer in claim.status.reserved_for} - {pod.uid}
+    if not others or not others <= _members(pod, cluster):
+        return not others
+    nodes = cluster.nodes
+    used = np.flatnonzero(nodes.alive & (nodes.pod_count > 0)).tolist()
+    return all(others.isdisjoint(nodes.pods(row)) for row in used)
 
 
 def _allocation_key(claim: v1.ResourceClaim) -> Hashable:

@@ -1,6 +1,7 @@
 """Allocate the claims of a pod: assume it, write it, wait until the devices are ready.
 
     Reserve      assume_allocation()   counts the devices as in use from now on
+                 join_allocation()     adds another member of the group to the consumers
     PreBind      check_not_lost()      gives up what another scheduler has allocated meanwhile
                  claim_patches()       writes finalizer, allocation and reservation
                  device_status()       PENDING until the devices' binding conditions are met
@@ -16,7 +17,7 @@ the pod itself may use them when it is tried again.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -40,12 +41,13 @@ DOUBT: Final = 60.0
 
 @dataclass(slots=True)
 class Reservation:
-    """The claims, by name, whose allocation is assumed for a pod.
+    """The claims, by name, whose allocation is assumed for a pod; ``uid``: the pod's.
 
     ``is_sent``: their patches may have been written; ``is_written``: they have been.
     """
 
     namespace: str
+    uid: str
     names: tuple[str, ...]
     is_sent: bool = False
     is_written: bool = False
@@ -54,7 +56,8 @@ class Reservation:
     def drop(self, cluster: ClusterView, now: float) -> bool:
         """Take the assumptions back; return False if they must stay for now.
 
-        ``now``: in seconds, as of all calls.
+        What is also assumed for other members of the pod's group stays for them. ``now``: in
+        seconds, as of all calls.
         """
         if self.is_sent and not self.is_written:
             self.dropped_at = self.dropped_at or now
@@ -63,8 +66,19 @@ class Reservation:
         # What is written lasts until the informer shows it.
         if not self.is_written:
             for name in self.names:
-                cluster.assumed(CLAIM).restore(self.namespace, name)
+                self._leave(name, cluster)
         return True
+
+    def _leave(self, name: str, cluster: ClusterView) -> None:
+        """Take the pod out of the assumed consumers of a claim; without any, it is restored."""
+        claims = cluster.assumed(CLAIM)
+        assumed: v1.ResourceClaim | None = claims.get(self.namespace, name)
+        consumers = () if assumed is None else assumed.status.reserved_for
+        left = [consumer for consumer in consumers if consumer.uid != self.uid]
+        if assumed is None or not left or assumed not in claims.assumed():
+            claims.restore(self.namespace, name)
+        else:
+            _assume(_with_consumers(assumed, left), cluster)
 
 
 def in_flight(claim: v1.ResourceClaim, cluster: ClusterView) -> v1.ResourceClaim | None:
@@ -82,13 +96,36 @@ def assume_allocation(
     """Assume that a claim of the pod, which must exist, is allocated and reserved for it."""
     claim = cluster.get(CLAIM, pod.namespace, name)
     assert claim is not None, name
-    changed = allocated_for(pod, claim, allocation)
+    _assume(allocated_for(pod, claim, allocation), cluster)
+
+
+def join_allocation(pod: PodInfo, name: str, cluster: ClusterView) -> None:
+    """Assume that a claim, which is assumed to be allocated, is reserved for the pod as well."""
+    assumed: v1.ResourceClaim | None = cluster.assumed(CLAIM).get(pod.namespace, name)
+    assert assumed is not None, name
+    if not is_reserved_for(pod.pod, assumed):
+        mine = v1.ResourceClaimConsumerReference(**_consumer(pod))
+        _assume(_with_consumers(assumed, [*assumed.status.reserved_for, mine]), cluster)
+
+
+def _with_consumers(
+    claim: v1.ResourceClaim, consumers: Iterable[v1.ResourceClaimConsumerReference]
+) -> v1.ResourceClaim:
+    changed = v1.ResourceClaim()
+    changed.CopyFrom(claim)
+    del changed.status.reserved_for[:]
+    changed.status.reserved_for.extend(consumers)
+    return changed
+
+
+def _assume(claim: v1.ResourceClaim, cluster: ClusterView) -> None:
+    """Assume that an existing claim is allocated like this, until one that exists is."""
     uid = claim.metadata.uid
 
     def is_settled(found: v1.ResourceClaim) -> bool:
         return found.metadata.uid != uid or found.status.HasField("allocation")
 
-    cluster.assumed(CLAIM).assume(changed, is_settled)
+    cluster.assumed(CLAIM).assume(claim, is_settled)
 
 
 def allocated_for(
@@ -147,7 +184,8 @@ def claim_patches(
 ) -> Iterator[ObjectPatch]:
     """Yield the patches that allocate the claims and reserve them for the pod.
 
-    ``now``: Unix time in seconds.
+    What is allocated for several members of the pod's group is reserved for all of them, because
+    only one of them can allocate it. ``now``: Unix time in seconds.
     Raises LookupError for a claim that is neither allocated nor assumed to be.
     """
     for claim in claims:
@@ -155,7 +193,8 @@ def claim_patches(
         if is_reserved_for(pod.pod, claim):
             continue
         consumers = [codec.write(consumer) for consumer in claim.status.reserved_for]
-        status: dict[str, Any] = {"reservedFor": [*consumers, _consumer(pod)]}
+        new = [_consumer(pod)]
+        status: dict[str, Any] = {}
         body: dict[str, Any] = {"status": status}
         if not claim.status.HasField("allocation"):
             assumed = in_flight(claim, cluster)
@@ -165,6 +204,10 @@ def claim_patches(
             allocation.CopyFrom(assumed.status.allocation)
             allocation.allocation_timestamp.CopyFrom(timestamp(now, whole=True))
             status["allocation"] = codec.write(allocation)
+            known = {consumer["uid"] for consumer in consumers}
+            members = assumed.status.reserved_for
+            new = [codec.write(member) for member in members if member.uid not in known]
+        status["reservedFor"] = [*consumers, *new]
         if CLAIM_FINALIZER not in meta.finalizers:
             body["metadata"] = {"finalizers": [*meta.finalizers, CLAIM_FINALIZER]}
         yield ObjectPatch(CLAIM, meta.namespace, meta.name, body, meta.resource_version)

@@ -121,6 +121,10 @@ class FollowUp:
             return False
         return True
 
+    def write(self, decision: Decision) -> None:
+        """Begin to write what plugins have left in the state of a pod that has no node."""
+        self._patches.write(decision.state, decision.queued.info, try_again=True)
+
     # ------------------------------------------------------------------ no node was found
 
     def no_node_fits(
@@ -137,7 +141,7 @@ class FollowUp:
                 _log.error("PostFilter failed", pod=pod.key, error=result.status.message)
             self.nominate(pod, result.nominated_node_name)
             self._preempt(runtime, pod, result)
-            self._patches.write(decision.state, pod, try_again=True)
+            self.write(decision)
         nominated = result.nominated_node_name if result is not None else None
         victims = len(result.victims.pods) if result is not None and result.victims else 0
         if not diagnosis.num_all_nodes:

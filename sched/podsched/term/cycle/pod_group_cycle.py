@@ -307,8 +307,12 @@ class PodGroupCycle:
 
         def reserve(decision: Decision) -> Status:
             assignment = self._follow_up.assignment(decision, popped_at)
-            self._assignments[decision.queued.info.uid] = assignment
-            return self._follow_up.reserve(runtime, assignment)
+            status = self._follow_up.reserve(runtime, assignment)
+            if status.ok:
+                self._assignments[decision.queued.info.uid] = assignment
+            else:
+                run_unreserve(runtime, assignment)
+            return status
 
         def attempt_for(
             of: Sequence[QueuedPodInfo], nodes_of: NodesOf | None = None
@@ -404,12 +408,15 @@ class PodGroupCycle:
         queued, failure = decision.queued, decision.error
         nominated = self._nomination(queued, result)
         if decision.diagnosis is not None:
+            if not result.status.ok:
+                self._decider.give_back(runtime, decision)
             plugins = group_plugins(runtime).post_filter
             messages = (named.plugin.member_message(group) for named in plugins)
             message = next(messages, "") if self._attempted is None else self._attempted.message
             post_filter = PostFilterResult(unschedulable(message), nominated)
             self._follow_up.no_node_fits(runtime, decision, post_filter)
             return
+        self._follow_up.write(decision)
         if failure is not None and failure.code is Code.ERROR:
             self._failures.fail_with_error(queued, failure.message)
             return
