@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).parents[2] / "deploy/examples/devices"
 DEVICES = ("8xh100.example.com", "4xnic.example.com:nic", "2xmig.example.com:mig")
-PODS = ("gpu-and-nic", "mig", "prioritized", "shared-0", "shared-1", "two-gpus")
+PODS = ("extended", "gpu-and-nic", "mig", "prioritized", "shared-0", "shared-1", "two-gpus")
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +84,15 @@ def test_both_pods_of_a_shared_claim_use_its_gpu(sched: Commands) -> None:
 def test_the_second_alternative_is_taken_where_the_first_is_not_there(sched: Commands) -> None:
     found = devices_of(sched, "prioritized")
     assert values(found, "profile") == {"3g.40gb"} and len(found) == 2
+
+
+def test_a_pod_gets_gpus_by_an_extended_resource(sched: Commands) -> None:
+    text = sched.ok("describe", "pod", "extended")
+    resource = "deviceclass.resource.kubernetes.io/h100.example.com"
+    [line] = [line for line in text.splitlines() if line.strip().startswith(f"{resource}: ")]
+    claim, *devices = line.strip().removeprefix(f"{resource}: ").split(", ")
+    assert claim.startswith("extended-extended-resources-")
+    assert len(devices) == len(devices_of(sched, claim)) == 2
 
 
 def test_the_table_shows_every_device_at_80_columns(
