@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import pytest
 
 from podsched.api.kinds import KINDS
+from podsched.serve.server.access.identity import SERVER, set_caller
 from podsched.serve.server.access.policy import Policy
-from podsched.serve.server.access.rights import OWN, Rights, rights
+from podsched.serve.server.access.rights import OWN, Rights, WatchRight, rights, set_rights
 from podsched.serve.server.errors import ApiError
 from support.access_world import identity
 
@@ -40,3 +44,22 @@ def test_questions_of_any_length_and_number_take_little_memory() -> None:
     found.permit("get", "", "pods", "x" * 50_000)
     assert 0 < len(found._remembered) <= 4096
     assert all(len(key[3]) < 1000 for key in found._remembered)
+
+
+def test_a_watch_lasts_as_long_as_its_own_credential() -> None:
+    """Rights are shared by all credentials of a user: a kubelet's old token has ended."""
+    now = time.time()
+    shared = Rights(replace(identity("bob"), expires=now - 1), everything=True)
+    for expires, ended in ((now + 60, False), (now - 1, True)):
+        set_rights(shared)
+        set_caller(replace(identity("bob"), expires=expires))
+        try:
+            watch = WatchRight([POD], "default")
+            if ended:
+                with pytest.raises(ApiError, match="the credential has expired"):
+                    watch.check()
+            else:
+                watch.check()
+        finally:
+            set_rights(OWN)
+            set_caller(SERVER)

@@ -182,3 +182,24 @@ def test_a_body_of_more_fields_than_any_object_has_is_refused(raw: bytes) -> Non
     body += b"\x12" + varint(len(raw)) + raw
     with pytest.raises(ProtobufError, match="more than 50,000 fields"):
         decode(body)
+
+
+def test_what_a_kubelet_writes_is_read() -> None:
+    driver = member(1, "d") + member(2, "id") + member(4, bytes([1 << 3, 9]))
+    node = envelope("CSINode", "storage.k8s.io/v1", member(2, member(1, driver)))
+    assert decode(node)["spec"] == {
+        "drivers": [{"name": "d", "nodeID": "id", "allocatable": {"count": 9}}]
+    }
+    bound = member(1, "Pod") + member(2, "v1") + member(3, "web") + member(4, "u")
+    spec = member(1, "vault") + member(3, bound) + bytes([4 << 3, 0x97, 0x1C])
+    assert decode(envelope("TokenRequest", "authentication.k8s.io/v1", member(2, spec)))[
+        "spec"
+    ] == {
+        "audiences": ["vault"],
+        "boundObjectRef": {"kind": "Pod", "apiVersion": "v1", "name": "web", "uid": "u"},
+        "expirationSeconds": 3607,
+    }
+    spec = member(1, b"PEM") + member(5, "client auth") + member(7, "a/b")
+    assert decode(envelope("CertificateSigningRequest", "certificates.k8s.io/v1", member(2, spec)))[
+        "spec"
+    ] == {"request": "UEVN", "usages": ["client auth"], "signerName": "a/b"}

@@ -70,7 +70,7 @@ _EDIT: tuple[_Rule, ...] = (
     *_VIEW,
     *_in_groups(_of(Access.EDIT), *WRITE),
     *_in_groups((k for k in _of(Access.EDIT) if k.secret), *READ),
-    (("create",), _CORE, ("pods/eviction",)),
+    (("create",), _CORE, ("pods/eviction", "serviceaccounts/token")),
     (("create", "get"), _CORE, ("pods/attach", "pods/exec", "pods/portforward")),
 )
 #: What an API server does at kubelets, which ask it about their callers.

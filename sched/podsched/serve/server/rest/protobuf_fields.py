@@ -73,6 +73,10 @@ FIELDS: Final[Mapping[str, str]] = {
     "LocalSubjectAccessReview": "1:metadata:ObjectMeta 2:spec:SubjectAccessReviewSpec",
     "SubjectAccessReviewSpec": "1:resourceAttributes:ResourceAttributes "
     "2:nonResourceAttributes:NonResourceAttributes 3:user:s 4:groups:s* 6:uid:s",
+    "CSINode": "1:metadata:ObjectMeta 2:spec:CSINodeSpec",
+    "CSINodeSpec": "1:drivers:CSINodeDriver*",
+    "CSINodeDriver": "1:name:s 2:nodeID:s 3:topologyKeys:s* 4:allocatable:VolumeNodeResources",
+    "VolumeNodeResources": "1:count:i",
     "CertificateSigningRequest": "1:metadata:ObjectMeta 2:spec:CertificateSigningRequestSpec "
     "3:status:CertificateSigningRequestStatus",
     "CertificateSigningRequestSpec": "1:request:y 2:username:s 3:uid:s 4:groups:s* 5:usages:s* "
