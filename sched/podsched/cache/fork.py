@@ -148,6 +148,10 @@ class Fork:
             for row in rows:
                 self._ports.pop(row, None)
 
+    def copies(self) -> Int64s:
+        """Return how many pods ``add_copies`` has added to each row."""
+        return sum((copies for _, copies in self._copies), np.zeros(self.size, dtype=np.int64))
+
     def _own_pods(self, row: int) -> dict[str, PodInfo]:
         """Return the row's own dictionary of pods, copied from the base on first use."""
         own = self._pods.get(row)

@@ -207,6 +207,10 @@ class ForkedColumns(NodeColumns, Protocol):
         """
         ...
 
+    def copies(self) -> Int64s:
+        """Return how many pods ``add_copies`` has added to each row."""
+        ...
+
 
 class PodQuery(Protocol):
     """A question to each pod with a number as its answer; a counter has the sums per row.

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.ask.whatif.capacity import capacity
+from support.device_objects import DRIVER, device_class, devices, resource_claim, template
 from support.engine_world import container, pod
 from support.examples import examples
 from support.whatif_world import node, owned, world
@@ -119,3 +120,59 @@ def test_it_is_what_scheduling_one_by_one_comes_to(
         counts[outcome.node_name] = counts.get(outcome.node_name, 0) + 1
     assert found.by_node == counts
     assert found.message == outcome.message
+
+
+@st.composite
+def clusters_with_devices(draw: st.DrawFn) -> list[Any]:
+    """Nodes with up to six devices of two models, some of them in use, and little cpu."""
+    objects: list[Any] = [device_class(), template("some", count=draw(st.integers(1, 3)))]
+    if draw(st.booleans()):
+        wants = 'device.attributes["gpu.example.com"].model == "a"'
+        objects[1] = template("some", wants, count=draw(st.integers(1, 2)))
+    for number in range(draw(st.integers(1, 4))):
+        name = f"n{number}"
+        cpu = f"{draw(st.integers(0, 30)) * 100}m"
+        objects.append(node(name, allocatable={"cpu": cpu, "memory": "8Gi", "pods": "9"}))
+        models = draw(st.lists(st.sampled_from("ab"), max_size=6))
+        if not models:
+            continue
+        objects.append(devices(name, len(models), attributes={"gpu.example.com/model": models}))
+        for index in range(draw(st.integers(0, len(models)))):
+            used = resource_claim(f"used-{number}-{index}")
+            result = used.status.allocation.devices.results.add(request="gpus")
+            result.driver, result.pool, result.device = DRIVER, name, f"gpu-{index}"
+            objects.append(used)
+    return objects
+
+
+@given(objects=clusters_with_devices(), cpu=st.sampled_from(("100m", "700m")))
+@examples(40)
+def test_pods_with_devices_of_their_own_are_counted_as_if_one_by_one(
+    objects: list[Any], cpu: str
+) -> None:
+    asked = wanted(cpu)
+    asked.spec.resource_claims.add(name="mine", resource_claim_template_name="some")
+    one_by_one = capacity(world(objects), asked, MOST, in_turn=True)
+    found = capacity(world(objects), asked, MOST)
+    assert found.by_node == one_by_one.by_node
+    assert found.message == one_by_one.message
+    assert found.limits == one_by_one.limits
+
+
+def test_nodes_with_devices_are_filled_all_at_once() -> None:
+    placed: list[int] = []
+    names = [f"n{number}" for number in range(40)]
+    objects = [*map(node, names), *(devices(name, 3) for name in names)]
+    asked = wanted("100m")
+    asked.spec.resource_claims.add(name="mine", resource_claim_template_name="one")
+    made = world([device_class(), template("one"), *objects])
+    found = capacity(made, asked, MOST, placed=placed.append)
+    assert (found.total, placed) == (120, [])
+    assert not made.cluster.list("ResourceClaim"), "nothing stays"
+
+
+def test_pods_that_share_a_claim_are_counted_on_the_nodes_that_reach_it() -> None:
+    objects = [node("a"), node("b"), devices("a", 1), device_class(), resource_claim("shared")]
+    asked = wanted("1")
+    asked.spec.resource_claims.add(name="mine", resource_claim_name="shared")
+    assert capacity(world(objects), asked, MOST).by_node == {"a": 4}

@@ -28,6 +28,7 @@ from podsched.decide.evaluation.diagnosis import Diagnosis, distinct_statuses
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
+from podsched.framework.lookahead import CountsCopies
 from podsched.framework.nodes import Int64s
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
@@ -82,7 +83,7 @@ def capacity(
         outcome = world.schedule([info], preempt=False)[0]
         if not outcome.node_name:
             return _ended(world, info, Counter(), failed=outcome.failed, why=outcome.message)
-        if not in_turn and (found := _by_rows(world, evaluation, info, before, most)) is not None:
+        if not in_turn and (found := _by_rows(world, info, before, most)) is not None:
             return found
         return _in_turn(world, info, most, placed)
 
@@ -144,7 +145,6 @@ def _limits(outcome: FilterOutcome) -> tuple[Limit, ...]:
 
 def _by_rows(
     world: World,
-    evaluation: ClassEvaluation,
     first: PodInfo,
     before: Mapping[str, Hashable],
     most: int,
@@ -153,8 +153,8 @@ def _by_rows(
 
     The first pod has been placed; ``before`` are the plugins' inputs without it.
     """
-    pod = _another(first, 0)
-    evaluation.refresh(pod)
+    pod = _submitted(world, first, 0)
+    evaluation = world.evaluation(pod)
     if evaluation.failure is not None or not _rows_are_independent(evaluation, pod, before):
         return None
     nodes = world.cluster.nodes
@@ -194,10 +194,12 @@ def _rows_are_independent(
     state, runtime = evaluation.state, evaluation.runtime
     if evaluation.feasibility.nominated.rows or evaluation.pre_filtered.node_names is not None:
         return False
-    if any(
-        name not in state.skip_filter and reserves(state, pod)
+    reserving = {
+        name
         for name, reserves in runtime.reserves.items()
-    ):
+        if name not in state.skip_filter and reserves(state, pod)
+    }
+    if not all(_counts_copies(evaluation, pod, name) for name in reserving):
         return False
     now = evaluation.inputs.by_plugin
     if FIT not in [column.named.name for column in evaluation.feasibility.columns]:
@@ -208,9 +210,17 @@ def _rows_are_independent(
             continue
         if column.named.traits.reads_pods or name not in IN_TREE_PLUGINS:
             return False
-        if before.get(name) != now.get(name):
+        if before.get(name) != now.get(name) and name not in reserving:
             return False
     return True
+
+
+def _counts_copies(evaluation: ClassEvaluation, pod: PodInfo, name: str) -> bool:
+    """Whether a plugin's Filter counts what it would reserve for copies of a pod."""
+    [plugin] = [named.plugin for named in evaluation.runtime.filter if named.name == name]
+    return isinstance(plugin, CountsCopies) and plugin.counts_copies(
+        evaluation.state, pod, evaluation.cluster.nodes
+    )
 
 
 def _bisect(

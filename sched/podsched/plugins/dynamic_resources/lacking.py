@@ -120,8 +120,8 @@ def _free(needs: PodNeeds, base: Rows, unmeasured: Bools) -> Iterator[Requiremen
         return
     (claim,) = needs.claims
     (request,) = claim.requests
-    wanted = np.full(len(base), request.exactly.count, dtype=np.int64)
+    wanted = np.full(len(base), needs.count, dtype=np.int64)
     known = unmeasured & ~needs.fitting.unsure[base]
-    available = np.where(known, needs.fitting.left[base] + request.exactly.count, wanted)
+    available = np.where(known, needs.fitting.left[base] + needs.count, wanted)
     what = f"claim {claim.name}, request {request.name}: suitable devices that are free"
     yield Requirement(what, "", wanted, available)

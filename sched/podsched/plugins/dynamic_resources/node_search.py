@@ -79,6 +79,11 @@ class PodNeeds:
         return self.variants[number - 1] if number > 0 else self
 
     @property
+    def count(self) -> int:
+        """The number of devices of the only request."""
+        return self.claims[0].requests[0].exactly.count
+
+    @property
     def has_alternatives(self) -> bool:
         return any(request.first_available for of in self.claims for request in of.requests)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from podsched.api.node_selectors import NodeTerms, compile_node_selector
 from podsched.config.plugin_args import DynamicResourcesArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.lookahead import Lookahead
-from podsched.framework.nodes import Bools, ClusterView, NodeColumns
+from podsched.framework.nodes import Bools, ClusterView, ForkedColumns, NodeColumns
 from podsched.framework.plugin import (
     FIXED_INPUTS,
     NOTHING_READ,
@@ -395,6 +395,9 @@ class DynamicResources:
         none = np.zeros_like(elsewhere)
         if needs.fitting is not None:
             none |= mine & ~needs.fitting.fits[base]
+            if nodes.base is not nodes and needs.fitting.left is not None:
+                taken = cast(ForkedColumns, nodes).copies()[rows] * needs.count
+                none |= mine & (needs.fitting.left[base] < taken)
             unsure &= needs.fitting.unsure[base] & ~none
         known = self._search.outcomes(needs, nodes)
         found = known[base]
@@ -562,7 +565,14 @@ class DynamicResources:
             needs = variants[0][0] if len(variants) == 1 and variants[0][1].all() else None
         if not isinstance(needs, PodNeeds) or needs.fitting is None or needs.fitting.left is None:
             return None
-        return DevicesAhead(needs.fitting, needs.claims[0].requests[0].exactly.count)
+        return DevicesAhead(needs.fitting, needs.count)
+
+    def counts_copies(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> bool:
+        """Return whether columns tell for all nodes how many devices are left."""
+        needs = state.data.get(self.name)
+        if not isinstance(needs, PodNeeds) or needs.variant is not None or needs.fitting is None:
+            return False
+        return needs.fitting.left is not None and not needs.fitting.unsure[nodes.alive].any()
 
     def independent(self, pods: Sequence[PodInfo]) -> int:
         """Return how many of the first pods have claims of their own."""
