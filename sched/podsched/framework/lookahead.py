@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from podsched.framework.nodes import Bools, ClusterView, JournaledColumns, NodeColumns
+from podsched.framework.nodes import Bools, ClusterView, JournaledColumns
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows, Scores
@@ -44,15 +44,6 @@ class LookaheadPlugin(Protocol):
 
         None if verdicts cannot be predicted, or if the plugin's scores change as well.
         """
-        ...
-
-
-@runtime_checkable
-class CountsCopies(Protocol):
-    """A Reserve plugin whose Filter, on a fork, counts what Reserve would take for copies."""
-
-    def counts_copies(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> bool:
-        """Return whether it does so for pods like this one, on all rows."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Measure how far a node is from meeting a pod's requirements, for explanations."""
+"""What plugins tell for explanations and questions: what a node lacks, and how much would fit."""
 
 from __future__ import annotations
 
@@ -70,4 +70,13 @@ class ExplainsParts(Protocol):
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, row: int
     ) -> Sequence[Parts]:
         """Return the verdicts on the parts of one row; called after PreFilter with its state."""
+        ...
+
+
+@runtime_checkable
+class CountsCopies(Protocol):
+    """A Reserve plugin whose Filter, on a fork, counts what Reserve would take for copies."""
+
+    def counts_copies(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> bool:
+        """Return whether it does so for pods like this one, on all rows."""
         ...

@@ -162,12 +162,12 @@ def test_pods_with_devices_of_their_own_are_counted_as_if_one_by_one(
 def test_nodes_with_devices_are_filled_all_at_once() -> None:
     placed: list[int] = []
     names = [f"n{number}" for number in range(40)]
-    objects = [*map(node, names), *(devices(name, 3) for name in names)]
+    objects = [*map(node, names), *(devices(name, 8) for name in names)]
     asked = wanted("100m")
     asked.spec.resource_claims.add(name="mine", resource_claim_template_name="one")
     made = world([device_class(), template("one"), *objects])
     found = capacity(made, asked, MOST, placed=placed.append)
-    assert (found.total, placed) == (120, [])
+    assert (found.total, placed) == (320, [])
     assert not made.cluster.list("ResourceClaim"), "nothing stays"
 
 

@@ -28,9 +28,9 @@ from podsched.decide.evaluation.diagnosis import Diagnosis, distinct_statuses
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
-from podsched.framework.lookahead import CountsCopies
 from podsched.framework.nodes import Int64s
 from podsched.framework.pods import PodInfo
+from podsched.framework.requirements import CountsCopies
 from podsched.framework.verdicts import Rows
 
 FIT = "NodeResourcesFit"
