@@ -67,6 +67,7 @@ def test_the_defaults_are_pinned() -> None:
         "pod_gc_period": 20.0,
         "pod_gc_quarantine": 40.0,
         "writes_per_second": 100.0,
+        "job_gangs": False,
         "controllers": ("*",),
     }
     assert asdict(AgentSettings()) == {

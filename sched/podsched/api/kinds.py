@@ -911,7 +911,9 @@ WATCHED_KINDS = (
 #: What only the controllers and the election need; no decision reads it.
 UNDECIDING_KINDS = frozenset({"Lease", "Job", "ResourceClaimTemplate"})
 #: What it watches, too, if a feature gate is on: so with the gate off, the objects do nothing.
-GATED_KINDS: Mapping[str, str] = MappingProxyType({"DeviceTaintRule": "DRADeviceTaintRules"})
+GATED_KINDS: Mapping[str, str] = MappingProxyType(
+    {"DeviceTaintRule": "DRADeviceTaintRules", "Workload": "WorkloadWithJob"}
+)
 
 _BY_MESSAGE: dict[type[Any], Kind] = {kind.message: kind for kind in _ALL}
 _BY_ANY_NAME: dict[str, Kind] = {

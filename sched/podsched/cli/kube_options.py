@@ -112,8 +112,8 @@ class KubeFlags:
             "--emulated-version": self.emulated_version,
             "--min-compatibility-version": self.min_compatibility_version,
         }
+        found = gates_or_fail(self.feature_gates)
         try:
-            found = parse_gates(",".join(self.feature_gates or []))
             for option, version in _given(versions).items():
                 check_version(option, version)
         except ConfigError as exc:
@@ -137,6 +137,14 @@ class KubeFlags:
         if text.replace(".", "", 1).isdigit():
             return float(text)
         return seconds_or_fail("--pod-max-in-unschedulable-pods-duration", text)
+
+
+def gates_or_fail(given: Sequence[str] | None) -> Mapping[str, bool]:
+    """Return the feature gates that are given; exit if podsched cannot honour them."""
+    try:
+        return parse_gates(",".join(given or ()))
+    except ConfigError as exc:
+        fail("\nerror: ".join(str(exc).splitlines()), USAGE)
 
 
 class KubeCommand(Command):

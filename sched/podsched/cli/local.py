@@ -22,6 +22,7 @@ from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, fail, invalid_settings_fail, warn
 from podsched.cli.flags import takes_flags
+from podsched.cli.kube_options import gates_or_fail
 from podsched.cli.process_options import check_listener, split_address
 from podsched.config.flags import flag
 from podsched.config.settings import AgentSettings, ControllerSettings, Evaluator
@@ -79,6 +80,8 @@ class _Flags:
     given several times."""
     evaluator: Evaluator = flag("auto")
     """Where nodes are evaluated; local does not start Ray."""
+    feature_gates: list[str] | None = flag(None, "NAME=BOOL,...")
+    """Feature gates of the scheduler replicas, such as WorkloadWithJob=true."""
     controllers: tuple[str, ...] = flag(("*",), "NAME,-NAME,*")
     """Controllers that the leader runs, as sched scheduler's option."""
     insecure_listen: bool = flag(False)
@@ -95,6 +98,7 @@ def up(given: _Flags) -> None:
             f"--{name}", address, tls=secured, insecure=given.insecure_listen, remedy="--tls"
         )
     read_config(given.config)
+    gates_or_fail(given.feature_gates)
     with invalid_settings_fail():
         AgentSettings(node_devices=given.node_devices, job_seconds=given.job_seconds)
         ControllerSettings(controllers=given.controllers)
@@ -117,7 +121,10 @@ def up(given: _Flags) -> None:
             node_devices=given.node_devices,
             evaluator=given.evaluator,
             job_seconds=given.job_seconds,
-            scheduler_arguments=(f"--controllers={','.join(given.controllers)}",),
+            scheduler_arguments=(
+                f"--controllers={','.join(given.controllers)}",
+                *(f"--feature-gates={gates}" for gates in given.feature_gates or ()),
+            ),
             scheduler_config=given.config.resolve() if given.config else None,
             tls_dir=(given.tls_dir or directory / "certs").resolve() if secured else None,
             tls_hosts=tuple(given.tls_host or ()),

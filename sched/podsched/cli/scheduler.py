@@ -112,7 +112,7 @@ def scheduler(
         settings,
         election,
         own.backend,
-        controllers,
+        replace(controllers, job_gangs=gates.get("WorkloadWithJob", False)),
         client,
         again(source),
         _shadow(given.shadow_config),

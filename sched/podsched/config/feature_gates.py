@@ -73,6 +73,9 @@ GATES: dict[str, Gate] = {
             ("DRAWorkloadResourceClaims", False),
         )
     },
+    "WorkloadWithJob": Gate(
+        False, None, "true: the leader makes a Workload and a PodGroup of Jobs that are one gang"
+    ),
     **{
         name: Gate(False, True, _GROUPS)
         for name in (

@@ -259,6 +259,8 @@ class ControllerSettings(_Checked):
     """Time that a pod's node must be gone before the pod is deleted."""
     writes_per_second: float = 100.0
     """Max number of evictions and deletions per second, to limit the damage of a bug."""
+    job_gangs: bool = False
+    """Whether to make PodGroups of Jobs whose pods start together (gate WorkloadWithJob)."""
     controllers: tuple[str, ...] = flag(("*",), "NAME,-NAME,*", _CONTROLLERS)
     """Controllers that the leader runs, as kube-controller-manager's flag: * are all, -NAME is one
     that it does not run.

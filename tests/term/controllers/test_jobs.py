@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
-from podsched.api.defaulting import default_object
-from podsched.api.manifest import from_manifest
-from podsched.api.objects import Job, Pod, timestamp
-from podsched.api.priorities import PriorityClasses
+from podsched.api.objects import Pod, timestamp
 from podsched.serve.client.errors import Forbidden
 from podsched.term.controllers.jobs import JobController
 from support.controller_world import START, ControllerWorld
+from support.jobs import change, job, pods, put, stored
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -24,45 +21,6 @@ def world() -> ControllerWorld:
     world = ControllerWorld()
     world.start(JobController(world, world, world))
     return world
-
-
-def job(name: str = "sum", *, restart: str = "Never", **spec: Any) -> Job:
-    """A Job as the API server stores it; fields of its spec as in a manifest."""
-    pod = {"restartPolicy": restart, "containers": [{"name": "c", "image": "i"}]}
-    item = from_manifest(
-        {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": name, "namespace": "default"},
-            "spec": {"template": {"spec": pod}, **spec},
-        }
-    ).message
-    assert isinstance(item, Job)
-    default_object(item, now=START, uid=f"uid-{name}", priority_classes=PriorityClasses([]))
-    return item
-
-
-def put(world: ControllerWorld, item: Job) -> None:
-    world.put(item)
-    world.wait(2)
-
-
-def stored(world: ControllerWorld, name: str = "sum") -> Job:
-    found = world.get("Job", f"default/{name}")
-    assert isinstance(found, Job)
-    return found
-
-
-def change(world: ControllerWorld, **spec: Any) -> None:
-    changed = Job()
-    changed.CopyFrom(stored(world))
-    for field, value in spec.items():
-        setattr(changed.spec, field, value)
-    put(world, changed)
-
-
-def pods(world: ControllerWorld) -> list[Pod]:
-    return [pod for pod in world.objects("Pod").values() if isinstance(pod, Pod)]
 
 
 def active(world: ControllerWorld) -> list[Pod]:

@@ -12,7 +12,7 @@ from support.controller_world import START, ControllerWorld
 @pytest.fixture
 def world() -> ControllerWorld:
     world = ControllerWorld()
-    world.start(TtlAfterFinishedController(world, world, world))
+    world.start(TtlAfterFinishedController(world, world))
     return world
 
 
@@ -60,5 +60,5 @@ def test_a_new_leader_deletes_what_is_overdue(world: ControllerWorld) -> None:
     world.controller = None
     world.put(job(10))
     world.time += 20
-    world.start(TtlAfterFinishedController(world, world, world))
+    world.start(TtlAfterFinishedController(world, world))
     assert world.deleted == ["Job default/sum Foreground"]

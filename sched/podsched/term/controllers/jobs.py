@@ -9,12 +9,13 @@ controller in spec.managedBy are left to that. Source: pkg/controller/job of Kub
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from podsched.api.objects import AnyObject, Job, Pod, PodTemplateSpec
+from podsched.api.objects import AnyObject, Job, Pod, PodGroup, PodTemplateSpec
 from podsched.api.owners import controller_of
 from podsched.serve.client.errors import ClientError
+from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import (
     Instant,
     Objects,
@@ -22,6 +23,7 @@ from podsched.term.controllers.controller import (
     Writes,
     without_finalizer,
 )
+from podsched.term.controllers.job_gangs import GANG_KINDS, Gang, JobGangs
 from podsched.term.controllers.job_plan import NewPod, Plan, Seen, finished, is_indexed, plan
 from podsched.term.controllers.owned_pods import MOST_AT_ONCE, Owned
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, JOB_TRACKING, OwnedPod
@@ -42,10 +44,32 @@ class JobController(WorkloadController):
     name = "job"
     owner_kind = "Job"
 
-    def __init__(self, objects: Objects, writes: Writes, recorder: Recorder) -> None:
+    def __init__(
+        self, objects: Objects, writes: Writes, recorder: Recorder, *, gangs: bool = False
+    ) -> None:
+        """``gangs``: whether to make PodGroups of Jobs whose pods start together."""
         super().__init__(objects, writes, recorder)
+        self._gangs = JobGangs(objects, writes, self._pods.record, self._notify) if gangs else None
         self._orphans: dict[str, None] = {}
         """Pods that may have a finalizer that no Job removes."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds whose changes it receives."""
+        return (*super().kinds, *(GANG_KINDS if self._gangs is not None else ()))
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Read the existing objects."""
+        yield from super().start(now)
+        if self._gangs is not None:
+            yield from self._gangs.start()
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Note a change."""
+        if self._gangs is not None and event.kind in GANG_KINDS:
+            self._gangs.changed(event.key, event.old, event.new)
+        else:
+            super().changed(event, now)
 
     def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
@@ -106,6 +130,11 @@ class JobController(WorkloadController):
             self._orphans.update((key, None) for key, p in owned.pods.live.items() if p.is_tracked)
             return
         self._pods.claim(key, owner, finalizer=JOB_TRACKING)
+        gang = Gang(True)
+        if self._gangs is not None:
+            gang = self._gangs.gang_of(key, owner, is_new=_is_new(owner, owned))
+            if not gang.is_made:
+                return
         seen = Seen(
             owner,
             owned.pods,
@@ -117,7 +146,7 @@ class JobController(WorkloadController):
             now.wall,
         )
         todo = plan(seen)
-        self._act(key, owner, owned, todo)
+        self._act(key, owner, owned, todo, gang.group)
         if todo.wait is not None:
             self._agenda.put(key, now.monotonic + todo.wait)
 
@@ -125,10 +154,10 @@ class JobController(WorkloadController):
         found = self._objects.get("Pod", record.key)
         return found if isinstance(found, Pod) else None
 
-    def _act(self, key: str, job: Job, owned: Owned, todo: Plan) -> None:
+    def _act(self, key: str, job: Job, owned: Owned, todo: Plan, group: PodGroup | None) -> None:
         if todo.create:
             count = self._pods.room(owned, len(todo.create))
-            self._pods.create(key, job, self._new_pods(job, todo.create[:count]))
+            self._pods.create(key, job, self._new_pods(job, todo.create[:count], group))
         elif not owned.creating:
             owned.batch = 1
         release = [pod for pod in todo.release if pod.uid not in owned.releasing]
@@ -157,14 +186,25 @@ class JobController(WorkloadController):
 
     # ------------------------------------------------------------------ new pods
 
-    def _new_pods(self, job: Job, wanted: Sequence[NewPod]) -> list[Pod]:
+    def _new_pods(self, job: Job, wanted: Sequence[NewPod], group: PodGroup | None) -> list[Pod]:
         template = PodTemplateSpec()
         template.CopyFrom(job.spec.template)
         if JOB_TRACKING not in template.metadata.finalizers:
             template.metadata.finalizers.append(JOB_TRACKING)
         if is_indexed(job):
             _add_index_variable(template)
-        return [self._new_pod(job, template, new) for new in wanted]
+        if group is not None:
+            template.spec.scheduling_group.pod_group_name = group.metadata.name
+        pods = [self._new_pod(job, template, new) for new in wanted]
+        for pod in pods if group is not None else ():
+            assert group is not None
+            pod.metadata.owner_references.add(
+                api_version="scheduling.k8s.io/v1alpha2",
+                kind="PodGroup",
+                name=group.metadata.name,
+                uid=group.metadata.uid,
+            )
+        return pods
 
     def _new_pod(self, job: Job, template: PodTemplateSpec, new: NewPod) -> Pod:
         name = job.metadata.name
@@ -178,6 +218,14 @@ class JobController(WorkloadController):
         pod.metadata.labels[COMPLETION_INDEX] = str(new.completion)
         pod.spec.hostname = f"{name}-{new.completion}"
         return pod
+
+
+def _is_new(job: Job, owned: Owned) -> bool:
+    """Return whether no pod of a Job was ever made."""
+    status = job.status
+    ran = status.HasField("start_time") or status.succeeded or status.failed
+    suspended = any(condition.type == "Suspended" for condition in status.conditions)
+    return not (ran or suspended or owned.pods.all or owned.creating)
 
 
 def _add_index_variable(template: PodTemplateSpec) -> None:

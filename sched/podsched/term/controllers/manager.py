@@ -64,12 +64,6 @@ _PLAIN: tuple[type[Any], ...] = (
     EphemeralVolumeController,
     PodGroupProtectionController,
 )
-#: Controllers that rest while a kube-controller-manager runs.
-_STAND_INS: tuple[type[Any], ...] = (
-    ReplicaSetController,
-    JobController,
-    TtlAfterFinishedController,
-)
 
 
 class _AllObjects:
@@ -121,8 +115,12 @@ class ControllerManager:
             retry_later=self._retry_later,
         )
         self._settings = settings
-        self._stand_ins: dict[str, Callable[[], Controller]] = {
-            cls.name: partial(self._made, cls, recorder) for cls in _STAND_INS
+        self._stand_ins: Mapping[str, Callable[[], Controller]] = {
+            ReplicaSetController.name: partial(self._made, ReplicaSetController, recorder),
+            JobController.name: partial(
+                self._made, JobController, recorder, gangs=settings.job_gangs
+            ),
+            TtlAfterFinishedController.name: partial(self._made, TtlAfterFinishedController),
         }
         self._standing_in: dict[str, Controller] = {}
         self._controllers: Sequence[Controller] = self._chosen(recorder, metrics)
@@ -148,9 +146,11 @@ class ControllerManager:
             found.append(RootCaPublisher(every, self._writes_of(RootCaPublisher.name), root_ca))
         return found
 
-    def _made(self, controller: Callable[..., Controller], *parts: object) -> Controller:
+    def _made(
+        self, controller: Callable[..., Controller], *parts: object, **options: object
+    ) -> Controller:
         name: str = controller.name  # type: ignore[attr-defined]
-        return controller(self._informer, self._writes_of(name), *parts)
+        return controller(self._informer, self._writes_of(name), *parts, **options)
 
     def _chosen(self, recorder: Recorder, metrics: ControllerMetrics | None) -> list[Controller]:
         """Return the controllers that run throughout the term."""

@@ -12,7 +12,7 @@ from functools import partial
 from podsched.api.objects import AnyObject, Job, seconds_of
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.agenda import Agenda
-from podsched.term.controllers.controller import Instant, Objects, Recorder, Writes
+from podsched.term.controllers.controller import Instant, Objects, Writes
 from podsched.term.controllers.job_plan import finished
 from podsched.v1.api_pb2 import DeleteRequest
 
@@ -23,7 +23,7 @@ class TtlAfterFinishedController:
     name = "ttl-after-finished"
     kinds = ("Job",)
 
-    def __init__(self, objects: Objects, writes: Writes, _: Recorder) -> None:
+    def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects
         self._writes = writes
         self._agenda = Agenda()

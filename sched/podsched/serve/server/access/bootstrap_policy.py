@@ -109,6 +109,7 @@ _SCHEDULING: tuple[_Rule, ...] = (
     (("create",), _CORE, ("pods",)),
     (CHANGE, ("apps",), ("replicasets/status",)),
     (CHANGE, ("batch",), ("jobs/status",)),
+    (("create",), _GROUPS, ("podgroups", "workloads")),
     (("create",), _DEVICES, ("resourceclaims",)),
     (CHANGE, _DEVICES, ("resourceclaims/status", "resourceclaims/binding")),
     # To clear status.devices, which drivers write, when devices are deallocated.
