@@ -17,7 +17,18 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from podsched.api.objects import ClusterQueue, Cohort, LocalQueue, Node, Pod, PodGroup
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from podsched.api.conditions import set_pod_condition
+from podsched.api.objects import (
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    Node,
+    Pod,
+    PodCondition,
+    PodGroup,
+)
 from podsched.lab.replay.simulation import run_in_virtual_time
 from podsched.queues.quota import FlavorResource
 from podsched.queues.quota import Node as TreeNode
@@ -50,6 +61,13 @@ class RandomQueues:
         self.terms = 0
         self.started = 0
         self._world: TermWorld | None = None
+        self._settings: dict[str, Any] = {}
+        if self.rng.random() < 0.4:
+            self._settings["fairSharing"] = {}
+        if self.rng.random() < 0.4:
+            strategy = {"backoffBaseSeconds": 5, "backoffLimitCount": 2}
+            late = {"timeout": "40s", "requeuingStrategy": strategy}
+            self._settings["waitForPodsReady"] = late
         self._names = 0
         #: Gangs whose members ended, or were taken: any number of the others may be left.
         self._disturbed: set[str] = set()
@@ -67,7 +85,7 @@ class RandomQueues:
         """Do so many steps more; raises AssertionError."""
         end = self.steps + steps
         while self.steps < end:
-            self._world = TermWorld(cluster=self.cluster)
+            self._world = TermWorld(cluster=self.cluster, queues=self._settings)
             self._world.recorder.run = self._no_events  # type: ignore[method-assign]
             binder = DyingBinder(self._world)
             if not self.terms:
@@ -145,6 +163,7 @@ class RandomQueues:
             self._terminate: 4,
             self._change_node: 1,
             self._change_quota: 1,
+            self._get_ready: 2,
             self._wait: 2,
         }
         [step] = self.rng.choices(list(steps), list(steps.values()))
@@ -211,6 +230,14 @@ class RandomQueues:
         for pod in leaving if self.rng.random() < 0.3 else leaving[:1]:
             self._gone(pod)
 
+    def _get_ready(self) -> None:
+        for pod in self._pods():
+            if pod.spec.node_name and self.rng.random() < 0.7:
+                set_pod_condition(
+                    pod.status, PodCondition(type="Ready", status="True"), Timestamp()
+                )
+                self.cluster.update(pod)
+
     def _gone(self, pod: Pod) -> None:
         self._disturb(pod)
         self.cluster.delete("Pod", f"default/{pod.metadata.name}")
@@ -248,7 +275,8 @@ class RandomQueues:
                 one.ClearField("borrowing_limit")
                 if found.spec.cohort_name and self.rng.random() < 0.3:
                     one.borrowing_limit = str(self.rng.randint(0, 6))
-        found.spec.stop_policy = "Hold" if self.rng.random() < 0.1 else "None"
+        stops = ("None", "Hold", "HoldAndDrain")
+        [found.spec.stop_policy] = self.rng.choices(stops, (18, 1, 1))
         self.cluster.update(found)
         self._trees.append(self._tree())
 
@@ -331,11 +359,11 @@ class RandomQueues:
             assert bool(unit.usage) == bool(by_pods), key
 
     def _check_gangs(self) -> None:
-        bound = Counter(
-            pod.spec.scheduling_group.pod_group_name
-            for pod in self._pods()
-            if pod.spec.node_name and not pod.metadata.HasField("deletion_timestamp")
-        )
+        bound, leaving = Counter[str](), Counter[str]()
+        for pod in self._pods():
+            if pod.spec.node_name:
+                counted = leaving if pod.metadata.HasField("deletion_timestamp") else bound
+                counted[pod.spec.scheduling_group.pod_group_name] += 1
         for group in self.cluster.objects("PodGroup"):
             assert isinstance(group, PodGroup)
             name = group.metadata.name
@@ -346,7 +374,8 @@ class RandomQueues:
             admitted = any(
                 c.type == "Admitted" and c.status == "True" for c in group.status.conditions
             )
-            assert admitted or not bound[name], f"{name}: Admitted is {admitted}"
+            if bound[name] or not leaving[name]:
+                assert admitted == (bound[name] > 0), f"{name}: Admitted is {admitted}"
 
     def check_progress(self) -> None:
         """What holds when nothing has changed for a while: who could start has started."""

@@ -209,6 +209,7 @@ class TermWorld:
             changes=self.changes,
             extenders=self.extenders,
             decisions=self.decisions,
+            wall=lambda: WALL + self.clock(),
         )
 
     def _handle(self, batch: Batch) -> None:

@@ -43,6 +43,15 @@ from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor
 from podsched.term.admission.devices import CLAIM, DeviceQuota, UncountableError
+from podsched.term.admission.endings import (
+    DRAINS,
+    EVICTED,
+    LOCAL_QUEUE_STOPPED,
+    QUEUE_STOPPED,
+    REQUEUE_COUNT,
+    Endings,
+    bound_at,
+)
 from podsched.term.admission.units import (
     Unit,
     created_at,
@@ -68,6 +77,10 @@ KINDS: Final = frozenset(
 #: The kinds whose changes matter here, beside Pod and Node.
 OBJECTS: Final = KINDS | {"Namespace", "PodGroup", CLAIM}
 REASON_GATED: Final = "waiting for admission to a queue"
+REASON_DEACTIVATED: Final = (
+    "The workload is deactivated: its pods were not ready in time too often. Remove the annotation "
+    f"{REQUEUE_COUNT} of its PodGroup to try again"
+)
 REASON_NO_QUEUE: Final = f"pods of namespace {{}} have to be in a queue: set the label {QUEUE_NAME}"
 
 
@@ -112,6 +125,8 @@ class Admission:
         self.rules = _rules(settings)
         #: Namespaces whose pods have to be in a queue; "*" for all but kube-system.
         self._queues_only = frozenset((*settings.require_queue, *require_queue))
+        self.endings = Endings(cache.cluster, settings.wait_for_pods_ready)
+        self._now = 0.0
         self._devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
         self.snapshot = Snapshot(())
         self.active = bool(self._queues_only)
@@ -150,6 +165,8 @@ class Admission:
         self._helped: dict[str, None] = {}
         #: The uids of pods that have joined or left queues, whose gate has to be asked again.
         self._gated_anew: dict[str, None] = {}
+        #: Keys of units that wait for their turn since recently.
+        self._new_waiting: dict[str, None] = {}
         #: Keys of units whose problem has changed.
         self._new_problems: dict[str, None] = {}
         self.leaving: Counter[str] = Counter()
@@ -209,10 +226,12 @@ class Admission:
 
         No trial may be open during a step.
         """
+        self._now = now
         while self._outdated:
             yield from self._rebuild()
         if not self.active:
             return
+        self.endings.refresh(now)
         changed = self._cluster.changed_pods
         assert changed is not None
         while changed or self._stale_later:
@@ -227,6 +246,7 @@ class Admission:
                 del self._not_before[key]
                 if key in self._asked:
                     self._release(self._asked[key].queue)
+                    self._new_waiting[key] = None
         self._release_trees()
 
     def count(self, keys: Iterable[str]) -> None:
@@ -238,6 +258,11 @@ class Admission:
         self._refresh_units()
         for hold in self.holds.values():
             self._recount(hold)
+
+    def take_new_waiting(self) -> list[str]:
+        """Remove and return the keys of units that wait for their turn by now."""
+        found, self._new_waiting = self._new_waiting, {}
+        return list(found)
 
     def discard(self) -> None:
         """Read everything anew: a decision was given up half-way."""
@@ -265,8 +290,9 @@ class Admission:
         return self._asked.get(key)
 
     def next_time(self) -> float | None:
-        """Return when a backoff ends next."""
-        return min(self._not_before.values(), default=None)
+        """Return when a backoff ends next, or a unit has to be ready."""
+        times = (*self._not_before.values(), self.endings.next_time())
+        return min((time for time in times if time is not None), default=None)
 
     def heads(self) -> list[Workload]:
         """Take the heads of the queues that have one to try."""
@@ -312,6 +338,10 @@ class Admission:
         for key in victims:
             self._stale[key] = None
         self.count(())
+
+    def wait_until(self, key: str, until: float) -> None:
+        """Do not try a unit before a time, once it waits again."""
+        self._not_before[key] = until
 
     def requeue(self, workload: Workload, reason: Requeue, *, parked: bool = False) -> None:
         """Put a head back that was not admitted.
@@ -401,6 +431,8 @@ class Admission:
             known = self.units[unit]
             if known.local_queue == name:
                 (known.held if held else known.waiting)[pod.uid] = pod
+                if held and self.endings.waits_for_ready:
+                    self._stale[unit] = None
                 if pod.cls is old.pod.cls and pod.terminating is old.pod.terminating:
                     self._places[key] = old._replace(pod=pod)
                     return
@@ -504,11 +536,14 @@ class Admission:
             admitted[key] = self._as_admitted(unit, group)
         else:
             admitted.pop(key, None)
+        self.endings.look(unit, self._draining(unit), self._now)
         problem, workload = self._problem(unit), None
         if problem is None and group is not None and self._is_complete(unit):
             try:
                 devices = self._devices.asked(unit.waiting.values())
-                workload = waiting_workload(self._cluster, unit, group, devices)
+                created, _ = created_at(self._cluster, unit, group)
+                queued_at = self.endings.queued_at(key, created)
+                workload = waiting_workload(self._cluster, unit, group, devices, queued_at)
             except UncountableError as error:
                 problem = Problem(Waiting.MISCONFIGURED, str(error))
         if problem is None or not unit.waiting:
@@ -519,7 +554,6 @@ class Admission:
         self._ask(key, workload)
         if empty:
             del self.units[key]
-            self._not_before.pop(key, None)
 
     def _is_complete(self, unit: Unit) -> bool:
         """Whether no waiting pod is gated by others, and all their claims are there."""
@@ -545,10 +579,20 @@ class Admission:
             uid=uid,
             priority=priority,
             queued_at=created,
-            reserved_at=max(map(_bound_at, pods)),
+            reserved_at=max(map(bound_at, pods)),
             evicted=all(pod.terminating for pod in pods),
             usage=unit.usage,
         )
+
+    def _draining(self, unit: Unit) -> str:
+        """Return the reason why a unit is evicted, as its queue drains, or ""."""
+        queue = self._cluster.get("ClusterQueue", "", unit.queue)
+        if queue is not None and queue.spec.stop_policy == DRAINS:
+            return QUEUE_STOPPED
+        local = self._cluster.get("LocalQueue", unit.namespace, unit.local_queue)
+        if local is not None and local.spec.stop_policy == DRAINS:
+            return LOCAL_QUEUE_STOPPED
+        return ""
 
     def _problem(self, unit: Unit) -> Problem | None:
         """Return why a unit cannot wait in its queue."""
@@ -565,6 +609,8 @@ class Admission:
             return Problem(Waiting.MISCONFIGURED, f"ClusterQueue {unit.queue} doesn't exist")
         if queue.spec.stop_policy not in ("", "None"):
             return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is stopped")
+        if self.endings.is_deactivated(unit.key):
+            return Problem(Waiting.SUSPENDED, REASON_DEACTIVATED)
         if not self.snapshot.admits(unit.queue):
             return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is inactive")
         space = self._cluster.get("Namespace", "", namespace)
@@ -591,9 +637,12 @@ class Admission:
             return
         self._asked[key] = workload
         pending = self._pending[workload.queue]
+        if (until := self.endings.not_before(key)) > self._now:
+            self._not_before.setdefault(key, until)
         if key in self._not_before:
             pending.requeue(workload, Requeue.GENERIC, backoff=True)
             return
+        self._new_waiting[key] = None
         pending.push(workload)
         blocked = self._blocked.get(workload.queue)
         if blocked is not None and queue_order(workload) < blocked:
@@ -692,7 +741,12 @@ def _decides(kind: str, item: Any | None) -> object:
     if kind == "DeviceClass":
         return item.spec.extended_resource_name
     if kind == "PodGroup":
-        return item.spec, dict(item.metadata.labels), dict(item.metadata.annotations)
+        evicted = [
+            (one.status, one.reason, one.last_transition_time.seconds)
+            for one in item.status.conditions
+            if one.type == EVICTED
+        ]
+        return item.spec, dict(item.metadata.labels), dict(item.metadata.annotations), evicted
     return item.spec
 
 
@@ -703,11 +757,3 @@ def _same(one: Workload, other: Workload) -> bool:
         and one.queue == other.queue
         and queue_order(one) == queue_order(other)
     )
-
-
-def _bound_at(pod: PodInfo) -> float:
-    """Return when a pod got its node, in seconds since 1970; infinity while that is not known."""
-    for condition in pod.pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "True":
-            return float(condition.last_transition_time.seconds)
-    return float("inf")

@@ -212,7 +212,7 @@ class FlavorTerms:
             if found:
                 self.victims = found
                 # Victims may be gone by the time that they are told.
-                self._notes = {one.workload.key: self._note_of(one) for one in found}
+                self._notes = {one.workload.key: self.note_of(one) for one in found}
                 return Victims(self._pods(found))
         return unschedulable(REASON_NO_VICTIMS)
 
@@ -246,7 +246,8 @@ class FlavorTerms:
         """See ``Terms``."""
         return self._notes.get(unit_key(victim), "")
 
-    def _note_of(self, victim: Victim) -> str:
+    def note_of(self, victim: Victim) -> str:
+        """Return the text on a victim."""
         snapshot, queues = self._admission.snapshot, (self._queue.name, victim.workload.queue)
         paths = (_path(snapshot.node(name)) for name in queues)
         return preempted_message(self._workload, victim.reason, *paths)

@@ -68,6 +68,8 @@ class Unit:
     """Those with a node, bound or assumed."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     """What the held ones use."""
+    was_ready: bool = False
+    """Whether all held ones have been ready."""
     sets: dict[str, str] = field(default_factory=dict)
     """The pod sets of the waiting ones, by uid."""
 
@@ -95,11 +97,15 @@ def unit_group(cluster: ClusterView, unit: Unit) -> PodGroup | None:
 
 
 def waiting_workload(
-    cluster: ClusterView, unit: Unit, group: PodGroup, devices: Mapping[str, Mapping[str, int]]
+    cluster: ClusterView,
+    unit: Unit,
+    group: PodGroup,
+    devices: Mapping[str, Mapping[str, int]],
+    queued_at: float,
 ) -> Workload | None:
     """Return what the waiting pods of a unit ask for; None while its group is incomplete.
 
-    ``devices``: what they ask for by claims, by uid.
+    ``devices``: what they ask for by claims, by uid. ``queued_at``: what orders it in its queue.
     """
     if not unit.waiting:
         return None
@@ -124,14 +130,14 @@ def waiting_workload(
             replace(one, name=name, count=len(pods), requests=requests, min_count=min_count)
         )
     first = next(iter(unit.waiting.values()))
-    created, uid = created_at(cluster, unit, group)
+    _, uid = created_at(cluster, unit, group)
     return Workload(
         unit.key,
         tuple(sets),
         unit.queue,
         uid=uid,
         priority=priority_of(cluster, unit, group, first),
-        queued_at=created,
+        queued_at=queued_at,
         shape=_shape(group, unit, devices),
     )
 

@@ -32,9 +32,9 @@ from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pod_group_cycle import Attempted, PodGroupCycle
+from podsched.term.cycle.unit_endings import ADMITTED, NOT_ADMITTED, UnitEndings
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
 
-ADMITTED: Final = "Admitted"
 #: Seconds until a unit is tried again whose attempt failed with an error, doubled each time.
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 60.0
@@ -52,6 +52,7 @@ class AdmissionCycle:
         parts: LoopParts,
         groups: PodGroupCycle,
         conditions: PodGroupConditions,
+        endings: UnitEndings,
         failures: FailureHandler,
         clock: Callable[[], float],
         turn: Turn,
@@ -62,6 +63,7 @@ class AdmissionCycle:
         self._recorder = parts.recorder
         self._groups = groups
         self._conditions = conditions
+        self._endings = endings
         self._failures = failures
         self._clock = clock
         self._turn = turn
@@ -93,6 +95,7 @@ class AdmissionCycle:
             del uids[-_GATED_AT_ONCE:]
             if uids:
                 await self._turn.give_way()
+        self._endings.refresh()
         for key, problem in admission.take_new_problems():
             self._say(key, problem.reason, problem.message)
         for of_gone in (self._said, self._errors):
@@ -188,6 +191,7 @@ class AdmissionCycle:
         if result.victims is not None and isinstance(chosen, FlavorTerms):
             victims = {one.workload.key for one in chosen.victims}
             cycle.claim(chosen.victims)
+            self._endings.preempted(chosen.victims, chosen.note_of)
             admission.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
             admission.hold(workload, chosen.need, victims)
             why = chosen.assignment.message or result.status.message
@@ -226,11 +230,7 @@ class AdmissionCycle:
         self._said[key] = reason, message
         group = unit_group(self._cluster, unit)
         if group is not None and group.uid:
-            not_admitted = ("False", "NoReservation", "The workload has no reservation")
-            said = [
-                QueueCondition(QUOTA_RESERVED, "False", reason, message),
-                QueueCondition(ADMITTED, *not_admitted),
-            ]
+            said = [QueueCondition(QUOTA_RESERVED, "False", reason, message), NOT_ADMITTED]
             self._conditions.queued(group, said if not unit.held else said[:1])
         elif not told:
             for pod in list(unit.waiting.values()):
@@ -247,6 +247,7 @@ class AdmissionCycle:
         said = (
             QueueCondition(QUOTA_RESERVED, "True", QUOTA_RESERVED, reserved),
             QueueCondition(ADMITTED, "True", ADMITTED, "The workload is admitted"),
+            *self._endings.admitted(group),
         )
         self._conditions.queued(group, said)
 

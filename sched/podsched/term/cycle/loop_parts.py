@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from podsched.config.settings import SchedulerSettings
@@ -33,3 +35,5 @@ class LoopParts:
     extenders: Extenders | None = None
     decisions: DecisionSink | None = None
     """Where decisions are logged; None: nowhere."""
+    wall: Callable[[], float] = time.time
+    """Unix time in seconds, for timestamps in objects."""

@@ -21,8 +21,6 @@ A single member needs no record: one write cannot be carried out by half.
 
 from __future__ import annotations
 
-import asyncio
-import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,27 +29,23 @@ from typing import Final
 from podsched.api.conditions import (
     DISRUPTION_TARGET,
     REASON_PREEMPTION_BY_SCHEDULER,
-    TRUE,
     pod_condition,
 )
-from podsched.api.reasons import StatusCode
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pod_groups import PodGroup, pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, error, unschedulable
-from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
-from podsched.serve.client.errors import ClientError, FenceLost
 from podsched.telemetry.logs import get_logger
+from podsched.term.admission.endings import REASONS
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.binding_cycle import BindingCycle
+from podsched.term.cycle.evictions import evict_all
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.preemption import GONE, Evict
+from podsched.term.cycle.preemption import Evict
 from podsched.term.writes.bind_queue import Assignment
 from podsched.term.writes.pod_group_conditions import PodGroupConditions
-from podsched.v1 import api_pb2
-from podsched.v1 import objects_pb2 as v1
 
 #: The reason of the condition DisruptionTarget and of the event on members that are taken back.
 REASON_TAKEN_BACK: Final = "PodGroupIncomplete"
@@ -59,8 +53,7 @@ MESSAGE_TAKEN_BACK: Final = "too few members of the pod group could be bound"
 REASON_OTHER_FAILED: Final = "another pod of the pod group was rejected: {}"
 #: Decisions in a row whose bindings may fail before a group is taken back.
 MAX_FAILURES: Final = 3
-_EVICTED: Final = (REASON_TAKEN_BACK, REASON_PREEMPTION_BY_SCHEDULER)
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+_EVICTED: Final = (REASON_TAKEN_BACK, REASON_PREEMPTION_BY_SCHEDULER, *REASONS)
 
 _log = get_logger("scheduler")
 
@@ -296,18 +289,12 @@ class GroupStarts:
             self._tasks.start(self._take_back(group, status), f"take back {group.key}")
 
     async def _take_back(self, group: PodGroup, status: Status) -> None:
-        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         bound = [pod for pod in self.scheduled(group.key) if not self._is_assumed(pod)]
         if bound:
             _log.warning("Taking a pod group back", pod_group=group.key, evicted=len(bound))
             status = unschedulable(MESSAGE_TAKEN_BACK)
-        while bound:
-            left = await self._evict_bound(bound)
-            self._evicted_uids.update(pod.uid for pod in bound)
-            self._evicted_uids.difference_update(pod.uid for pod in left)
-            bound = left
-            if bound:
-                await asyncio.sleep(pause.next_delay())
+            parts = REASON_TAKEN_BACK, MESSAGE_TAKEN_BACK, self._evicted
+            await evict_all(self._evict, bound, *parts)
         self._taking_back.discard(group.key)
         self._failures_of.pop(group.key, None)
         self._conditions.binding_ended(group, status)
@@ -316,47 +303,20 @@ class GroupStarts:
     def _is_assumed(self, pod: PodInfo) -> bool:
         return self._state.cache.is_assumed(pod.uid)
 
-    async def _evict_bound(self, pods: Sequence[PodInfo]) -> list[PodInfo]:
-        """Evict pods; return those whose eviction has to be tried again."""
-        try:
-            results = await self._evict([_eviction(pod) for pod in pods])
-        except FenceLost:
-            raise
-        except ClientError as failure:
-            _log.info("An eviction has to wait", pods=len(pods), error=str(failure))
-            return list(pods)
-        left = []
-        for pod, result in zip(pods, results, strict=True):
-            if result.code == StatusCode.OK:
-                self._recorder.record(
-                    pod.pod.metadata,
-                    type_="Warning",
-                    reason=REASON_TAKEN_BACK,
-                    action="Evicting",
-                    message=MESSAGE_TAKEN_BACK,
-                    controller=pod.cls.scheduler_name,
-                )
-            elif result.reason not in GONE:
-                left.append(pod)
-        return left
+    def _evicted(self, pod: PodInfo, was_there: bool) -> None:
+        self._evicted_uids.add(pod.uid)
+        if was_there:
+            self._recorder.record(
+                pod.pod.metadata,
+                type_="Warning",
+                reason=REASON_TAKEN_BACK,
+                action="Evicting",
+                message=MESSAGE_TAKEN_BACK,
+                controller=pod.cls.scheduler_name,
+            )
 
 
 def _was_evicted(pod: PodInfo) -> bool:
     """Whether the scheduler evicted the pod."""
     condition = pod_condition(pod.pod.status, DISRUPTION_TARGET)
     return condition is not None and condition.reason in _EVICTED
-
-
-def _eviction(pod: PodInfo) -> api_pb2.EvictRequest:
-    return api_pb2.EvictRequest(
-        namespace=pod.namespace,
-        name=pod.name,
-        preconditions=api_pb2.Preconditions(uid=pod.uid),
-        ignore_disruption_budgets=True,
-        condition=v1.PodCondition(
-            type=DISRUPTION_TARGET,
-            status=TRUE,
-            reason=REASON_TAKEN_BACK,
-            message=f"{pod.cls.scheduler_name}: {MESSAGE_TAKEN_BACK}",
-        ),
-    )

@@ -38,6 +38,7 @@ from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from podsched.term.cycle.pod_group_start import GroupStarts
 from podsched.term.cycle.preemption import Evictor
 from podsched.term.cycle.scheduling_cycle import SchedulingCycle
+from podsched.term.cycle.unit_endings import UnitEndings
 from podsched.term.faulty_pods import PodFault, working_on
 from podsched.term.state import NoListener
 from podsched.term.writes.pod_group_conditions import PodGroupConditions
@@ -130,7 +131,9 @@ class SchedulingLoop:
             self._turn,
         )
         self.group_conditions = PodGroupConditions(
-            parts.state.cache.cluster, lambda patches: cluster.patch_many(patches, fence=fence)
+            parts.state.cache.cluster,
+            lambda patches: cluster.patch_many(patches, fence=fence),
+            parts.wall,
         )
         self._group_starts = GroupStarts(
             parts,
@@ -154,8 +157,20 @@ class SchedulingLoop:
             self._clock,
             self._turn,
         )
+        self._make_admission(parts, failures)
+
+    def _make_admission(self, parts: LoopParts, failures: FailureHandler) -> None:
+        endings = UnitEndings(
+            parts, self.group_conditions, self._evictions.call, self._tasks, self._clock
+        )
         self._admission = AdmissionCycle(
-            parts, self._group_cycle, self.group_conditions, failures, self._clock, self._turn
+            parts,
+            self._group_cycle,
+            self.group_conditions,
+            endings,
+            failures,
+            self._clock,
+            self._turn,
         )
 
     # ------------------------------------------------------------------ what others tell it

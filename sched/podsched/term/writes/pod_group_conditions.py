@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from podsched.api.codec import write
 from podsched.api.conditions import (
@@ -130,9 +130,19 @@ class PodGroupConditions:
         if old != new and (old is None or old[0] != TRUE):
             self._put(group, {POD_GROUP_SCHEDULED: new})
 
+    def condition(self, group: PodGroup, type_: str) -> tuple[str, str, str] | None:
+        """Return the status, reason and message of a condition, as it is or will be written."""
+        found = self._current(group)
+        return None if found is None else found.get(type_)
+
     def queued(self, group: PodGroup, conditions: Sequence[QueueCondition]) -> None:
         """Write what the group's queue says of it."""
         self._put(group, {one.type: one[1:] for one in conditions})
+
+    def annotate(self, group: PodGroup, annotations: Mapping[str, str]) -> None:
+        """Write annotations of a group."""
+        body = {"metadata": {"annotations": dict(annotations)}}
+        self._outbox.put(f"{group.uid}/annotations", _Write(_patch_of(group, body), 0))
 
     # ------------------------------------------------------------------ groups being bound
 
@@ -210,14 +220,7 @@ class PodGroupConditions:
             else:
                 set_condition(after, type_, *it, now)
         conditions = [write(condition) for condition in after.conditions]
-        namespace, _, name = group.key.partition("/")
-        patch = api_pb2.PatchRequest(
-            kind=KIND,
-            namespace=namespace,
-            name=name,
-            uid=group.uid,
-            merge_patch=json.dumps({"status": {"conditions": conditions}}).encode(),
-        )
+        patch = _patch_of(group, {"status": {"conditions": conditions}})
         self._outbox.put(group.uid, _Write(patch, unseen.number, written))
         return True
 
@@ -250,6 +253,17 @@ class PodGroupConditions:
         for one in writes:
             if one.written is not None:
                 one.written(str(failure) or "unavailable")
+
+
+def _patch_of(group: PodGroup, body: Mapping[str, Any]) -> api_pb2.PatchRequest:
+    namespace, _, name = group.key.partition("/")
+    return api_pb2.PatchRequest(
+        kind=KIND,
+        namespace=namespace,
+        name=name,
+        uid=group.uid,
+        merge_patch=json.dumps(body).encode(),
+    )
 
 
 def _outcome(status: Status) -> tuple[str, str, str]:

@@ -1,0 +1,206 @@
+"""Units that are evicted, apart from preemption: why, and when they may be admitted again.
+
+| reason | a unit is evicted, as | it is admitted again |
+| --- | --- | --- |
+| ClusterQueueStopped, LocalQueueStopped | its queue drains | once the queue goes on |
+| PodsReadyTimeout | its pods were not ready in time | after a backoff |
+| Deactivated | that happened once too often | once its count is removed |
+
+What must outlive a leader is on the PodGroup: the condition Evicted, the condition PodsReady, and
+the annotation ``podsched.io/requeue-count``. A pod without a group is gone once it is evicted.
+
+Source: Kueue 0.20, pkg/controller/core/workload_controller.go.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Any, Final, NamedTuple
+
+from podsched.api.conditions import TRUE, is_pod_ready
+from podsched.config.queues import WaitForPodsReady
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pod_groups import KIND
+from podsched.framework.pods import PodInfo
+from podsched.lib.backoff import exponential
+from podsched.queues.order import EVICTED_BY_READINESS, queue_time
+from podsched.term.admission.units import Unit
+
+EVICTED: Final = "Evicted"
+PODS_READY: Final = "PodsReady"
+#: Annotation of a PodGroup: how often its pods were not ready in time.
+REQUEUE_COUNT: Final = "podsched.io/requeue-count"
+QUEUE_STOPPED: Final = "ClusterQueueStopped"
+LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
+DEACTIVATED: Final = "Deactivated"
+PREEMPTED: Final = "Preempted"
+DRAINS: Final = "HoldAndDrain"
+_OF_QUEUES: Final = (QUEUE_STOPPED, LOCAL_QUEUE_STOPPED)
+#: The reasons for which pods are evicted here.
+REASONS: Final = (*_OF_QUEUES, EVICTED_BY_READINESS, DEACTIVATED)
+_DEACTIVATED_TEXT: Final = "The workload is deactivated"
+
+
+class Ending(NamedTuple):
+    """Why a unit is evicted; ``evicts``: its pods are not evicted by others."""
+
+    reason: str
+    message: str
+    evicts: bool = True
+
+
+class Endings:
+    """The units that are evicted, and those that have to get ready. Pure; times are monotonic."""
+
+    def __init__(self, cluster: ClusterView, settings: WaitForPodsReady | None) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self.epoch = 0.0
+        """The Unix time of the monotonic time 0."""
+        self.current: dict[str, Ending] = {}
+        """By key, until no pod of the unit has a node any more."""
+        self._ended: dict[str, Ending] = {}
+        #: By key, when a unit has to be ready; and these times in order, with some outdated ones.
+        self._due: dict[str, float] = {}
+        self._times: list[tuple[float, str]] = []
+        self._new_ready: dict[str, None] = {}
+
+    @property
+    def waits_for_ready(self) -> bool:
+        """Whether units have to get ready in time."""
+        return self._settings is not None
+
+    # ------------------------------------------------------------------ what happens to units
+
+    def look(self, unit: Unit, stopped: str, now: float) -> None:
+        """Look at a unit that has changed; ``stopped``: the reason why its queue drains, or ""."""
+        key, known = unit.key, self.current.get(unit.key)
+        if not unit.held:
+            self._due.pop(key, None)
+            unit.was_ready = False
+            if known is not None:
+                self._ended[key] = self.current.pop(key)
+            return
+        if stopped and known is None:
+            kind = stopped.removesuffix("Stopped")
+            self.current[key] = Ending(stopped, f"The {kind} is stopped")
+        elif not stopped and known is not None and known.reason in _OF_QUEUES:
+            del self.current[key]
+        if self._settings is not None and key not in self.current:
+            self._look_at_readiness(unit, self._settings, now)
+
+    def _look_at_readiness(self, unit: Unit, settings: WaitForPodsReady, now: float) -> None:
+        if unit.was_ready:
+            return
+        pods = [pod for pod in unit.held.values() if not pod.terminating]
+        if _is_true(self._group(unit.key), PODS_READY):
+            unit.was_ready = True
+        elif pods and all(is_pod_ready(pod.pod) for pod in pods):
+            unit.was_ready = True
+            self._new_ready[unit.key] = None
+        if unit.was_ready:
+            self._due.pop(unit.key, None)
+        elif unit.key not in self._due:
+            begun = min([now, *(self._bound_at(pod) for pod in pods)])
+            due = self._due[unit.key] = begun + settings.timeout
+            heappush(self._times, (due, unit.key))
+
+    def preempt(self, key: str, message: str) -> None:
+        """Note that a unit is evicted for another, which others do."""
+        self.current[key] = Ending(PREEMPTED, message, evicts=False)
+
+    def refresh(self, now: float) -> None:
+        """Have units evicted that are not ready in time."""
+        while self._times and self._times[0][0] <= now:
+            due, key = heappop(self._times)
+            if self._due.get(key) == due:
+                del self._due[key]
+                self.current[key] = self._late(key)
+
+    def _late(self, key: str) -> Ending:
+        assert self._settings is not None
+        limit = self._settings.requeuing_strategy.backoff_limit_count
+        if limit is not None and self.count(key) >= limit:
+            return Ending(DEACTIVATED, _DEACTIVATED_TEXT)
+        name = key.replace("/pod:", "/")
+        return Ending(EVICTED_BY_READINESS, f"Exceeded the PodsReady timeout {name}")
+
+    def next_time(self) -> float | None:
+        """Return when a unit has to be ready next."""
+        return self._times[0][0] if self._times else None
+
+    def take_ended(self) -> dict[str, Ending]:
+        """Remove and return the units whose pods are gone."""
+        found, self._ended = self._ended, {}
+        return found
+
+    def take_ready(self) -> list[str]:
+        """Remove and return the keys of units that have become ready."""
+        found, self._new_ready = self._new_ready, {}
+        return list(found)
+
+    # ------------------------------------------------------------------ when they come back
+
+    def count(self, key: str) -> int:
+        """Return how often a unit was not ready in time."""
+        group = self._group(key)
+        text = "" if group is None else group.metadata.annotations.get(REQUEUE_COUNT, "")
+        return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+    def is_deactivated(self, key: str) -> bool:
+        """Whether a unit was not ready in time for once too often."""
+        limit = None
+        if self._settings is not None:
+            limit = self._settings.requeuing_strategy.backoff_limit_count
+        return limit is not None and self.count(key) > limit
+
+    def queued_at(self, key: str, created: float) -> float:
+        """Return the time that orders a unit in its queue."""
+        reason, at = self._eviction(key)
+        by_creation = False
+        if self._settings is not None:
+            by_creation = self._settings.requeuing_strategy.timestamp == "Creation"
+        return queue_time(created, reason, at, by_creation=by_creation)
+
+    def not_before(self, key: str) -> float:
+        """Return when a unit may be admitted again."""
+        reason, at = self._eviction(key)
+        if reason != EVICTED_BY_READINESS or self._settings is None:
+            return 0.0
+        return at - self.epoch + self.backoff(self.count(key))
+
+    def backoff(self, count: int) -> float:
+        """Return the seconds of a backoff after so many attempts."""
+        if self._settings is None:
+            return 0.0
+        strategy = self._settings.requeuing_strategy
+        return exponential(strategy.backoff_base_seconds, strategy.backoff_max_seconds, count)
+
+    # ------------------------------------------------------------------ reading
+
+    def _group(self, key: str) -> Any | None:
+        namespace, _, name = key.partition("/")
+        return None if name.startswith("pod:") else self._cluster.get(KIND, namespace, name)
+
+    def _eviction(self, key: str) -> tuple[str, float]:
+        group = self._group(key)
+        for condition in () if group is None else group.status.conditions:
+            if condition.type == EVICTED and condition.status == TRUE:
+                return condition.reason, float(condition.last_transition_time.seconds)
+        return "", 0.0
+
+    def _bound_at(self, pod: PodInfo) -> float:
+        return bound_at(pod) - self.epoch
+
+
+def bound_at(pod: PodInfo) -> float:
+    """Return when a pod got its node, in seconds since 1970; infinity while that is not known."""
+    for condition in pod.pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == TRUE:
+            return float(condition.last_transition_time.seconds)
+    return float("inf")
+
+
+def _is_true(group: Any | None, type_: str) -> bool:
+    conditions = () if group is None else group.status.conditions
+    return any(c.type == type_ and c.status == TRUE for c in conditions)

@@ -1,0 +1,76 @@
+"""Evicts pods that may not go on, with pauses after failures, until each is evicted or gone."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from podsched.api.conditions import DISRUPTION_TARGET, TRUE
+from podsched.api.reasons import StatusCode
+from podsched.framework.pods import PodInfo
+from podsched.lib.backoff import Backoff
+from podsched.serve.client.errors import ClientError, FenceLost
+from podsched.telemetry.logs import get_logger
+from podsched.term.cycle.preemption import GONE, Evict
+from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
+
+_FIRST_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 2.0
+
+_log = get_logger("scheduler")
+
+#: Called for each pod, with whether it was there.
+Evicted = Callable[[PodInfo, bool], None]
+
+
+async def evict_all(
+    evict: Evict, pods: Sequence[PodInfo], reason: str, message: str, evicted: Evicted
+) -> None:
+    """Evict pods regardless of budgets. ``reason`` and ``message`` are those of DisruptionTarget.
+
+    Raises FenceLost.
+    """
+    pause, left = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random), list(pods)
+    while True:
+        left = await _evict(evict, left, reason, message, evicted)
+        if not left:
+            return
+        await asyncio.sleep(pause.next_delay())
+
+
+async def _evict(
+    evict: Evict, pods: Sequence[PodInfo], reason: str, message: str, evicted: Evicted
+) -> list[PodInfo]:
+    """Evict pods; return those whose eviction has to be tried again."""
+    try:
+        results = await evict([_request(pod, reason, message) for pod in pods])
+    except FenceLost:
+        raise
+    except ClientError as failure:
+        _log.info("An eviction has to wait", pods=len(pods), error=str(failure))
+        return list(pods)
+    left = []
+    for pod, result in zip(pods, results, strict=True):
+        if result.code == StatusCode.OK or result.reason in GONE:
+            evicted(pod, result.code == StatusCode.OK)
+        else:
+            left.append(pod)
+    return left
+
+
+def _request(pod: PodInfo, reason: str, message: str) -> api_pb2.EvictRequest:
+    return api_pb2.EvictRequest(
+        namespace=pod.namespace,
+        name=pod.name,
+        preconditions=api_pb2.Preconditions(uid=pod.uid),
+        ignore_disruption_budgets=True,
+        condition=v1.PodCondition(
+            type=DISRUPTION_TARGET,
+            status=TRUE,
+            reason=reason,
+            message=f"{pod.cls.scheduler_name}: {message}",
+        ),
+    )

@@ -1,0 +1,182 @@
+"""Evicts the units of ``admission.endings``, and says so on their PodGroups.
+
+Conditions of a unit that is evicted, in order::
+
+    Evicted, Preempted: True    (Requeued: False, if it may not be admitted again yet)
+    QuotaReserved, Admitted: False     once its pods are gone
+    Requeued: True                     once it may be admitted again
+    QuotaReserved, Admitted: True; Evicted, Preempted: False
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from podsched.api.conditions import FALSE, QUOTA_RESERVED, TRUE
+from podsched.framework.pod_groups import PodGroup, pod_group
+from podsched.framework.pods import PodInfo
+from podsched.lib.tasks import TaskSet
+from podsched.queues.order import EVICTED_BY_READINESS
+from podsched.queues.victims import Victim
+from podsched.term.admission.endings import (
+    DEACTIVATED,
+    EVICTED,
+    LOCAL_QUEUE_STOPPED,
+    PODS_READY,
+    PREEMPTED,
+    QUEUE_STOPPED,
+    REQUEUE_COUNT,
+    Ending,
+)
+from podsched.term.cycle.evictions import evict_all
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.preemption import Evict
+from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
+
+ADMITTED: Final = "Admitted"
+REQUEUED: Final = "Requeued"
+NOT_ADMITTED: Final = QueueCondition(
+    ADMITTED, FALSE, "NoReservation", "The workload has no reservation"
+)
+#: Why a unit may be admitted again, by why it was evicted.
+_REQUEUED: Final = {
+    EVICTED_BY_READINESS: ("BackoffFinished", "The workload backoff was finished"),
+    QUEUE_STOPPED: ("ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"),
+    LOCAL_QUEUE_STOPPED: (
+        "LocalQueueRestarted",
+        "The LocalQueue was restarted after being stopped",
+    ),
+    DEACTIVATED: ("Reactivated", "The workload was reactivated"),
+}
+
+
+class UnitEndings:
+    """See the module."""
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        conditions: PodGroupConditions,
+        evict: Evict,
+        tasks: TaskSet,
+        clock: Callable[[], float],
+    ) -> None:
+        self._state = parts.state
+        self._admission = parts.state.admission
+        self._cluster = parts.state.cache.cluster
+        self._recorder = parts.recorder
+        self._conditions = conditions
+        self._evict = evict
+        self._tasks = tasks
+        self._clock = clock
+        self._admission.endings.epoch = parts.wall() - clock()
+        #: The keys of units that are being evicted, and the uids of pods whose eviction was asked.
+        self._told: set[str] = set()
+        self._asked: set[str] = set()
+
+    def refresh(self) -> None:
+        """Evict units that have to go; say what has become of others."""
+        endings = self._admission.endings
+        for key, ending in endings.current.items():
+            self._end(key, ending)
+        for key, ending in endings.take_ended().items():
+            self._told.discard(key)
+            self._say(
+                key,
+                QueueCondition(QUOTA_RESERVED, FALSE, "PendingEvaluation", ending.message),
+                NOT_ADMITTED,
+            )
+        for key in endings.take_ready():
+            message = "All pods reached readiness and the workload is running"
+            self._say(key, QueueCondition(PODS_READY, TRUE, "Started", message))
+        for key in self._admission.take_new_waiting():
+            self._requeued(key)
+
+    def preempted(self, victims: Sequence[Victim], note: Callable[[Victim], str]) -> None:
+        """Note the victims of a unit, which are evicted for it."""
+        for victim in victims:
+            key, message = victim.workload.key, note(victim)
+            self._admission.endings.preempt(key, message)
+            self._told.add(key)
+            self._say(
+                key,
+                QueueCondition(EVICTED, TRUE, PREEMPTED, message),
+                QueueCondition(PREEMPTED, TRUE, victim.reason, message),
+            )
+
+    def admitted(self, group: PodGroup) -> list[QueueCondition]:
+        """Return the conditions of a unit that changes when it is admitted again."""
+        said = []
+        for type_ in (EVICTED, PREEMPTED):
+            known = self._conditions.condition(group, type_)
+            if known is not None and known[0] == TRUE:
+                text = f"Previously: {known[2]}"
+                said.append(QueueCondition(type_, FALSE, QUOTA_RESERVED, text))
+        if self._admission.endings.waits_for_ready:
+            text = "Not all pods are ready or succeeded"
+            said.append(QueueCondition(PODS_READY, FALSE, "WaitForStart", text))
+        return said
+
+    # ------------------------------------------------------------------ evicting
+
+    def _end(self, key: str, ending: Ending) -> None:
+        unit = self._admission.units.get(key)
+        if unit is None or not ending.evicts:
+            return
+        if key not in self._told:
+            self._told.add(key)
+            self._begin(key, ending)
+        pods = [
+            pod
+            for pod in unit.held.values()
+            if pod.uid not in self._asked
+            and not pod.terminating
+            and not self._state.cache.is_assumed(pod.uid)
+        ]
+        if pods:
+            self._asked.update(pod.uid for pod in pods)
+            evicted = partial(self._evicted, ending)
+            evicting = evict_all(self._evict, pods, ending.reason, ending.message, evicted)
+            self._tasks.start(evicting, f"evict {key}")
+
+    def _begin(self, key: str, ending: Ending) -> None:
+        """Say that a unit is evicted, and have it wait."""
+        waits = ending.reason, ending.message
+        self._say(
+            key, QueueCondition(EVICTED, TRUE, *waits), QueueCondition(REQUEUED, FALSE, *waits)
+        )
+        if ending.reason in (EVICTED_BY_READINESS, DEACTIVATED):
+            endings = self._admission.endings
+            count = endings.count(key) + 1
+            self._admission.wait_until(key, self._clock() + endings.backoff(count))
+            group = pod_group(self._cluster, key)
+            if group is not None and group.uid:
+                self._conditions.annotate(group, {REQUEUE_COUNT: str(count)})
+
+    def _evicted(self, ending: Ending, pod: PodInfo, was_there: bool) -> None:
+        self._asked.discard(pod.uid)
+        if was_there:
+            self._recorder.record(
+                pod.pod.metadata,
+                type_="Normal",
+                reason=f"EvictedDueTo{ending.reason}",
+                action="Evicting",
+                message=ending.message,
+                controller=pod.cls.scheduler_name,
+            )
+
+    # ------------------------------------------------------------------ saying
+
+    def _requeued(self, key: str) -> None:
+        """Say that a unit may be admitted again."""
+        group = pod_group(self._cluster, key)
+        known = None if group is None else self._conditions.condition(group, REQUEUED)
+        if known is not None and known[0] == FALSE and known[1] in _REQUEUED:
+            self._say(key, QueueCondition(REQUEUED, TRUE, *_REQUEUED[known[1]]))
+
+    def _say(self, key: str, *conditions: QueueCondition) -> None:
+        group = pod_group(self._cluster, key)
+        if group is not None and group.uid:
+            self._conditions.queued(group, conditions)

@@ -1,0 +1,270 @@
+"""Units of queues that are evicted: their queue drains, or their pods are not ready in time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from podsched.api.objects import ClusterQueue, LocalQueue, Pod, PodGroup
+from podsched.serve.client.errors import Unavailable
+from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, usage
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+TIMEOUT = {"waitForPodsReady": {"timeout": "5m"}}
+
+
+def a_world(**queues: Any) -> TermWorld:
+    world = TermWorld(queues=queues)
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8})
+    return world
+
+
+def stop(world: TermWorld, kind: str, policy: str) -> None:
+    key = "team" if kind == "ClusterQueue" else "default/team"
+    found = world.cluster.object(kind, key)
+    assert isinstance(found, ClusterQueue | LocalQueue)
+    found.spec.stop_policy = policy
+    world.cluster.update(found)
+
+
+def ready(world: TermWorld, *names: str) -> None:
+    for name in names:
+        world.change(name, lambda pod: pod.status.conditions.add(type="Ready", status="True"))
+
+
+def members(world: TermWorld, group: str, count: int) -> None:
+    """What a job's controller does once pods are gone."""
+    for index in range(count):
+        spec = {"schedulingGroup": {"podGroupName": group}}
+        job(world, f"{group}-again-{index}", "team", cpu=1, spec=spec)
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
+async def test_a_queue_that_drains_evicts_what_runs_and_admits_it_when_it_goes_on(
+    kind: str,
+) -> None:
+    world = a_world()
+    async with world.running():
+        gang(world, "g", "team", 2, cpu=1)
+        job(world, "alone", "team", cpu=1, spec={"terminationGracePeriodSeconds": 30})
+        world.pod("outside")
+        await asyncio.sleep(1)
+        stop(world, kind, "HoldAndDrain")
+        await asyncio.sleep(1)
+        assert bound(world) == ["alone", "outside"]
+        assert usage(world, "team") == {"default/cpu": 1000}
+        said = "True", f"{kind}Stopped", f"The {kind} is stopped"
+        assert condition(world, "g", "Evicted") == said
+        assert condition(world, "g", "Requeued")[:2] == ("False", f"{kind}Stopped")
+        assert condition(world, "g")[:2] == ("False", "PendingEvaluation")
+        assert condition(world, "g", "Admitted")[:2] == ("False", "NoReservation")
+        assert world.events("alone", f"EvictedDueTo{kind}Stopped") == [f"The {kind} is stopped"]
+        members(world, "g", 2)
+        await asyncio.sleep(1)
+        assert condition(world, "g")[:2] == ("False", "Suspended")
+        stop(world, kind, "None")
+        await asyncio.sleep(1)
+        assert bound(world) == ["alone", "g-again-0", "g-again-1", "outside"]
+        assert condition(world, "g", "Requeued")[:2] == ("True", f"{kind}Restarted")
+        assert condition(world, "g", "Evicted")[:2] == ("False", "QuotaReserved")
+        assert condition(world, "g", "Admitted")[0] == "True"
+        world.check()
+
+
+async def test_a_queue_on_hold_lets_what_runs_go_on() -> None:
+    world = a_world()
+    async with world.running():
+        job(world, "alone", "team", cpu=1)
+        await asyncio.sleep(1)
+        stop(world, "ClusterQueue", "Hold")
+        job(world, "new", "team", cpu=1)
+        await asyncio.sleep(5)
+        assert bound(world) == ["alone"]
+
+
+async def test_the_next_leader_drains_a_queue_whose_leader_died() -> None:
+    world = a_world()
+    async with world.running():
+        job(world, "alone", "team", cpu=1)
+        await asyncio.sleep(1)
+    stop(world, "ClusterQueue", "HoldAndDrain")
+    after = TermWorld(cluster=world.cluster)
+    async with after.running():
+        await asyncio.sleep(1)
+        assert bound(after) == []
+
+
+async def test_an_eviction_that_fails_is_tried_again() -> None:
+    world = a_world()
+    evict_pods, failures = world.cluster.evict_pods, 0
+
+    async def unwilling(requests: Any, *, fence: Any) -> Any:
+        nonlocal failures
+        results = list(await evict_pods(requests, fence=fence)) if failures else []
+        failures += 1
+        if results:
+            return results
+
+        raise Unavailable("not now")
+
+    world.cluster.evict_pods = unwilling  # type: ignore[method-assign]
+    async with world.running():
+        job(world, "alone", "team", cpu=1)
+        await asyncio.sleep(1)
+        stop(world, "ClusterQueue", "HoldAndDrain")
+        await asyncio.sleep(5)
+        assert failures == 2
+        assert bound(world) == []
+
+
+async def test_a_gang_that_is_not_ready_in_time_is_evicted_and_waits_for_its_backoff() -> None:
+    world = a_world(**TIMEOUT)
+    async with world.running():
+        gang(world, "g", "team", 2, cpu=1)
+        await asyncio.sleep(200)
+        ready(world, "g-0")
+        await asyncio.sleep(90)
+        assert bound(world) == ["g-0", "g-1"]
+        assert condition(world, "g", "PodsReady")[:2] == ("False", "WaitForStart")
+        await asyncio.sleep(20)
+        assert bound(world) == []
+        message = "Exceeded the PodsReady timeout default/g"
+        assert condition(world, "g", "Evicted") == ("True", "PodsReadyTimeout", message)
+        members(world, "g", 2)
+        await asyncio.sleep(40)
+        assert bound(world) == []
+        await asyncio.sleep(20)
+        assert bound(world) == ["g-again-0", "g-again-1"]
+        assert condition(world, "g", "Requeued")[:2] == ("True", "BackoffFinished")
+        ready(world, "g-again-0", "g-again-1")
+        await asyncio.sleep(1000)
+        assert bound(world) == ["g-again-0", "g-again-1"]
+        assert condition(world, "g", "PodsReady")[:2] == ("True", "Started")
+
+
+async def test_a_pod_that_was_ready_once_is_not_evicted_when_it_is_not_any_more() -> None:
+    world = a_world(**TIMEOUT)
+    async with world.running():
+        gang(world, "g", "team", 1, cpu=1)
+        await asyncio.sleep(10)
+        ready(world, "g-0")
+        await asyncio.sleep(10)
+
+        def unready(pod: Pod) -> None:
+            next(c for c in pod.status.conditions if c.type == "Ready").status = "False"
+
+        world.change("g-0", unready)
+        await asyncio.sleep(400)
+        assert bound(world) == ["g-0"]
+    after = TermWorld(cluster=world.cluster, queues=TIMEOUT)
+    async with after.running():
+        await asyncio.sleep(400)
+        assert bound(after) == ["g-0"]
+
+
+async def test_the_time_to_get_ready_and_the_backoff_go_on_under_the_next_leader() -> None:
+    world = a_world(**TIMEOUT)
+    async with world.running():
+        gang(world, "g", "team", 1, cpu=1)
+        await asyncio.sleep(200)
+    after = TermWorld(cluster=world.cluster, queues=TIMEOUT)
+    async with after.running():
+        await asyncio.sleep(110)
+        assert bound(after) == []
+    members(world, "g", 1)
+    last = TermWorld(cluster=world.cluster, queues=TIMEOUT)
+    async with last.running():
+        await asyncio.sleep(30)
+        assert bound(last) == []
+        await asyncio.sleep(30)
+        assert bound(last) == ["g-again-0"]
+
+
+async def test_a_gang_that_is_late_too_often_is_deactivated_until_its_count_is_removed() -> None:
+    strategy = {"backoffLimitCount": 1, "backoffBaseSeconds": 1}
+    world = a_world(waitForPodsReady={"timeout": "10s", "requeuingStrategy": strategy})
+    async with world.running():
+        gang(world, "g", "team", 1, cpu=1)
+        await asyncio.sleep(12)
+        members(world, "g", 1)
+        await asyncio.sleep(15)
+        assert bound(world) == []
+        assert condition(world, "g", "Evicted")[:2] == ("True", "Deactivated")
+        spec = {"schedulingGroup": {"podGroupName": "g"}}
+        job(world, "third", "team", cpu=1, spec=spec)
+        await asyncio.sleep(20)
+        assert bound(world) == []
+        assert condition(world, "g")[1:] == (
+            "Suspended",
+            "The workload is deactivated: its pods were not ready in time too often. Remove the "
+            "annotation podsched.io/requeue-count of its PodGroup to try again",
+        )
+        group = world.cluster.object("PodGroup", "default/g")
+        assert isinstance(group, PodGroup)
+        assert group.metadata.annotations.pop("podsched.io/requeue-count") == "2"
+        world.cluster.update(group)
+        await asyncio.sleep(5)
+        assert bound(world) == ["third"]
+        assert condition(world, "g", "Requeued")[:2] == ("True", "Reactivated")
+
+
+@pytest.mark.parametrize(("timestamp", "first"), [("Eviction", "later"), ("Creation", "g-again-0")])
+async def test_an_eviction_puts_a_unit_behind_those_that_came_meanwhile(
+    timestamp: str, first: str
+) -> None:
+    strategy = {"timestamp": timestamp, "backoffBaseSeconds": 1}
+    world = a_world(waitForPodsReady={"timeout": "10s", "requeuingStrategy": strategy})
+    async with world.running():
+        job(world, "running", "team", cpu=7)
+        await asyncio.sleep(1)
+        ready(world, "running")
+        gang(world, "g", "team", 1, cpu=1)
+        await asyncio.sleep(5)
+        job(world, "later", "team", cpu=8)
+        await asyncio.sleep(1)
+        stop(world, "ClusterQueue", "Hold")
+        await asyncio.sleep(6)
+        members(world, "g", 1)
+        await asyncio.sleep(5)
+        world.cluster.delete("Pod", "default/running")
+        await asyncio.sleep(5)
+        stop(world, "ClusterQueue", "None")
+        await asyncio.sleep(1)
+        assert bound(world) == [first]
+
+
+async def test_victims_of_a_preemption_say_so_and_say_later_that_they_run_again() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
+    async with world.running():
+        gang(world, "low", "team", 2, gpu=4)
+        await asyncio.sleep(1)
+        gang(world, "high", "team", 1, priority=10, gpu=8)
+        await asyncio.sleep(15)
+        assert bound(world) == ["high-0"]
+        status, reason, message = condition(world, "low", "Preempted")
+        assert (status, reason) == ("True", "InClusterQueue")
+        assert message.endswith(
+            "due to prioritization in the ClusterQueue; preemptor path: /team; "
+            "preemptee path: /team"
+        )
+        assert condition(world, "low", "Evicted") == ("True", "Preempted", message)
+        assert condition(world, "low")[0] == "False"
+        assert condition(world, "low", "Admitted")[0] == "False"
+        spec = {"schedulingGroup": {"podGroupName": "low"}}
+        for name in ("x", "y"):
+            job(world, name, "team", gpu=4, spec=dict(spec))
+        world.cluster.delete("Pod", "default/high-0")
+        await asyncio.sleep(15)
+        assert bound(world) == ["x", "y"]
+        said = "False", "QuotaReserved", f"Previously: {message}"
+        assert condition(world, "low", "Evicted") == said
+        assert condition(world, "low", "Preempted") == said
