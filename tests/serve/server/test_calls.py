@@ -292,6 +292,19 @@ async def test_what_runs_within_a_call_sees_who_makes_it() -> None:
     assert caller() is SERVER, "outside of a call"
 
 
+async def test_a_stream_whose_connection_breaks_in_a_write_is_no_bug_of_the_server() -> None:
+    calls, context = Calls(), Context()
+
+    async def write(_: bytes) -> None:
+        raise grpc.aio.InternalError('Failed "execute_batch"')
+
+    context.write = write  # type: ignore[method-assign]
+    handler = streaming("Get", GetRequest.FromString, two_then_refused, Pipeline(calls))
+    with capture_logs() as logs, pytest.raises(asyncio.CancelledError):
+        await ask(handler, REQUEST, context)
+    assert (calls.codes, logs) == (["CANCELLED"], [])
+
+
 async def test_a_stream_sees_who_reads_it() -> None:
     context = Context()
     handler = streaming("Get", GetRequest.FromString, users_names, Pipeline(None, lambda _: ALICE))

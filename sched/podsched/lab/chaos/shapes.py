@@ -69,7 +69,8 @@ def with_devices(name: str, claim_name: str = "") -> Pod:
     pod: Pod = made("device", name)
     if claim_name:
         ref = pod.spec.resource_claims[0]
-        ref.resource_claim_template_name, ref.resource_claim_name = "", claim_name
+        ref.ClearField("resource_claim_template_name")
+        ref.resource_claim_name = claim_name
     return pod
 
 

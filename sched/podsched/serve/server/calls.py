@@ -185,6 +185,8 @@ class _GrpcCall(Call):
     async def write(self, response: bytes) -> None:
         """Send one response. Raises ApiError if the client does not read for UNREAD_SECONDS.
 
+        Raises CancelledError if the connection has just broken; usually gRPC cancels the call.
+
         gRPC blocks the writer while the client's flow-control window is full. So a client that does
         not read occupies the memory of one response; the timeout bounds how long. (300 unread
         watches took 1.8 GB and were never ended.)
@@ -195,6 +197,8 @@ class _GrpcCall(Call):
         except TimeoutError:
             self.count_unread(response)
             raise errors.expired(f"the client has not read for {UNREAD_SECONDS:g} s") from None
+        except grpc.aio.InternalError as error:
+            raise asyncio.CancelledError("the connection has broken") from error
 
     async def fail(self, error: ApiError) -> BaseException:
         """See ``Call``."""
