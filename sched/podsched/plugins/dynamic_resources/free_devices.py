@@ -154,6 +154,8 @@ class _Column:
     def grow(self, size: int) -> None:
         """Have cells for so many pools."""
         more = size - len(self.suiting)
+        if not more:
+            return
         self.suiting += [frozenset()] * more
         self.free = np.append(self.free, np.zeros(more, dtype=np.int64))
         self.unsure = np.append(self.unsure, np.zeros(more, dtype=np.bool_))
