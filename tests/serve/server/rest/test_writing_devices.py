@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -303,3 +304,23 @@ async def test_a_quantity_that_is_none_is_refused_by_both_faces(
     assert (await kube.request("POST", SLICES, body)).status == 400
     with pytest.raises(ApiError, match="quantities must match the regular expression"):
         await world.core.creator.create(from_manifest(body).message)
+
+
+async def test_claims_of_a_pod_that_is_mistaken_are_refused_by_both_faces(
+    world: World, kube: KubeClient
+) -> None:
+    container = {"name": "c", "image": "i", "resources": {"claims": [{"name": "b"}]}}
+    spec = {"containers": [container], "resourceClaims": [{"name": "a"}]}
+    pod = {**made("Pod", "x", spec), "apiVersion": "v1"}
+    pod["metadata"]["namespace"] = "default"
+    refused = await kube.request("POST", "/api/v1/namespaces/default/pods", pod)
+    told = (
+        'Pod "x" is invalid: [spec.resourceClaims[0]: Invalid value: {"Name":"a",'
+        '"ResourceClaimName":null,"ResourceClaimTemplateName":null}: must specify one of: '
+        "`resourceClaimName`, `resourceClaimTemplateName`, "
+        'spec.containers[0].resources.claims[0]: Not found: "b": '
+        "must be one of the names in pod.spec.resourceClaims: a]"
+    )
+    assert (refused.status, refused.json["message"]) == (422, told)
+    with pytest.raises(ApiError, match=re.escape(told)):
+        await world.core.creator.create(from_manifest(pod).message)
