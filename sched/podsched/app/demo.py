@@ -62,6 +62,8 @@ async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> DemoRepo
             LocalClusterOptions(
                 data_dir=Path(directory),
                 agent_arguments=(f"--manifests={nodes_path}",),
+                # The demo submits the pods of its ReplicaSets itself.
+                scheduler_arguments=("--controllers=*,-replicaset-controller",),
                 evaluator=options.evaluator,
             )
         )
