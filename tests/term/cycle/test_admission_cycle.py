@@ -163,6 +163,35 @@ async def test_a_gang_with_a_minimum_is_admitted_in_part_and_the_rest_follows() 
         world.check()
 
 
+async def test_a_gang_that_runs_grows_as_far_as_quota_allows_and_shrinks_at_once() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4})
+    async with world.running():
+        gang(world, "g", "team", 2, cpu=1)
+        await asyncio.sleep(1)
+        more = {"schedulingGroup": {"podGroupName": "g"}}
+        for name in ("g-2", "g-3", "g-4"):
+            job(world, name, "team", cpu=1, spec=dict(more))
+        await asyncio.sleep(1)
+        assert bound(world) == ["g-0", "g-1", "g-2", "g-3"]
+        assert condition(world, "g", "Admitted")[0] == "True"
+        assert condition(world, "g")[0] == "True"
+        assert "insufficient unused quota for cpu" in message(world, "g-4")
+        job(world, "other", "team", 1, cpu=2)
+        await asyncio.sleep(1)
+        for name in ("g-3", "g-4"):
+            world.cluster.delete("Pod", f"default/{name}")
+        await asyncio.sleep(1)
+        assert usage(world, "team") == {"default/cpu": 3000}
+        world.cluster.delete("Pod", "default/g-2")
+        await asyncio.sleep(1)
+        assert bound(world) == ["g-0", "g-1", "other"]
+        assert usage(world, "team") == {"default/cpu": 4000}
+        world.check()
+
+
 async def test_of_a_queue_the_first_of_the_highest_priority_comes_first() -> None:
     world = TermWorld()
     big_node(world, "n1")

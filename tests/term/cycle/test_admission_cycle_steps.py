@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from podsched.api.objects import ClusterQueue, Namespace
+from podsched.term.cycle import admission_cycle
 from support.queues import big_node, bound, cluster_queue, flavor, job
 from support.term_world import TermWorld
 
@@ -59,3 +60,21 @@ async def test_a_changed_namespace_is_looked_at_without_reading_all_pods() -> No
         await asyncio.sleep(1)
         assert bound(world) == ["p"]
         assert world.state.admission.snapshot is before
+
+
+async def test_what_was_said_of_units_that_are_gone_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(admission_cycle, "_MOST_GONE", 5)
+    world = await waiting_world(0)
+    async with world.running():
+        for index in range(40):
+            job(world, f"p{index}", "team", cpu=1)
+            await asyncio.sleep(0.1)
+            world.cluster.delete("Pod", f"default/p{index}")
+            await asyncio.sleep(0.1)
+        job(world, "last", "team", cpu=1)
+        await asyncio.sleep(1)
+        said = world.term._admission._said
+        assert "default/pod:last" in said
+        assert len(said) <= 2 + 5

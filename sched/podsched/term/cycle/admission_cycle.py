@@ -229,10 +229,10 @@ class AdmissionCycle:
             return
         self._said[key] = reason, message
         group = unit_group(self._cluster, unit)
-        if group is not None and group.uid:
-            said = [QueueCondition(QUOTA_RESERVED, "False", reason, message), NOT_ADMITTED]
-            self._conditions.queued(group, said if not unit.held else said[:1])
-        elif not told:
+        if group is not None and group.uid and not unit.held:
+            said = QueueCondition(QUOTA_RESERVED, "False", reason, message), NOT_ADMITTED
+            self._conditions.queued(group, said)
+        elif not told:  # Of a group that runs, only some pods wait.
             for pod in list(unit.waiting.values()):
                 self._failures.record(pod, message)
                 self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message))
