@@ -143,7 +143,8 @@ def test_pods_that_waited_before_fit_nowhere_in_each_run_without_room_for_them(
 def made_for(pod: Pod, claim: str) -> ResourceClaim:
     """A claim for one device that was generated for a pod, which names it in its status."""
     pod.spec.resource_claims.add(name="gpu", resource_claim_template_name="one")
-    made = resource_claim(claim)
+    # Selectors are compiled in a thread.
+    made = resource_claim(claim, 'device.driver == "gpu.example.com"')
     made.metadata.owner_references.add(
         api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True
     )

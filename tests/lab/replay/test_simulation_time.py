@@ -32,3 +32,22 @@ def test_waiting_for_what_nobody_does_is_an_error_and_no_hang() -> None:
 
     with pytest.raises(Stuck):
         run_in_virtual_time(work())
+
+
+def test_no_time_passes_while_a_thread_would_work() -> None:
+    async def work() -> tuple[str, float]:
+        ticking = asyncio.create_task(asyncio.sleep(10.0))
+        found = await asyncio.to_thread(lambda: time.sleep(0.05) or "done")
+        at = asyncio.get_running_loop().time()
+        await ticking
+        return found, at
+
+    assert run_in_virtual_time(work()) == ("done", 0.0)
+
+
+def test_what_a_thread_would_raise_is_raised() -> None:
+    async def work() -> None:
+        await asyncio.to_thread(lambda: [][0])
+
+    with pytest.raises(IndexError):
+        run_in_virtual_time(work())

@@ -74,6 +74,17 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Return 0: work takes no time here, so no task is interrupted."""
         return 0.0
 
+    def run_in_executor(
+        self, executor: object, func: Callable[..., T], *args: object
+    ) -> asyncio.Future[T]:
+        """Run a function at once: while a thread works, virtual time would pass."""
+        future: asyncio.Future[T] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
     def advance(self, seconds: float) -> None:
         """Advance the clock while nothing else runs."""
         self._virtual.now += seconds
