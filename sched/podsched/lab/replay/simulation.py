@@ -75,7 +75,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return 0.0
 
     def run_in_executor(
-        self, executor: object, func: Callable[..., T], *args: object
+        self, _: object, func: Callable[..., T], *args: object
     ) -> asyncio.Future[T]:
         """Run a function at once: while a thread works, virtual time would pass."""
         future: asyncio.Future[T] = self.create_future()
