@@ -31,6 +31,8 @@ from support.examples import examples
 GPU = "example.com/gpu"
 OWN = "deviceclass.resource.kubernetes.io/gpu"
 REFERENCE = ("incremental", "variants")
+#: Devices count in scores.
+PACKING = {"type": "MostAllocated", "resources": [{"name": GPU, "weight": 3}, {"name": "cpu"}]}
 IS_A = 'device.attributes["gpu.example.com"].model == "a"'
 MODEL = "gpu.example.com/model"
 
@@ -45,7 +47,8 @@ class Devices(World):
 
     def __init__(self, seed: int) -> None:
         self.is_roomy = bool(seed % 2)
-        super().__init__(seed, nodes=3 if self.is_roomy else 7, strategy={"type": "LeastAllocated"})
+        super().__init__(seed, nodes=3 if self.is_roomy else 7, strategy=PACKING)
+        self.strategy = self.random.choice(({"type": "LeastAllocated"}, PACKING))
         self.put(device_class(resource=GPU))
         for name in filter(None, self.cluster.nodes.names):
             self.publish(name)
@@ -62,7 +65,7 @@ class Devices(World):
         self.put(devices(node_name, count, attributes={"model": models}))
 
     def decider(self, *without: str) -> Decider:
-        runtime = self.profile({"type": "LeastAllocated"}, None)
+        runtime = self.profile(self.strategy, None)
         profiles = {runtime.scheduler_name: runtime}
         return runtime, AcceleratedDecider(self.cluster, profiles, Chance(0), without=without)
 

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.filter_outcome import FilterOutcome
-from podsched.framework.nodes import ClusterView, JournaledColumns, NodeColumns
+from podsched.framework.nodes import ClusterView, Int64s, JournaledColumns, NodeColumns
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicts
@@ -123,6 +123,17 @@ class ProvidesDevices(Protocol):
 
     def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
         """Return the DeviceClass that provides each resource, by the resource's name."""
+        ...
+
+    def device_counts(self, resource: str, cluster: ClusterView) -> Int64s | None:
+        """Return the devices on each row, and those in use, shape ``(2, size)``.
+
+        None if no class provides the resource.
+        """
+        ...
+
+    def devices_version(self, cluster: ClusterView) -> Hashable:
+        """Return a value that changes whenever a result of ``device_counts`` does."""
         ...
 
 

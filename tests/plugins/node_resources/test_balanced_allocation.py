@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from podsched.api.objects import Node, Pod
 from podsched.config.plugin_args import ResourceSpec
+from podsched.framework.plugin import FIXED_INPUTS
 from podsched.plugins.node_resources.balanced_allocation import (
     NodeResourcesBalancedAllocation,
 )
 from support.engine_world import container, node, pod
-from support.plugin_world import cluster, made, scored
+from support.plugin_world import cluster, info, made, scored
 
 
 def asking(name: str = "p", node_name: str = "", **requests: str) -> Pod:
@@ -61,3 +65,35 @@ def test_a_resource_that_the_node_lacks_takes_no_part() -> None:
     resources = [ResourceSpec(name=name) for name in ("cpu", "example.com/gpu")]
     plugin = made(NodeResourcesBalancedAllocation, resources=resources)
     assert scored(plugin, asking(cpu="500m", gpu="1"), cluster(giving())) == {"n": 75}
+
+
+class Devices:
+    """Devices of one resource, of which some are in use."""
+
+    def __init__(self, *counts: tuple[int, int]) -> None:
+        self.counts = np.array(counts, dtype=np.int64).T
+
+    def resource_classes(self, cluster: Any) -> dict[str, str]:
+        return {"example.com/gpu": "gpu"}
+
+    def device_counts(self, resource: str, cluster: Any) -> Any:
+        return self.counts
+
+    def devices_version(self, cluster: Any) -> int:
+        return int(self.counts.sum())
+
+
+def test_devices_count_on_nodes_without_the_resource() -> None:
+    nodes = [node(name, allocatable={"cpu": "4", "pods": "10"}) for name in ("free", "used")]
+    state = cluster(*nodes)
+    resources = [{"name": "cpu", "weight": 1}, {"name": "example.com/gpu", "weight": 1}]
+    plugin = made(NodeResourcesBalancedAllocation, state, resources=resources)
+    waiting = pod("p", {"containers": [container({"cpu": "1", "example.com/gpu": "1"})]})
+    assert plugin.inputs(info(waiting), state) == FIXED_INPUTS
+    plugin.leave_to(Devices((4, 0), (4, 2)))
+    assert plugin.inputs(info(waiting), state) != FIXED_INPUTS
+    assert plugin.inputs(info(pod("q")), state) == FIXED_INPUTS
+    # On both nodes a quarter of each is added; on the second, half of the devices are in use.
+    assert scored(plugin, waiting, state) == {"free": 75, "used": 75}
+    plugin.leave_to(Devices((4, 0), (2, 0)))
+    assert scored(plugin, waiting, state) == {"free": 75, "used": 68}

@@ -287,3 +287,32 @@ def test_a_class_that_provides_a_requested_resource_wakes_the_pod(
     event = (Resource.DEVICE_CLASS, ActionType.UPDATE if old else ActionType.ADD)
     plugin = made(NodeResourcesFit, cluster(giving()))
     assert hinted(plugin, waiting, event, device_class(old), device_class(new)) is hint
+
+
+class Counts(Provides):
+    """Also has devices, of which some are in use."""
+
+    def __init__(self, *counts: tuple[int, int]) -> None:
+        self.counts = np.array(counts, dtype=np.int64).T
+
+    def device_counts(self, resource: str, cluster: Any) -> Any:
+        return self.counts
+
+    def devices_version(self, cluster: Any) -> int:
+        return int(self.counts.sum())
+
+
+GPU_ALONE = {"type": "LeastAllocated", "resources": [{"name": "example.com/gpu", "weight": 1}]}
+
+
+def test_devices_count_in_scores_on_nodes_without_the_resource() -> None:
+    nodes = [giving("plugin", gpu="4"), giving("devices"), giving("none")]
+    state = cluster(*nodes, pods=[asking("used", "plugin", gpu="1")])
+    plugin = made(NodeResourcesFit, state, scoring_strategy=GPU_ALONE)
+    plugin.leave_to(Counts((9, 9), (4, 0), (0, 0)))
+    assert scored(plugin, asking(gpu="1"), state) == {"plugin": 50, "devices": 75, "none": 0}
+    assert scored(plugin, asking(cpu="1"), state) == {"plugin": 0, "devices": 0, "none": 0}
+    before = plugin.inputs(info(asking(gpu="1")), state)
+    plugin.leave_to(Counts((9, 9), (4, 2), (0, 0)))
+    assert plugin.inputs(info(asking(gpu="1")), state) != before
+    assert scored(plugin, asking(gpu="1"), state) == {"plugin": 50, "devices": 25, "none": 0}

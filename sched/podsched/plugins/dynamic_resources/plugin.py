@@ -23,7 +23,7 @@ from podsched.api.node_selectors import NodeTerms, compile_node_selector
 from podsched.config.plugin_args import DynamicResourcesArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.lookahead import Lookahead
-from podsched.framework.nodes import Bools, ClusterView, ForkedColumns, NodeColumns
+from podsched.framework.nodes import Bools, ClusterView, ForkedColumns, Int64s, NodeColumns
 from podsched.framework.plugin import (
     FIXED_INPUTS,
     NOTHING_READ,
@@ -55,6 +55,7 @@ from podsched.plugins.dynamic_resources.changed_pods import (
     unallocated_claims,
     without_users,
 )
+from podsched.plugins.dynamic_resources.device_counts import DeviceCounts
 from podsched.plugins.dynamic_resources.devices import (
     DEVICE_KINDS,
     Devices,
@@ -178,6 +179,7 @@ class DynamicResources:
         self._reserved: dict[str, Reservation] = {}
         self._in_doubt: dict[str, Reservation] = {}
         self._extended = ExtendedReservations(self._devices)
+        self._counts = DeviceCounts(self._compile_selector)
         #: The version and the cluster that ``resource_classes`` has read, and its result.
         self._classes: tuple[int, ClusterView, Mapping[str, str]] | None = None
         #: How many times a Filter was not finished; then its results are not final.
@@ -234,6 +236,19 @@ class DynamicResources:
         if self._classes is None or self._classes[:2] != (version, cluster):
             self._classes = version, cluster, classes_by_resource(cluster.list(CLASS))
         return self._classes[2]
+
+    def device_counts(self, resource: str, cluster: ClusterView) -> Int64s | None:
+        """Return how many devices of the class of a resource each row has, and has in use."""
+        name = self.resource_classes(cluster).get(resource)
+        if name is None:
+            return None
+        return self._counts.of(name, self._devices.of(cluster), cluster.nodes)
+
+    def devices_version(self, cluster: ClusterView) -> Hashable:
+        """Return the versions of all that ``device_counts`` reads."""
+        nodes = cluster.nodes
+        versions = (cluster.version(kind) for kind in DEVICE_KINDS)
+        return (cluster.assumed(CLAIM).version, *versions, nodes.topology_version, nodes.size)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Reject a pod until its claims exist and are its own."""

@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from podsched.api.resources import CPU, MEMORY
 from podsched.config.plugin_args import NodeResourcesBalancedAllocationArgs
 from podsched.framework.nodes import Bools, ClusterView, Int64s, JournaledColumns, NodeColumns
-from podsched.framework.plugin import MAX_NODE_SCORE, CycleState, Handle, Traits
+from podsched.framework.plugin import (
+    FIXED_INPUTS,
+    MAX_NODE_SCORE,
+    CycleState,
+    Handle,
+    ProvidesDevices,
+    Traits,
+)
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores
@@ -31,6 +38,7 @@ from podsched.plugins.node_resources.resource_amounts import (
     resource_columns,
     weighted_resources,
 )
+from podsched.plugins.node_resources.scored_devices import ScoredDevices
 from podsched.plugins.rows.normalize import truncated_quotient
 
 _HALF = MAX_NODE_SCORE // 2
@@ -52,6 +60,16 @@ class NodeResourcesBalancedAllocation:
         self._resources = weighted_resources(args.resources)
         names = sorted(resource.name for resource in self._resources)
         self._amounts = SharedAmounts() if names == [CPU, MEMORY] else None
+        self._scored = ScoredDevices(self._resources)
+
+    def leave_to(self, devices: ProvidesDevices) -> None:
+        """Count the devices of another plugin."""
+        self._scored.leave_to(devices)
+
+    def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return FIXED_INPUTS, unless devices count."""
+        version = self._scored.version(pod.cls, cluster)
+        return FIXED_INPUTS if version is None else version
 
     @property
     def is_plain(self) -> bool:
@@ -73,6 +91,7 @@ class NodeResourcesBalancedAllocation:
             if r.name in NATIVE or is_scalar(r.name)
         ):
             return SKIP
+        state.data[self.name] = self._scored.counts(pod.cls, cluster)
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
@@ -82,7 +101,9 @@ class NodeResourcesBalancedAllocation:
         if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
             allocatable, used = live.allocatable.take(rows, 1), live.used.take(rows, 1)
             return _gain(allocatable, used, wanted, live.balance[rows])
-        columns = resource_columns(nodes, rows, self._resources, requests, nonzero=False)
+        columns = resource_columns(
+            nodes, rows, self._resources, requests, nonzero=False, devices=state.data[self.name]
+        )
         there = [column.allocatable != 0 for column in columns]
         shares = [np.maximum(column.allocatable, 1) for column in columns]
         size = len(rows)

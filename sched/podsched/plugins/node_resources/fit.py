@@ -51,6 +51,7 @@ from podsched.plugins.node_resources.resource_amounts import (
     resource_columns,
     weighted_resources,
 )
+from podsched.plugins.node_resources.scored_devices import ScoredDevices
 from podsched.plugins.node_resources.scoring_strategies import (
     least_allocated,
     least_allocated_exactly,
@@ -85,6 +86,8 @@ class NodeResourcesFit:
 
     #: Key of the CycleState entry of Score; the one of Filter has the plugin's name.
     score_key: ClassVar[str] = "NodeResourcesFit/score"
+    #: Key of that of Score for the devices that count.
+    scored_devices_key: ClassVar[str] = "NodeResourcesFit/scored devices"
     #: Key of that of Filter for resources that devices may provide; absent if there are none.
     devices_key: ClassVar[str] = "NodeResourcesFit/devices"
 
@@ -103,10 +106,12 @@ class NodeResourcesFit:
         ignored = sorted(self._ignored_resources), sorted(self._ignored_groups)
         self._demand_key = f"{self.name}/demand/{ignored[0]}/{ignored[1]}"
         self._devices: ProvidesDevices | None = None
+        self._scored = ScoredDevices(self._resources)
 
     def leave_to(self, devices: ProvidesDevices) -> None:
-        """Leave resources that devices provide to another plugin."""
+        """Leave resources that devices provide to another plugin; count its devices in scores."""
         self._devices = devices
+        self._scored.leave_to(devices)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the requests, as Filter and as Score count them."""
@@ -114,7 +119,9 @@ class NodeResourcesFit:
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return FIXED_INPUTS, unless devices may provide a resource that the pod requests."""
-        return cluster.version("DeviceClass") if self._may_be_devices(pod.cls) else FIXED_INPUTS
+        if not self._may_be_devices(pod.cls):
+            return FIXED_INPUTS
+        return cluster.version("DeviceClass"), self._scored.version(pod.cls, cluster)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Store the (resource, amount) pairs that Filter compares."""
@@ -236,6 +243,7 @@ class NodeResourcesFit:
     ) -> Status:
         """Store the pod's requests, with 100m and 200Mi for containers without any."""
         state.data[self.score_key] = pod.cls.amounts.scored
+        state.data[self.scored_devices_key] = self._scored.counts(pod.cls, cluster)
         return SUCCESS
 
     def joint_choice(
@@ -254,7 +262,10 @@ class NodeResourcesFit:
         if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
             allocatable, used = live.allocatable.take(rows, 1), live.nonzero.take(rows, 1)
             return least_allocated_exactly(allocatable, used, wanted)
-        columns = resource_columns(nodes, rows, self._resources, requests, nonzero=True)
+        devices = state.data[self.scored_devices_key]
+        columns = resource_columns(
+            nodes, rows, self._resources, requests, nonzero=True, devices=devices
+        )
         if not columns:
             return np.zeros(len(rows), dtype=np.int64)
         return self._strategy(columns)

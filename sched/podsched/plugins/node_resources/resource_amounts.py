@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from podsched.api.extended_resources import is_extended
 from podsched.api.resources import (
     ATTACHABLE_VOLUMES_PREFIX,
@@ -23,6 +25,10 @@ from podsched.framework.verdicts import Rows
 
 NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 _NATIVE_DOMAIN = "kubernetes.io/"
+
+
+#: By resource: of each row of the cluster the devices that are there, and those in use.
+DevicesByRow = Mapping[str, Int64s]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,16 @@ class ResourceColumn:
     allocatable: Int64s
 
 
+def with_devices(
+    allocatable: Int64s, used: Int64s, counts: Int64s, nodes: NodeColumns, rows: Rows
+) -> tuple[Int64s, Int64s]:
+    """Return allocatable and used amounts of rows, with devices on nodes without the resource."""
+    base = rows if nodes.base is nodes else nodes.base_rows[rows]
+    there, in_use = counts[:, base]
+    by_devices = (allocatable == 0) & (there > 0)
+    return np.where(by_devices, there, allocatable), np.where(by_devices, in_use, used)
+
+
 def resource_columns(
     nodes: NodeColumns,
     rows: Rows,
@@ -68,11 +84,13 @@ def resource_columns(
     requests: Mapping[str, int],
     *,
     nonzero: bool,
+    devices: DevicesByRow,
 ) -> list[ResourceColumn]:
     """Return the columns of the resources that count in a score for a pod with these requests.
 
     ``nonzero``: cpu and memory include the defaults for containers without requests. Scalar
     resources that the pod does not request are left out, as are names that nodes do not count.
+    ``devices``: those that count on nodes without allocatable of a resource.
     """
     columns = []
     for resource in resources:
@@ -82,8 +100,8 @@ def resource_columns(
             continue
         counted = nonzero and name in (CPU, MEMORY)
         source = nodes.nonzero_requested(name) if counted else nodes.requested(name)
-        used = source[rows]
-        columns.append(
-            ResourceColumn(resource.weight, used, used + request, nodes.allocatable(name)[rows])
-        )
+        used, allocatable = source[rows], nodes.allocatable(name)[rows]
+        if name in devices:
+            allocatable, used = with_devices(allocatable, used, devices[name], nodes, rows)
+        columns.append(ResourceColumn(resource.weight, used, used + request, allocatable))
     return columns

@@ -1,0 +1,83 @@
+"""How many devices of a class each node has, and how many of them are in use, for scores.
+
+Counted as kube-scheduler v1.36 does (``noderesources/resource_allocation.go``): the devices of all
+slices that the node reaches, old generations included, that match the selectors of the class. If a
+selector fails, the node counts as one without such devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from podsched.api.cel.errors import CompileError, EvaluationError
+from podsched.framework.nodes import Int64s, NodeColumns
+from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
+from podsched.plugins.dynamic_resources.devices import Devices
+from podsched.plugins.dynamic_resources.errors import AllocationAborted
+from podsched.plugins.dynamic_resources.model import DeviceClass, DeviceID, Node
+from podsched.plugins.dynamic_resources.node_search import node_of
+from podsched.plugins.dynamic_resources.pools import reaches
+
+#: Shape ``(2, size)``: for each row the devices that are there, and those that are in use.
+Counts = Int64s
+
+
+@dataclass(slots=True)
+class _Known:
+    """The counts of a class, and what they are valid for."""
+
+    devices: Devices
+    nodes: Hashable
+    position: tuple[int, int]
+    counts: Counts
+
+
+class DeviceCounts:
+    """The counts of all classes that were asked for; only nodes that changed are counted again."""
+
+    def __init__(self, compile_selector: SelectorCompiler) -> None:
+        self._compile = compile_selector
+        self._known: dict[str, _Known] = {}
+
+    def of(self, class_name: str, devices: Devices, nodes: NodeColumns) -> Counts:
+        """Return the counts of a class, which exists, on the rows of the cluster."""
+        of_class = devices.classes[class_name]
+        version = devices.classes_version, nodes.topology_version, nodes.size
+        known = self._known.get(class_name)
+        touched = None
+        if known is not None and known.devices.in_use is devices.in_use and known.nodes == version:
+            touched = devices.touched_since(known.position)
+        if known is None or touched is None:
+            counts = np.zeros((2, nodes.size), dtype=np.int64)
+            rows = np.flatnonzero(nodes.alive).tolist()
+        else:
+            counts = known.counts.copy()
+            rows = [row for name in touched if (row := nodes.row_of(name)) is not None]
+        for row in rows:
+            counts[:, row] = self._count(of_class, devices, node_of(nodes, row))
+        self._known[class_name] = _Known(devices, version, devices.position, counts)
+        return counts
+
+    def _count(self, of_class: DeviceClass, devices: Devices, node: Node) -> tuple[int, int]:
+        there = used = 0
+        allocated = devices.allocated
+        try:
+            for piece in devices.slices_for(node):
+                by_device = bool(piece.per_device_node_selection)
+                if not by_device and not reaches(node, piece.nodes):
+                    continue
+                for device in piece.devices:
+                    if by_device and not reaches(node, device.nodes):
+                        continue
+                    if all(
+                        self._compile(of or "").matches(device.view) for of in of_class.selectors
+                    ):
+                        identity = DeviceID(piece.driver, piece.pool, device.name)
+                        there += 1
+                        used += identity in allocated.devices or identity in allocated.shared
+        except (AllocationAborted, CompileError, EvaluationError):
+            return 0, 0
+        return there, used

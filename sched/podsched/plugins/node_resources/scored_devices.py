@@ -1,0 +1,44 @@
+"""Devices that count in scores as allocatable of the extended resources that they provide.
+
+On nodes without allocatable of a resource, a score counts the devices of its DeviceClass instead:
+those that are there, and those that are in use (kube-scheduler v1.36
+``noderesources/resource_allocation.go``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from podsched.api.extended_resources import may_be_devices
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import ProvidesDevices
+from podsched.framework.pods import PodClass
+from podsched.plugins.node_resources.resource_amounts import DevicesByRow, WeightedResource
+
+
+class ScoredDevices:
+    """The devices that the score of a plugin counts."""
+
+    def __init__(self, resources: Sequence[WeightedResource]) -> None:
+        self._names = [of.name for of in resources if may_be_devices(of.name)]
+        self._devices: ProvidesDevices | None = None
+
+    def leave_to(self, devices: ProvidesDevices) -> None:
+        """Count the devices that another plugin provides."""
+        self._devices = devices
+
+    def version(self, cls: PodClass, cluster: ClusterView) -> Hashable:
+        """Return a value that changes when counts do; None for pods that need none."""
+        names = self._requested(cls)
+        return self._devices.devices_version(cluster) if self._devices and names else None
+
+    def counts(self, cls: PodClass, cluster: ClusterView) -> DevicesByRow:
+        """Return the counts for the resources that the pods of a class request."""
+        names = self._requested(cls)
+        if self._devices is None or not names:
+            return {}
+        counts = ((name, self._devices.device_counts(name, cluster)) for name in names)
+        return {name: found for name, found in counts if found is not None}
+
+    def _requested(self, cls: PodClass) -> list[str]:
+        return [name for name in self._names if cls.requests.get(name)]
