@@ -116,34 +116,24 @@ class ComparesRequests(Protocol):
 
 @runtime_checkable
 class ProvidesDevices(Protocol):
-    """A plugin that allocates devices for extended resources, where a DeviceClass provides them.
-
-    It does so on nodes without allocatable of such a resource.
-    """
+    """Allocates devices for extended resources of DeviceClasses, on nodes without allocatable."""
 
     def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
         """Return the DeviceClass that provides each resource, by the resource's name."""
-        ...
 
     def device_counts(self, resource: str, cluster: ClusterView) -> Int64s | None:
-        """Return the devices on each row, and those in use, shape ``(2, size)``.
-
-        None if no class provides the resource.
-        """
-        ...
+        """Return each row's devices, and those in use, shape ``(2, size)``; None: not provided."""
 
     def devices_version(self, cluster: ClusterView) -> Hashable:
         """Return a value that changes whenever a result of ``device_counts`` does."""
-        ...
 
 
 @runtime_checkable
 class LeavesDevices(Protocol):
-    """A plugin that leaves extended resources to the profile's ``ProvidesDevices``, if any."""
+    """Leaves extended resources to the profile's ``ProvidesDevices``, if there is one."""
 
     def leave_to(self, devices: ProvidesDevices) -> None:
         """Leave them to this plugin; called once, after the profile's plugins were created."""
-        ...
 
 
 @runtime_checkable
