@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,23 @@ async def test_a_callers_token_is_refused_once_its_pod_is_gone(accounts: Account
     await accounts.world.core.reflector.wait_until_fresh()
     refused = await accounts.with_token(token, path)
     assert (refused.status, refused.json["message"]) == (401, "Unauthorized")
+
+
+async def test_a_watch_ends_once_the_pod_of_its_token_is_gone(accounts: Accounts) -> None:
+    account = "system:serviceaccount:default:builder"
+    await accounts.world.core.creator.create(binding_of("view", account, "default", "b"))
+    await accounts.world.core.reflector.wait_until_fresh()
+    body = asked(boundObjectRef=await accounts.reference(), expirationSeconds=LONG)
+    token = (await accounts.admin.request("POST", PATH, body)).json["status"]["token"]
+    path = "/api/v1/namespaces/default/pods?watch=true&timeoutSeconds=60"
+    watching = asyncio.create_task(accounts.with_token(token, path))
+    while not accounts.world.core.watcher.watching:
+        await asyncio.sleep(0)
+    request = DeleteRequest(kind="Pod", namespace="default", name="web-1", grace_period_seconds=0)
+    await accounts.world.core.registry.delete(request)
+    async with asyncio.timeout(10):
+        ended = (await watching).events[-1]
+    assert (ended["type"], ended["object"]["code"]) == ("ERROR", 401)
 
 
 async def test_an_accounts_rights_are_those_of_its_roles(accounts: Accounts) -> None:

@@ -11,8 +11,9 @@ Names are Kubernetes': users and groups that begin with "system:" are built in.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -48,6 +49,9 @@ class Identity:
     expires: float = math.inf
     uid: str = ""
     extra: tuple[tuple[str, str], ...] = ()
+    recheck: Callable[[], object] | None = field(default=None, compare=False, repr=False)
+    """Raises TokenRejected once the credential is no longer accepted; None: it lasts until
+    ``expires``."""
 
 
 #: Every caller without authentication; the user of kube-apiserver's insecure port.

@@ -24,7 +24,13 @@ from typing import Final
 
 from podsched.api.kinds import Kind
 from podsched.serve.server import errors
-from podsched.serve.server.access.identity import SERVER, UNSECURED, Identity, caller
+from podsched.serve.server.access.identity import (
+    SERVER,
+    UNSECURED,
+    Identity,
+    TokenRejected,
+    caller,
+)
 from podsched.serve.server.access.node_pods import NodePods
 from podsched.serve.server.access.nodes import NodeScope, node_scope
 from podsched.serve.server.access.policy import Policy
@@ -163,6 +169,11 @@ class WatchRight:
         """Raise ApiError if the right has been withdrawn or the credential has expired."""
         if self._identity.expires <= time.time():
             raise errors.unauthenticated("the credential has expired")
+        if self._identity.recheck is not None:
+            try:
+                self._identity.recheck()
+            except TokenRejected as rejected:
+                raise errors.unauthenticated(str(rejected)) from None
         latest = self._rights.latest()
         if latest is not self._rights:
             self._rights = latest

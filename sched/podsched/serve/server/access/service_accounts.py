@@ -14,6 +14,8 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import jwt as pyjwt
@@ -122,7 +124,8 @@ class ServiceAccountTokens:
             raise TokenRejected("it has expired")
         if claims.get("nbf", 0) > now + _CLOCK_LEEWAY:
             raise TokenRejected("it is not valid yet")
-        return self._bound_identity(claims, now)
+        found = self._bound_identity(claims, now)
+        return replace(found, recheck=partial(self.identity_of, token, audiences))
 
     def audiences_of(self, token: str) -> Sequence[str]:
         """Return the audiences of a token. Raises TokenRejected unless its signature is valid."""
