@@ -13,6 +13,7 @@ from podsched.v1.api_pb2 import DeleteRequest
 from support.access_world import binding_of
 from support.api_objects import pod
 from support.api_world import World
+from support.eventually import eventually
 from support.kube_client import KubeClient
 from support.service_accounts import LONG, Accounts
 
@@ -67,8 +68,8 @@ async def test_a_watch_ends_once_the_pod_of_its_token_is_gone(accounts: Accounts
     token = (await accounts.admin.request("POST", PATH, body)).json["status"]["token"]
     path = "/api/v1/namespaces/default/pods?watch=true&timeoutSeconds=60"
     watching = asyncio.create_task(accounts.with_token(token, path))
-    while not accounts.world.core.watcher.watching:
-        await asyncio.sleep(0)
+    watcher = accounts.world.core.watcher
+    await eventually("the watch", lambda: watcher.watching, 1)
     request = DeleteRequest(kind="Pod", namespace="default", name="web-1", grace_period_seconds=0)
     await accounts.world.core.registry.delete(request)
     async with asyncio.timeout(10):
