@@ -32,7 +32,7 @@ from podsched.serve.client.errors import NotFound
 NONE = "<none>"
 #: Members of a pod group that are shown.
 _MAX_MEMBERS = 40
-NO_CONTROLLER = "none: podsched makes no pods of it, and no other controller has looked at it"
+NO_CONTROLLER = "none has looked at it, so that it makes no pods"
 
 
 def describe(

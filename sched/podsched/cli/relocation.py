@@ -141,10 +141,7 @@ class Mover:
         )
 
     async def _is_left_alone(self, owner: OwnerReference, namespace: str) -> bool:
-        """Return whether an owner that podsched stores has no controller.
-
-        podsched stores ReplicaSets and the like, but runs no controllers that create their pods.
-        """
+        """Return whether no controller has processed an owner that podsched stores."""
         kind = owner_kind(owner)
         if kind is None or kind.name not in SCALED_KINDS:
             return False

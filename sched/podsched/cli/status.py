@@ -11,7 +11,7 @@ import typer
 
 from podsched.api.codec import format_time
 from podsched.api.objects import Lease, Pod, seconds_of
-from podsched.api.owners import CONTROLLED_KINDS, is_left_alone
+from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS, is_left_alone
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
 from podsched.cli.client import Server, with_client
@@ -81,9 +81,11 @@ async def without_controller(client: ApiClient) -> dict[str, int]:
 
 def left_alone_text(kind: str, count: int) -> str:
     """Return a text about workloads without a controller."""
-    if count == 1:
-        return f"1 {kind} makes no pods: podsched has no controller for it"
-    return f"{count} {kind}s make no pods: podsched has no controller for them"
+    what = f"1 {kind} makes" if count == 1 else f"{count} {kind}s make"
+    them = "it" if count == 1 else "them"
+    if kind in OWN_KINDS:
+        return f"{what} no pods: no controller has looked at {them}"
+    return f"{what} no pods: podsched has no controller for {them}"
 
 
 def _whole(text: str) -> int:

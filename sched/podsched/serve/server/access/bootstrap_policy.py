@@ -1,8 +1,8 @@
 """The built-in roles and bindings, with Kubernetes' names where it has them.
 
 Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, v1.36. Differences: ``submitter`` is added;
-the scheduler's role has the rights of the node, disruption, eviction and garbage collection
-controllers, which run in the leader; the volume controller runs in the agent.
+the scheduler's role has the rights of the workload, node, disruption, eviction and garbage
+collection controllers, which run in the leader; the volume controller runs in the agent.
 """
 
 from __future__ import annotations
