@@ -136,3 +136,22 @@ def test_extended_resources_are_devices_in_a_world_too() -> None:
         made.schedule([made.submit(pod("again", {"containers": wants}))])
         assert len(in_use(made)) == 3
     assert in_use(made) == ["a/gpu-0", "a/gpu-1"]
+
+
+PREEMPTS = {
+    "profiles": [
+        {"pluginConfig": [{"name": "DynamicResources", "args": {"preemptForDevices": True}}]}
+    ]
+}
+
+
+def test_a_preemptor_gets_the_devices_of_its_victims_where_that_is_allowed() -> None:
+    objects = [node("a"), devices("a", 2), device_class(), template("one")]
+    for config, evicted in (({}, []), (PREEMPTS, ["low-0"])):
+        made = world(objects, config)
+        low = [user(f"low-{i}", template="one", priority=i) for i in range(2)]
+        made.schedule([made.submit(one) for one in low])
+        [outcome] = made.schedule([made.submit(user("high", template="one", priority=10))])
+        assert [victim.name for victim in outcome.victims] == evicted
+        assert bool(outcome.node_name) is bool(evicted)
+        assert in_use(made) == ["a/gpu-0", "a/gpu-1"]
