@@ -1,81 +1,30 @@
 """Behaviour over time: scenarios under ``data`` that Kubernetes itself keeps, some of our own.
 
-The scenarios run in the order of their configurations, so that the scheduler restarts rarely;
-SCENARIO_ROUNDS in the environment has all of them run several times in a row, SCENARIO_FILES other
-files in their place. Assertions that the engine lacks may be in ``engine_*.py`` beside the folder
-of such a file; these modules import the engine as ``engine``.
+``support.scenario_runs`` tells how to run other scenarios.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support import scenario_devices, scenario_engine
 from support.scenario_backend import PodschedBackend
-from support.scenario_engine import Runner, load
+from support.scenario_runs import NAMED, rounds, run
 
 pytestmark = pytest.mark.integration
 
-
-def _by_configuration() -> list[dict[str, Any]]:
-    here = Path(__file__).parent
-    own = [*sorted(here.glob("data/*.yaml")), *sorted(here.glob("own/*.yaml"))]
-    named = [Path(name) for name in os.environ.get("SCENARIO_FILES", "").split()]
-    for path in {path for name in named for path in name.absolute().parents[1].glob("engine_*.py")}:
-        _import_assertions(path)
-    scenario_devices.register()
-    scenarios = load(named or own)
-    keys = [_key(scenario) for scenario in scenarios]
-    first = {key: place for place, key in reversed(list(enumerate(["null", *keys])))}
-    return sorted(scenarios, key=lambda scenario: first[_key(scenario)])
+HERE = Path(__file__).parent
+#: Those of devices take two minutes, and have a file of their own: files run side by side.
+FILES = [
+    path
+    for path in (*sorted(HERE.glob("data/*.yaml")), *sorted(HERE.glob("own/*.yaml")))
+    if path.name != "20-devices.yaml"
+]
 
 
-def _import_assertions(path: Path) -> None:
-    sys.modules["engine"] = scenario_engine
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
-
-
-def _rounds() -> list[Any]:
-    rounds = range(1, int(os.environ.get("SCENARIO_ROUNDS", "1")) + 1)
-    return [
-        pytest.param(scenario, id=scenario["id"] + (f"-again-{turn}" if turn > 1 else ""))
-        for turn in rounds
-        for scenario in _by_configuration()
-    ]
-
-
-def _key(scenario: dict[str, Any]) -> str:
-    return json.dumps(scenario.get("scheduler_config"), sort_keys=True)
-
-
-class _Running:
-    """Which configuration the scheduler runs with now; "" before it runs."""
-
-    key = ""
-
-
-@pytest.mark.parametrize("scenario", _rounds())
+@pytest.mark.parametrize("scenario", rounds(NAMED or FILES))
 def test_scenario(scenario: dict[str, Any], backend: PodschedBackend) -> None:
     """The scenario's promise is kept."""
-    runner = Runner(backend)
-    missing = runner.missing(scenario)
-    if missing:
-        pytest.skip(f"needs {', '.join(missing)}, which podsched does not claim to have")
-    runner.config = scenario.get("scheduler_config")
-    if _key(scenario) != _Running.key:
-        backend.restart_scheduler(runner.config)
-        _Running.key = _key(scenario)
-    try:
-        runner.run(scenario)
-    finally:
-        backend.reset()
+    run(scenario, backend)

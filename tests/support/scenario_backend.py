@@ -102,6 +102,8 @@ class PodschedBackend(Backend):
                 environment={"SCHED_DEBUG": "1"},
             )
         )
+        #: The configuration that the scheduler runs with, as JSON; "" before it runs.
+        self.running = ""
         self._configs = 0
         self._bound: list[str] = []
 
