@@ -156,8 +156,10 @@ def test_a_run_of_pods_that_repel_each_other_goes_where_they_would_go_one_by_one
 class Reserves:
     """A plugin that reserves something of its own for each pod: ``LooksPastReserve``."""
 
-    def look_ahead(self, *_: object) -> NoEffect:
-        return NoEffect()
+    sees_ahead = True
+
+    def look_ahead(self, *_: object) -> NoEffect | None:
+        return NoEffect() if self.sees_ahead else None
 
     def independent(self, pods: Sequence[PodInfo]) -> int:
         return len(pods)
@@ -180,3 +182,19 @@ def test_pods_for_which_something_is_reserved_are_placed_in_short_runs(
         del pods[: len(run.rows)]
     # The first teaches what the pods change.
     assert lengths == [1, 32, 32, 32, 3]
+
+
+def test_pods_that_cannot_be_looked_past_are_placed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(0, nodes=1)
+    scene.template = {}
+    monkeypatch.setattr(scene.runtime, "reserving", lambda state, pod: {"Reserves"})
+    plugin = Reserves()
+    scene.runtime.lookahead = {**scene.runtime.lookahead, "Reserves": plugin}
+    pod = scene.info("p")
+    selector = scene.selector(pod)
+    plugin.sees_ahead = False
+    assert not selector.places_alone(pod)  # Nothing is known yet.
+    selector.select_batch([pod], scene.commit)
+    assert selector.places_alone(pod)
+    plugin.sees_ahead = True
+    assert not selector.places_alone(pod)

@@ -130,8 +130,8 @@ class Incremental:
         runtime, key, first = batch.runtime, batch.key, batch.pods[0].info
         selector = self._evaluations.selector(runtime, first, key)
         # If one pod of a key found no node, the next will hardly find one. Going through all the
-        # remaining pods for each failed pod would be quadratic.
-        queued = batch.pods[:1] if selector.has_failed else self._of_key(batch.pods, key)
+        # remaining pods for each pod that is decided alone would be quadratic.
+        queued = batch.pods[:1] if selector.places_alone(first) else self._of_key(batch.pods, key)
         evaluation, is_new = selector.evaluation, not selector.has_chosen
         names = self._cluster.nodes.names
 

@@ -121,6 +121,13 @@ class BatchLookahead:
         """Whether a plugin reserves something for pods like this, which the next pod must see."""
         return self._evaluation.runtime.reserves_for(self._evaluation.state, pod)
 
+    def stops_after(self, pod: PodInfo) -> bool:
+        """Whether no other pod is placed with this one, as far as the last evaluation tells.
+
+        A plugin then reserves something for it that the next pod must see.
+        """
+        return any(self._look_ahead(name, pod) is None for name in self._reserving(pod))
+
     def _unnominated(self, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
         """Return the leading pods without a nominated node, which would be tried first."""
         for count, pod in enumerate(pods):

@@ -219,6 +219,10 @@ class Selector:
         """Whether a plugin reserves something for pods like this, which the next one must see."""
         return self._lookahead.reserves(pod)
 
+    def places_alone(self, pod: PodInfo) -> bool:
+        """Whether no other pod will be placed with this one, as far as is known."""
+        return self.has_failed or (self.has_chosen and self._lookahead.stops_after(pod))
+
     def _round(self, pods: Sequence[PodInfo]) -> Round | None:
         """Return the rows for the first of the pods: at least one, or None if it has none."""
         first, evaluation = pods[0], self.evaluation

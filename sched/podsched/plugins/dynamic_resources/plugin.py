@@ -578,9 +578,12 @@ class DynamicResources:
         if isinstance(needs, PodNeeds) and needs.variant is not None:
             variants = list(needs.by_variant(np.flatnonzero(cluster.nodes.alive)))
             needs = variants[0][0] if len(variants) == 1 and variants[0][1].all() else None
-        if not isinstance(needs, PodNeeds) or needs.fitting is None or needs.fitting.left is None:
+        if not isinstance(needs, PodNeeds):
             return None
-        return DevicesAhead(needs.fitting, needs.count)
+        fitting = needs.fitting
+        if fitting is None or fitting.left is None or not (fitting.fits & ~fitting.unsure).any():
+            return None
+        return DevicesAhead(fitting, needs.count)
 
     def counts_copies(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> bool:
         """Return whether columns tell for all nodes how many devices are left."""
