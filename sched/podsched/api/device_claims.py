@@ -24,6 +24,8 @@ POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 #: Max characters of the names of pod and claim in the name of a generated claim.
 _LONGEST_BASE: Final = 57
 
+#: The API group of PodGroups.
+GROUPS: Final = "scheduling.k8s.io"
 #: The label of namespaces whose claims may have it, if it is "true".
 ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
 
@@ -76,9 +78,38 @@ def is_claim_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
     return any(owner.controller and owner.uid == pod.metadata.uid for owner in owners)
 
 
+def is_group_claim_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
+    """Return whether a claim was generated for the pod's PodGroup."""
+    group = pod.spec.scheduling_group.pod_group_name
+    return bool(group) and any(
+        owner.controller
+        and (owner.kind, owner.name) == ("PodGroup", group)
+        and owner.api_version.startswith(f"{GROUPS}/")
+        for owner in claim.metadata.owner_references
+    )
+
+
+def is_of_group(pod: o.Pod, consumer: o.ResourceClaimConsumerReference) -> bool:
+    """Return whether a consumer of a claim is the pod's PodGroup."""
+    group = pod.spec.scheduling_group.pod_group_name
+    named = (consumer.api_group, consumer.resource, consumer.name)
+    return bool(group) and named == (GROUPS, "podgroups", group)
+
+
 def is_reserved_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
-    """Return whether a claim is reserved for the pod."""
-    return any(consumer.uid == pod.metadata.uid for consumer in claim.status.reserved_for)
+    """Return whether a claim is reserved for the pod or its PodGroup."""
+    return any(
+        consumer.uid == pod.metadata.uid or is_of_group(pod, consumer)
+        for consumer in claim.status.reserved_for
+    )
+
+
+def is_for_group(ref: o.PodResourceClaim, group: o.PodGroup) -> bool:
+    """Return whether a claim of a pod is one of its PodGroup, and so reserved for the group."""
+    wanted = ref.SerializeToString(deterministic=True)
+    return any(
+        of.SerializeToString(deterministic=True) == wanted for of in group.spec.resource_claims
+    )
 
 
 def released(claim: o.ResourceClaim, uid: str) -> o.ResourceClaim | None:

@@ -164,3 +164,86 @@ async def test_members_get_devices_for_extended_resources() -> None:
 def ask_for_a_gpu(pod: v1.Pod) -> None:
     requests = pod.spec.containers[0].resources.requests
     requests["deviceclass.resource.kubernetes.io/gpu"] = "1"
+
+
+def group_claim(world: Cluster, name: str, *claims: str) -> None:
+    """Let a group have claims."""
+    group = world.cluster.object("PodGroup", f"default/{name}")
+    assert isinstance(group, v1.PodGroup)
+    for claim in claims:
+        group.spec.resource_claims.add(name=claim, resource_claim_name=claim)
+    world.cluster.update(group)
+
+
+def consumers(world: Cluster, claim: str) -> list[tuple[str, str, str]]:
+    return [
+        (of.api_group, of.resource, of.name) for of in world.stored_claim(claim).status.reserved_for
+    ]
+
+
+async def test_a_claim_of_the_group_is_reserved_for_the_group() -> None:
+    world = await a_cluster(n1=["d0", "d1"])
+    world.claim("shared")
+    world.claim("own")
+    names = make_gang(world, "g", 2, ["shared", "own"], ["shared"])
+    group_claim(world, "g", "shared")
+    async with world.running():
+        await asyncio.sleep(10)
+    assert world.nodes_of(*names) == ["n1", "n1"]
+    assert consumers(world, "shared") == [("scheduling.k8s.io", "podgroups", "g")]
+    assert consumers(world, "own") == [("", "pods", "g-0")]
+
+
+async def test_more_members_than_a_claim_has_room_for_share_the_claim_of_their_group() -> None:
+    world = await a_cluster(n1=["d0"], n2=[])
+    world.claim("shared")
+    names = make_gang(world, "g", 100, *[["shared"]] * 100, cpu="10m")
+    group_claim(world, "g", "shared")
+    async with world.running():
+        await asyncio.sleep(20)
+    assert set(world.nodes_of(*names)) == {"n1"}
+    assert consumers(world, "shared") == [("scheduling.k8s.io", "podgroups", "g")]
+
+
+async def test_a_group_without_bound_members_gives_its_claim_back() -> None:
+    world = await a_cluster(n1=["d0"], n2=["d0"])
+    on_n1 = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "d0"}
+    status = {
+        "allocation": {
+            "devices": {"results": [result]},
+            "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [on_n1]}]},
+        },
+        "reservedFor": [
+            {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-g"}
+        ],
+    }
+    world.claim("shared", status=status)
+    world.cordon("n1")
+    names = make_gang(world, "g", 2, ["shared"], ["shared"])
+    group_claim(world, "g", "shared")
+    async with world.running():
+        await asyncio.sleep(30)
+    assert world.nodes_of(*names) == ["n2", "n2"]
+    assert world.devices_of("shared") == ["n2/d0"]
+
+
+async def test_members_use_the_claim_that_was_generated_for_their_group() -> None:
+    world = await a_cluster(n1=["d0"])
+    owner = {
+        "apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "name": "g", "uid": "uid-g",
+        "controller": True,
+    }  # fmt: skip
+    world.claim("g-c-abcde", metadata={"ownerReferences": [owner]})
+    group, members = gang("g", 2, 2, priority=0)
+    group.spec.resource_claims.add(name="c", resource_claim_template_name="t")
+    world.cluster.create(group)
+    for member in members:
+        member.spec.scheduler_name = "default-scheduler"
+        member.spec.resource_claims.add(name="c", resource_claim_template_name="t")
+        member.status.resource_claim_statuses.add(name="c", resource_claim_name="g-c-abcde")
+        world.cluster.create(member)
+    async with world.running():
+        await asyncio.sleep(10)
+    assert world.nodes_of("g-0", "g-1") == ["n1", "n1"]
+    assert consumers(world, "g-c-abcde") == [("scheduling.k8s.io", "podgroups", "g")]

@@ -17,7 +17,7 @@ from typing import ClassVar, Final, cast
 
 import numpy as np
 
-from podsched.api.device_claims import is_reserved_for
+from podsched.api.device_claims import is_of_group
 from podsched.api.extended_resources import classes_by_resource
 from podsched.api.node_selectors import NodeTerms, compile_node_selector
 from podsched.config.plugin_args import DynamicResourcesArgs
@@ -680,7 +680,9 @@ class DynamicResources:
         except ClaimUnusableError:
             return
         for claim in claims:
-            if claim.status.HasField("allocation") and is_reserved_for(pod.pod, claim):
+            consumers = {consumer.uid for consumer in claim.status.reserved_for}
+            # What is reserved for a group stays: other members may use it.
+            if claim.status.HasField("allocation") and pod.uid in consumers:
                 state.patches.append(without_consumer(claim, pod))
 
     def _drop_doubts(self) -> None:
@@ -790,8 +792,12 @@ def _members(pod: PodInfo, cluster: ClusterView) -> set[str]:
 
 def _is_idle(claim: v1.ResourceClaim, pod: PodInfo, cluster: ClusterView) -> bool:
     """Return whether a claim is reserved for nothing but the pod and waiting pods of its group."""
-    others = {consumer.uid for consumer in claim.status.reserved_for} - {pod.uid}
-    if not others or not others <= _members(pod, cluster):
+    members = _members(pod, cluster)
+    others: set[str] = set()
+    for consumer in claim.status.reserved_for:
+        others |= members if is_of_group(pod.pod, consumer) else {consumer.uid}
+    others.discard(pod.uid)
+    if not others or not others <= members:
         return not others
     nodes = cluster.nodes
     used = np.flatnonzero(nodes.alive & (nodes.pod_count > 0)).tolist()

@@ -56,6 +56,29 @@ def _generated_names(pod: PodInfo) -> frozenset[str]:
     return found
 
 
+def _is_own(pod: PodInfo, claim: v1.ResourceClaim) -> bool:
+    """Return whether a claim was generated for the pod or its PodGroup."""
+    of_pod = device_claims.is_claim_for(pod.pod, claim)
+    return of_pod or device_claims.is_group_claim_for(pod.pod, claim)
+
+
+def consumer_of(pod: PodInfo, name: str, cluster: ClusterView) -> dict[str, str]:
+    """Return for what a claim is reserved when the pod uses it: the pod, or its PodGroup.
+
+    It is the group if that has the same claim.
+    """
+    group_name = pod.pod.spec.scheduling_group.pod_group_name
+    group: v1.PodGroup | None = None
+    if group_name:
+        group = cluster.get("PodGroup", pod.namespace, group_name)
+    if group is not None and group.spec.resource_claims:
+        for ref, claim_name in device_claims.claim_names(pod.pod):
+            if claim_name == name and device_claims.is_for_group(ref, group):
+                of_group = {"apiGroup": device_claims.GROUPS, "resource": "podgroups"}
+                return {**of_group, "name": group_name, "uid": group.metadata.uid}
+    return {"resource": "pods", "name": pod.name, "uid": pod.uid}
+
+
 def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
     """Return the pod's claims as they are stored. Raises ClaimUnusableError."""
     generated = _generated_names(pod)
@@ -68,7 +91,7 @@ def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
             raise ClaimUnusableError(f'could not find v1.ResourceClaim "{pod.namespace}/{name}"')
         if claim.metadata.HasField("deletion_timestamp"):
             raise ClaimUnusableError(f'resourceclaim "{name}" is being deleted')
-        if name in generated and not device_claims.is_claim_for(pod.pod, claim):
+        if name in generated and not _is_own(pod, claim):
             raise ClaimUnusableError(
                 f"ResourceClaim {pod.namespace}/{name} was not created for pod {pod.key} "
                 "(pod is not owner)"

@@ -32,7 +32,7 @@ from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.plugins.dynamic_resources.documents import allocation_message
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse
 from podsched.plugins.dynamic_resources.model import AllocationResult, DeviceID
-from podsched.plugins.dynamic_resources.pod_claims import CLAIM
+from podsched.plugins.dynamic_resources.pod_claims import CLAIM, consumer_of
 from podsched.v1 import objects_pb2 as v1
 
 #: Seconds for which devices stay in use after the patch that allocates them had no answer.
@@ -193,7 +193,8 @@ def claim_patches(
         if is_reserved_for(pod.pod, claim):
             continue
         consumers = [codec.write(consumer) for consumer in claim.status.reserved_for]
-        new = [_consumer(pod)]
+        mine = consumer_of(pod, meta.name, cluster)
+        new = [mine]
         status: dict[str, Any] = {}
         body: dict[str, Any] = {"status": status}
         if not claim.status.HasField("allocation"):
@@ -204,9 +205,10 @@ def claim_patches(
             allocation.CopyFrom(assumed.status.allocation)
             allocation.allocation_timestamp.CopyFrom(timestamp(now, whole=True))
             status["allocation"] = codec.write(allocation)
-            known = {consumer["uid"] for consumer in consumers}
-            members = assumed.status.reserved_for
-            new = [codec.write(member) for member in members if member.uid not in known]
+            if mine["uid"] == pod.uid:
+                known = {consumer["uid"] for consumer in consumers}
+                members = assumed.status.reserved_for
+                new = [codec.write(member) for member in members if member.uid not in known]
         status["reservedFor"] = [*consumers, *new]
         if CLAIM_FINALIZER not in meta.finalizers:
             body["metadata"] = {"finalizers": [*meta.finalizers, CLAIM_FINALIZER]}
