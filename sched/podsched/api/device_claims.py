@@ -132,35 +132,35 @@ def released(claim: o.ResourceClaim, uid: str) -> o.ResourceClaim | None:
 
 
 def claim_of_template(
-    pod: o.Pod,
+    owner: o.Pod | o.PodGroup,
     ref: o.PodResourceClaim,
     template: o.ResourceClaimTemplate,
     exists: Callable[[str], bool],
 ) -> o.ResourceClaim:
-    """Return the claim that is to be generated for a claim of a pod, without a uid.
+    """Return the claim that is to be generated for a claim of a pod or PodGroup, without a uid.
 
-    ``exists`` tells whether the pod's namespace has a claim of a name. The name depends only on
-    this, on the pod's uid, and on the names of pod and claim.
+    ``exists`` tells whether the owner's namespace has a claim of a name. The name depends only on
+    this, on the owner's uid, and on the names of owner and claim.
     """
     claim = o.ResourceClaim(spec=template.spec.spec)
-    claim.metadata.namespace = pod.metadata.namespace
-    base = _base_name(pod.metadata.name, ref.name)
+    claim.metadata.namespace = owner.metadata.namespace
+    base = _base_name(owner.metadata.name, ref.name)
     names = (
-        generated_name(base, f"{pod.metadata.uid}/{ref.name}/{attempt}")
+        generated_name(base, f"{owner.metadata.uid}/{ref.name}/{attempt}")
         for attempt in itertools.count()
     )
     claim.metadata.name = next(name for name in names if not exists(name))
     claim.metadata.labels.update(template.spec.metadata.labels)
     claim.metadata.annotations.update(template.spec.metadata.annotations)
     claim.metadata.annotations[POD_CLAIM_NAME] = ref.name
-    add_controller(claim.metadata, pod)
+    add_controller(claim.metadata, owner)
     return claim
 
 
-def _base_name(pod: str, claim: str) -> str:
-    """Return the part of a generated name that tells the pod and its claim."""
-    whole = f"{pod}-{claim}"
+def _base_name(owner: str, claim: str) -> str:
+    """Return the part of a generated name that tells the owner and its claim."""
+    whole = f"{owner}-{claim}"
     if len(whole) > _LONGEST_BASE:
-        cut_pod = pod[: len(pod) * _LONGEST_BASE // len(whole)]
-        whole = f"{cut_pod}-{claim[: len(claim) * _LONGEST_BASE // len(whole)]}"
+        cut_owner = owner[: len(owner) * _LONGEST_BASE // len(whole)]
+        whole = f"{cut_owner}-{claim[: len(claim) * _LONGEST_BASE // len(whole)]}"
     return f"{whole}-"

@@ -24,17 +24,21 @@ from typing import Any, Final
 from podsched.api.conditions import is_finished
 from podsched.api.device_claims import (
     CLAIM_FINALIZER,
+    GROUPS,
     MOST_CONSUMERS,
     POD_CLAIM_NAME,
     claim_names,
     claim_of_template,
     is_claim_for,
+    is_for_group,
+    is_group_claim_for,
     is_reserved_for,
 )
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import (
     AnyObject,
     Pod,
+    PodGroup,
     PodResourceClaim,
     ResourceClaim,
     ResourceClaimConsumerReference,
@@ -53,7 +57,7 @@ from podsched.term.controllers.controller import (
 )
 from podsched.v1.api_pb2 import DeleteRequest
 
-_CLAIM, _TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
+_CLAIM, _TEMPLATE, _GROUP = "ResourceClaim", "ResourceClaimTemplate", "PodGroup"
 #: Max deleted pods that are remembered; of others the API server is asked.
 _MOST_DELETED = 20_000
 #: Max objects examined per call of ``work``.
@@ -67,7 +71,7 @@ class ResourceClaimController:
     """See the module."""
 
     name = "resource-claim"
-    kinds = ("Pod", _CLAIM, _TEMPLATE)
+    kinds = ("Pod", _CLAIM, _TEMPLATE, _GROUP)
 
     def __init__(self, objects: Objects, writes: Writes, recorder: Recorder) -> None:
         self._objects = objects
@@ -82,7 +86,9 @@ class ResourceClaimController:
         self._waiting: dict[str, dict[str, None]] = {}
         """The pods that wait for each template, which does not exist."""
         self._deleted: dict[str, None] = {}
-        """The uids of pods that are gone."""
+        """The uids of pods and PodGroups that are gone."""
+        self._members: dict[str, dict[str, None]] = {}
+        """The pods with claims of each PodGroup."""
         self._idle: dict[str, float] = {}
         """The allocated claims that no pod uses, longest first, and since when (monotonic)."""
         self._dirty: dict[tuple[str, str], None] = {}
@@ -105,6 +111,8 @@ class ResourceClaimController:
                 self._examine("Pod", self._waiting.pop(event.key, ()))
         elif event.kind == _CLAIM:
             self._claim_changed(event.key, old, new)
+        elif event.kind == _GROUP:
+            self._group_changed(event.key, old, new)
         else:
             self._pod_changed(event.key, old, new)
 
@@ -134,6 +142,7 @@ class ResourceClaimController:
             self._used[key] = used
             if not used:
                 del self._used[key]
+        self._note_member(key, old, new)
         if not isinstance(new, Pod):
             return
         if _is_done(new):
@@ -141,18 +150,38 @@ class ResourceClaimController:
         elif new.spec.resource_claims:
             self._dirty["Pod", key] = None
 
+    def _note_member(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        """Note which pods with claims a PodGroup has."""
+        if isinstance(old, Pod) and new is None:
+            _drop(self._members, _group_of(old), key)
+        elif isinstance(new, Pod) and new.spec.resource_claims and _group_of(new):
+            self._members.setdefault(_group_of(new), {})[key] = None
+
     def _pod_gone(self, key: str, pod: Pod) -> None:
         claims = {**dict.fromkeys(self._used.get(key, ())), **self._owned.get(pod.metadata.uid, {})}
         for ref in pod.spec.resource_claims:
             _drop(
                 self._waiting, f"{pod.metadata.namespace}/{ref.resource_claim_template_name}", key
             )
-        if not claims:
-            return
-        self._examine(_CLAIM, claims)
-        self._deleted[pod.metadata.uid] = None
+        if claims:
+            self._examine(_CLAIM, claims)
+            self._note_deleted(pod.metadata.uid)
+
+    def _note_deleted(self, uid: str) -> None:
+        self._deleted[uid] = None
         if len(self._deleted) > _MOST_DELETED:
             del self._deleted[next(iter(self._deleted))]
+
+    def _group_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        if isinstance(old, PodGroup) and (new is None or new.metadata.uid != old.metadata.uid):
+            names = [of.resource_claim_name for of in old.spec.resource_claims]
+            names += [of.resource_claim_name for of in old.status.resource_claim_statuses]
+            if any(names):
+                self._note_deleted(old.metadata.uid)
+            namespace = old.metadata.namespace
+            self._examine(_CLAIM, (f"{namespace}/{name}" for name in names if name))
+        if isinstance(new, PodGroup) and new.spec.resource_claims:
+            self._examine("Pod", self._members.get(key, ()))
 
     def _claim_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         before, after = _owner_uid(old), _owner_uid(new)
@@ -194,14 +223,21 @@ class ResourceClaimController:
         if pod is None or _is_done(pod) or pod.metadata.HasField("deletion_timestamp"):
             return
         statuses = []
+        group = self._objects.get(_GROUP, _group_of(pod))
         for ref, name in list(claim_names(pod)):
-            if ref.resource_claim_template_name:
+            of_group = group if isinstance(group, PodGroup) and is_for_group(ref, group) else None
+            if of_group is not None and ref.resource_claim_template_name:
+                told = of_group.status.resource_claim_statuses
+                name = next((of.resource_claim_name for of in told if of.name == ref.name), name)
+                if name:
+                    statuses.append({"name": ref.name, "resourceClaimName": name})
+            elif ref.resource_claim_template_name:
                 name = self._generated_claim(key, pod, ref, name)
                 if name:
                     statuses.append({"name": ref.name, "resourceClaimName": name})
             claim = self._claim(f"{pod.metadata.namespace}/{name}") if name else None
             if pod.spec.node_name and claim is not None:
-                self._reserve(pod, ref, claim)
+                self._reserve(pod, ref, claim, of_group)
         known = {of.name: of.resource_claim_name for of in pod.status.resource_claim_statuses}
         found = {of["name"]: of["resourceClaimName"] for of in statuses}
         if {**known, **found} != known:
@@ -245,17 +281,23 @@ class ResourceClaimController:
         self._writes.create(object_key(made), made, retry, done=written)
         return name
 
-    def _reserve(self, pod: Pod, ref: PodResourceClaim, claim: ResourceClaim) -> None:
-        """Reserve a claim for a bound pod, if the scheduler has not."""
+    def _reserve(
+        self, pod: Pod, ref: PodResourceClaim, claim: ResourceClaim, group: PodGroup | None
+    ) -> None:
+        """Reserve a claim for a bound pod, or for its group, if the scheduler has not."""
         if not claim.status.HasField("allocation") or is_reserved_for(pod, claim):
             return
-        if ref.resource_claim_template_name and not is_claim_for(pod, claim):
+        is_own = is_claim_for(pod, claim) or is_group_claim_for(pod, claim)
+        if ref.resource_claim_template_name and not is_own:
             return
         if claim.metadata.HasField("deletion_timestamp"):
             return
         consumers = to_manifest(claim)["status"].get("reservedFor", [])
         if len(consumers) < MOST_CONSUMERS:
             mine = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
+            if group is not None:
+                of_group = {"name": group.metadata.name, "uid": group.metadata.uid}
+                mine = {"apiGroup": GROUPS, "resource": "podgroups", **of_group}
             self._change(claim, {"status": {"reservedFor": [*consumers, mine]}}, ())
 
     def _examine_claim(self, key: str, now: Instant) -> None:
@@ -296,7 +338,13 @@ class ResourceClaimController:
     def _judge(
         self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference
     ) -> tuple[bool, AbsentObject | None]:
-        """Return whether a consumer needs the claim; else the pod that must not exist, if any."""
+        """Return whether a consumer needs the claim; else the one that must not exist, if any."""
+        if (consumer.api_group, consumer.resource) == (GROUPS, "podgroups"):
+            group = self._objects.get(_GROUP, f"{claim.metadata.namespace}/{consumer.name}")
+            if group is not None or consumer.uid in self._deleted:
+                return group is not None and group.metadata.uid == consumer.uid, None
+            namespace = claim.metadata.namespace
+            return False, AbsentObject(_GROUP, namespace, consumer.name, consumer.uid)
         if consumer.api_group or consumer.resource != "pods":
             return True, None
         pod = self._pod(f"{claim.metadata.namespace}/{consumer.name}")
@@ -347,6 +395,12 @@ def _drop(index: dict[str, dict[str, None]], of: str, key: str) -> None:
     keys.pop(key, None)
     if not keys:
         index.pop(of, None)
+
+
+def _group_of(pod: Pod) -> str:
+    """Return the key of the pod's PodGroup, "" if it has none."""
+    name = pod.spec.scheduling_group.pod_group_name
+    return f"{pod.metadata.namespace}/{name}" if name else ""
 
 
 def _is_done(pod: Pod) -> bool:

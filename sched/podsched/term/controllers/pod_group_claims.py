@@ -1,0 +1,132 @@
+"""Makes the claims of PodGroups from their templates, and names them in the groups' statuses.
+
+Kubernetes v1.36 does this with DRAWorkloadResourceClaims; without it, its API drops the claims of
+PodGroups, as podsched's does. The claims are deleted with their group, which owns them. Source:
+handlePodGroupClaim of pkg/controller/resourceclaim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+from podsched.api.device_claims import POD_CLAIM_NAME, claim_of_template
+from podsched.api.objects import (
+    AnyObject,
+    PodGroup,
+    PodResourceClaim,
+    ResourceClaimTemplate,
+    object_key,
+)
+from podsched.api.owners import controller_of
+from podsched.serve.client.informer import Event
+from podsched.term.controllers.controller import Instant, Objects, Writes, object_patch
+
+_GROUP: Final = "PodGroup"
+_CLAIM: Final = "ResourceClaim"
+_TEMPLATE: Final = "ResourceClaimTemplate"
+#: Max groups examined per call of ``work``, and seconds until the next.
+_AT_ONCE: Final = 50
+_PAUSE: Final = 0.001
+
+
+class PodGroupClaimController:
+    """See the module."""
+
+    name = "pod-group-claim"
+    kinds = (_GROUP, _CLAIM, _TEMPLATE)
+
+    def __init__(self, objects: Objects, writes: Writes) -> None:
+        self._objects = objects
+        self._writes = writes
+        self._owned: dict[str, dict[str, None]] = {}
+        """The keys of the claims that a group controls, by the group's uid."""
+        self._waiting: dict[str, dict[str, None]] = {}
+        """The keys of the groups that wait for each template, which does not exist."""
+        self._dirty: dict[str, None] = {}
+        """The keys of groups to examine."""
+
+    def start(self, now: Instant) -> Iterator[None]:
+        """Read the existing claims and groups."""
+        for kind in (_CLAIM, _GROUP):
+            for key, item in list(self._objects.objects(kind).items()):
+                yield
+                self._changed(kind, key, None, item)
+
+    def changed(self, event: Event, now: Instant) -> None:
+        """Record which groups a change makes necessary to examine."""
+        self._changed(event.kind, event.key, event.old, event.new)
+
+    def _changed(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        if kind == _TEMPLATE:
+            self._dirty.update(self._waiting.pop(key, {}) if new is not None else {})
+        elif kind == _CLAIM:
+            if old is not None:
+                self._claim_changed(key, old, is_there=False)
+            if new is not None:
+                self._claim_changed(key, new, is_there=True)
+        elif isinstance(new, PodGroup) and new.spec.resource_claims:
+            self._dirty[key] = None
+
+    def _claim_changed(self, key: str, claim: AnyObject, *, is_there: bool) -> None:
+        owner = controller_of(claim.metadata)
+        if owner is None or owner.kind != _GROUP:
+            return
+        owned = self._owned.setdefault(owner.uid, {})
+        if is_there:
+            owned[key] = None
+        else:
+            owned.pop(key, None)
+        if not owned:
+            del self._owned[owner.uid]
+        self._dirty[f"{claim.metadata.namespace}/{owner.name}"] = None
+
+    def work(self, now: Instant) -> float | None:
+        """Examine groups, up to a limit."""
+        for key in list(self._dirty)[:_AT_ONCE]:
+            del self._dirty[key]
+            try:
+                self._examine(key)
+            except Exception as error:
+                self._writes.skipped(_GROUP, key, error)
+        return now.monotonic + _PAUSE if self._dirty else None
+
+    def _examine(self, key: str) -> None:
+        group = self._objects.get(_GROUP, key)
+        if not isinstance(group, PodGroup) or group.metadata.HasField("deletion_timestamp"):
+            return
+        known = {of.name: of.resource_claim_name for of in group.status.resource_claim_statuses}
+        found: dict[str, str] = {}
+        for ref in group.spec.resource_claims:
+            if ref.resource_claim_template_name:
+                of_pods = PodResourceClaim.FromString(ref.SerializeToString())
+                found[ref.name] = self._claim_of(key, group, of_pods, known.get(ref.name, ""))
+        found = {name: claim for name, claim in found.items() if claim}
+        if {**known, **found} != known:
+            statuses = [{"name": n, "resourceClaimName": c} for n, c in {**known, **found}.items()]
+            request = object_patch(group, {"status": {"resourceClaimStatuses": statuses}})
+            request.resource_version = 0  # Only this controller writes these.
+            self._writes.patch(key, request, partial(self._dirty.update, {key: None}))
+
+    def _claim_of(self, key: str, group: PodGroup, ref: PodResourceClaim, name: str) -> str:
+        """Return the name of the claim that was generated; if there is none, create it."""
+        namespace = group.metadata.namespace
+        if name and self._exists(namespace, name):
+            return name
+        for owned in self._owned.get(group.metadata.uid, ()):
+            claim = self._objects.get(_CLAIM, owned)
+            if claim is not None and claim.metadata.annotations.get(POD_CLAIM_NAME) == ref.name:
+                return claim.metadata.name
+        wanted = f"{namespace}/{ref.resource_claim_template_name}"
+        template = self._objects.get(_TEMPLATE, wanted)
+        if isinstance(template, ResourceClaimTemplate):
+            made = claim_of_template(group, ref, template, partial(self._exists, namespace))
+            retry = partial(self._dirty.update, {key: None})
+            self._writes.create(object_key(made), made, retry)
+        else:
+            self._waiting.setdefault(wanted, {})[key] = None
+        return name
+
+    def _exists(self, namespace: str, name: str) -> bool:
+        return self._objects.get(_CLAIM, f"{namespace}/{name}") is not None
