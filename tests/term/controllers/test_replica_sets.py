@@ -152,9 +152,19 @@ def test_an_orphan_that_matches_is_adopted(world: ControllerWorld) -> None:
     assert controlled(world.pod("default/mine")) == ["web"]
     assert not controlled(world.pod("default/other"))
     assert len(pods(world)) == 2
+    assert not world.events  # None was made meanwhile.
     world.put(bound_pod("late", "n1", app="web"))
     world.wait(2)
     assert len(pods(world)) == 2  # adopted, and one deleted as too many
+
+
+def test_hundreds_of_orphans_are_adopted_before_any_pod_is_made(world: ControllerWorld) -> None:
+    for number in range(250):
+        world.put(bound_pod(f"p{number}", "n1", app="web"))
+    world.put(replica_set(replicas=251))
+    world.wait(3)
+    assert len(pods(world)) == 251
+    assert len(world.events) == 1
 
 
 def test_a_pod_whose_labels_change_is_released_and_replaced(world: ControllerWorld) -> None:

@@ -139,7 +139,7 @@ class JobController(WorkloadController):
             owner,
             owned.pods,
             owned.active(),
-            [made.completion for made in owned.creating.values()],
+            [made.completion for made in owned.creating.values()] + [-1] * len(owned.adoptable),
             owned.dropping,
             owned.ended,
             self._pod_of,

@@ -48,7 +48,13 @@ from podsched.term.controllers.controller import (
     metadata_patch,
     without_finalizer,
 )
-from podsched.term.controllers.pod_records import OwnedPod, PodSet, record_of
+from podsched.term.controllers.pod_records import (
+    COMPLETION_INDEX,
+    OwnedPod,
+    PodSet,
+    completion_index,
+    record_of,
+)
 from podsched.term.controllers.rate import TokenBucket
 from podsched.term.controllers.selector_index import SelectorIndex
 from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
@@ -66,7 +72,10 @@ _STEP = 2000
 
 
 class Creation(NamedTuple):
-    """A pod on its way: its completion index, and the time (monotonic) at which it is given up."""
+    """A pod on its way, created or adopted.
+
+    Its completion index, and the time (monotonic) at which it is given up.
+    """
 
     completion: int
     until: float
@@ -79,7 +88,7 @@ class Owned:
     pods: PodSet = field(default_factory=PodSet)
     adoptable: dict[str, None] = field(default_factory=dict)
     creating: dict[str, Creation] = field(default_factory=dict)
-    """By key."""
+    """By key: created and adopted pods that are not seen yet."""
     deleting: dict[str, None] = field(default_factory=dict)
     """By uid."""
     dropping: dict[str, None] = field(default_factory=dict)
@@ -303,19 +312,25 @@ class PodsOfOwners:
         finalizer: what the owner's pods have.
         """
         owned = self.of(owner.metadata.uid)
-        adoptable, owned.adoptable = owned.adoptable, {}
         if owner.metadata.HasField("deletion_timestamp"):
+            owned.adoptable.clear()
             return
-        for pod_key in adoptable:
+        for pod_key in list(islice(owned.adoptable, MOST_AT_ONCE)):
+            del owned.adoptable[pod_key]
             pod = self._objects.get("Pod", pod_key)
             if isinstance(pod, Pod) and _is_adoptable(pod) and self._selects(key, pod):
                 self._adopt(pod_key, pod, owner, finalizer)
-        for record in [
-            p for p in owned.pods.others.values() if not p.matches and not p.is_deleting
-        ]:
+        strangers = [
+            pod
+            for pod in owned.pods.others.values()
+            if not pod.matches and not pod.is_deleting and pod.uid not in owned.releasing
+        ]
+        for record in strangers[:MOST_AT_ONCE]:
             pod = self._objects.get("Pod", record.key)
-            if isinstance(pod, Pod) and record.uid not in owned.releasing:
+            if isinstance(pod, Pod):
                 self._release(owned, record, pod, owner.metadata.uid, finalizer)
+        if owned.adoptable or len(strangers) > MOST_AT_ONCE:
+            self._notify(key, at_once=True)
 
     def _selects(self, key: str, pod: Pod) -> bool:
         selector = self._selectors[key.partition("/")[0]].items[key]
@@ -327,7 +342,18 @@ class PodsOfOwners:
         change = write(adopted)
         if finalizer:
             change["finalizers"] = [*pod.metadata.finalizers, finalizer]
-        self._writes.patch(key, metadata_patch(pod, change), partial(self._look_again, key))
+        creating = self.of(owner.metadata.uid).creating
+        creating[key] = Creation(
+            completion_index(pod.metadata.annotations.get(COMPLETION_INDEX, "")),
+            self._now + _EXPECTED_FOR,
+        )
+
+        def done(error: ClientError | None) -> None:
+            if error is not None:
+                creating.pop(key, None)
+
+        request = metadata_patch(pod, change)
+        self._writes.patch(key, request, partial(self._look_again, key), done=done)
 
     def _look_again(self, key: str) -> None:
         pod = self._objects.get("Pod", key)

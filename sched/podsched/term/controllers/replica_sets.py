@@ -57,7 +57,7 @@ class ReplicaSetController(WorkloadController):
 
     def _scale(self, seen: _Seen) -> None:
         key, item, owned, active, _ = seen
-        missing = item.spec.replicas - len(active) - len(owned.creating)
+        missing = item.spec.replicas - len(active) - len(owned.creating) - len(owned.adoptable)
         if missing > 0:
             count = self._pods.room(owned, missing)
             template, prefix = item.spec.template, f"{item.metadata.name}-"
