@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podsched.api.cel.syntax import conjuncts
 from podsched.api.device_selectors import (
     CompileError,
     Device,
@@ -240,3 +241,18 @@ def test_a_usual_selector_reads_as_it_is_written(
     }[operator]
     result = compile_selector(expression).result(device)
     assert result.match is (driver == "gpu" and model != "" and fits)
+
+
+@pytest.mark.parametrize(
+    ("expression", "terms"),
+    [
+        ("a == 1", ["a == 1"]),
+        ("a == 1 && b(x && y) &&\n c[d && e]", ["a == 1", "b(x && y)", "c[d && e]"]),
+        ("a && b || c", ["a && b || c"]),
+        ("a && (b || c)", ["a", "(b || c)"]),
+        ("a ? b && c : d", ["a ? b && c : d"]),
+        ('a == "x && y" && b', ['a == "x && y"', "b"]),
+    ],
+)
+def test_the_terms_of_a_conjunction_are_told_apart(expression: str, terms: list[str]) -> None:
+    assert conjuncts(expression) == terms
