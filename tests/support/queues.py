@@ -83,13 +83,20 @@ def cluster_queue(
     fungibility.when_can_preempt = spec.get("when_can_preempt", "TryNextFlavor")
     fungibility.when_can_borrow = spec.get("when_can_borrow", "MayStopSearch")
     made.spec.stop_policy = spec.get("stop", "None")
+    made.spec.admission_scope.admission_mode = spec.get("mode", "")
+    if "weight" in spec:
+        made.spec.fair_sharing.weight = str(spec["weight"])
     world.cluster.create(made)
     local_queue(world, name, name)
     return made
 
 
-def local_queue(world: TermWorld, name: str, of: str, namespace: str = "default") -> None:
+def local_queue(
+    world: TermWorld, name: str, of: str, namespace: str = "default", weight: str = ""
+) -> None:
     made = LocalQueue()
+    if weight:
+        made.spec.fair_sharing.weight = weight
     made.metadata.name, made.metadata.namespace = name, namespace
     made.spec.cluster_queue = of
     world.cluster.create(made)

@@ -6,7 +6,9 @@ A condition's lastTransitionTime moves only when its status changes.
 from __future__ import annotations
 
 from podsched.api.objects import (
+    ClusterQueueStatus,
     Condition,
+    LocalQueueStatus,
     NodeCondition,
     NodeStatus,
     Pod,
@@ -105,7 +107,7 @@ def remove_condition(status: PodGroupStatus, type_: str) -> None:
 
 
 def set_condition(
-    status: PodDisruptionBudgetStatus | PodGroupStatus,
+    status: PodDisruptionBudgetStatus | PodGroupStatus | ClusterQueueStatus | LocalQueueStatus,
     type_: str,
     value: str,
     reason: str,

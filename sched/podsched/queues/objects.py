@@ -130,6 +130,8 @@ class Workload:
     """The effective one, with any boost."""
     queued_at: float = float("-inf")
     """The time that orders the queue, in seconds: see ``order.queue_time``."""
+    local_queue: str = ""
+    """The LocalQueue, "namespace/name"."""
     local_queue_usage: float | None = None
     """The past usage of the LocalQueue, if it decides."""
     reserved_at: float | None = None

@@ -88,6 +88,10 @@ class Pending:
             self._leave(head.key)
         return head
 
+    def put_back(self, workload: Workload) -> None:
+        """Put a head back that was not tried."""
+        self._join(workload, None if workload.shape in self._hopeless else workload.shape)
+
     def requeue(
         self, workload: Workload, reason: Requeue, *, untried: bool = False, backoff: bool = False
     ) -> None:
@@ -158,6 +162,79 @@ class Pending:
             tried = (group for shape, group in self._groups.items() if shape not in self._hopeless)
             self._heap = [group.first() for group in tried]
             heapify(self._heap)
+
+
+class SharedPending:
+    """The workloads of one ClusterQueue whose LocalQueues take turns by their past usage.
+
+    It is asked for whenever a head is taken: the past changes all the time, and the workloads of
+    one LocalQueue keep their order. Implements what ``Pending`` does.
+    """
+
+    def __init__(self, strategy: Strategy, usage: Callable[[str], float]) -> None:
+        """``usage`` returns the past usage of a LocalQueue."""
+        self._strategy = strategy
+        self._usage = usage
+        self._of: dict[str, Pending] = {}
+        self._queue_of: dict[str, str] = {}
+
+    @property
+    def sticky(self) -> str | None:
+        """The workload that stays the head."""
+        return next((of.sticky for of in self._of.values() if of.sticky is not None), None)
+
+    @property
+    def active(self) -> dict[str, Workload]:
+        """What is tried without an event, by key."""
+        return {key: one for of in self._of.values() for key, one in of.active.items()}
+
+    @property
+    def inadmissible(self) -> dict[str, Workload]:
+        """What waits for an event, by key."""
+        return {key: one for of in self._of.values() for key, one in of.inadmissible.items()}
+
+    def push(self, workload: Workload) -> None:
+        """See ``Pending``."""
+        self.remove(workload.key)
+        self._pending_of(workload).push(workload)
+
+    def remove(self, key: str) -> None:
+        """See ``Pending``."""
+        queue = self._queue_of.pop(key, None)
+        if queue is not None:
+            self._of[queue].remove(key)
+
+    def pop(self) -> Workload | None:
+        """See ``Pending``."""
+        heads = [(of, head) for of in self._of.values() if (head := of.pop()) is not None]
+        if not heads:
+            return None
+        chosen = min(heads, key=self._rank)
+        for of, head in heads:
+            if head is not chosen[1]:
+                of.put_back(head)
+        return chosen[1]
+
+    def _rank(self, head: tuple[Pending, Workload]) -> tuple[object, ...]:
+        of, workload = head
+        usage = self._usage(workload.local_queue)
+        return of.sticky != workload.key, usage, queue_order(workload)
+
+    def requeue(
+        self, workload: Workload, reason: Requeue, *, untried: bool = False, backoff: bool = False
+    ) -> None:
+        """See ``Pending``."""
+        of = self._pending_of(workload)
+        of.requeue(workload, reason, untried=untried, backoff=backoff)
+
+    def release(self, may_be_tried: Callable[[Workload], bool]) -> None:
+        """See ``Pending``."""
+        for of in self._of.values():
+            of.release(may_be_tried)
+
+    def _pending_of(self, workload: Workload) -> Pending:
+        queue = self._queue_of[workload.key] = workload.local_queue
+        return self._of.setdefault(queue, Pending(self._strategy))
 
 
 class _Group:

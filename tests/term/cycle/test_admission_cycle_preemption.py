@@ -175,3 +175,24 @@ async def test_a_nomination_for_one_flavor_does_not_lead_to_its_node_on_another(
         await asyncio.sleep(20)
         assert world.nodes_of("new") == ["n-red"]
         assert usage(world, "team") == {f"red/{GPU}": 8}
+
+
+async def test_a_unit_that_can_preempt_no_more_keeps_no_node_from_others() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    team = cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
+    cluster_queue(world, "other", {"gpu": 8})
+    async with world.running():
+        job(world, "old", "team", gpu=8, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(1)
+        job(world, "important", "team", 10, gpu=8)
+        job(world, "patient", "other", 5, gpu=8)
+        await asyncio.sleep(1)
+        assert world.stored("important").status.nominated_node_name == "n1"
+        team.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "0"
+        world.cluster.update(team)
+        world.cluster.delete("Pod", "default/old")
+        await asyncio.sleep(20)
+        assert bound(world) == ["patient"]
+        assert world.stored("important").status.nominated_node_name == ""

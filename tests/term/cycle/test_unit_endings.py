@@ -152,16 +152,19 @@ async def test_a_pod_that_was_ready_once_is_not_evicted_when_it_is_not_any_more(
     world = a_world(**TIMEOUT)
     async with world.running():
         gang(world, "g", "team", 1, cpu=1)
+        job(world, "alone", "team", cpu=1)
         await asyncio.sleep(10)
-        ready(world, "g-0")
+        ready(world, "g-0", "alone")
         await asyncio.sleep(10)
 
         def unready(pod: Pod) -> None:
             next(c for c in pod.status.conditions if c.type == "Ready").status = "False"
 
         world.change("g-0", unready)
+        world.change("alone", unready)
         await asyncio.sleep(400)
-        assert bound(world) == ["g-0"]
+        assert bound(world) == ["alone", "g-0"]
+        world.cluster.delete("Pod", "default/alone")
     after = TermWorld(cluster=world.cluster, queues=TIMEOUT)
     async with after.running():
         await asyncio.sleep(400)

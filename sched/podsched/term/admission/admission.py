@@ -38,7 +38,7 @@ from podsched.queues.cycle import Rules
 from podsched.queues.fair_victims import FairStrategy
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue, queue_order, stays_in_heap
-from podsched.queues.pending import Pending
+from podsched.queues.pending import Pending, SharedPending
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor
@@ -52,6 +52,8 @@ from podsched.term.admission.endings import (
     Endings,
     bound_at,
 )
+from podsched.term.admission.histories import Histories
+from podsched.term.admission.tallies import QueueKey, Standing, Tallies
 from podsched.term.admission.units import (
     Unit,
     created_at,
@@ -77,6 +79,8 @@ KINDS: Final = frozenset(
 #: The kinds whose changes matter here, beside Pod and Node.
 OBJECTS: Final = KINDS | {"Namespace", "PodGroup", CLAIM}
 REASON_GATED: Final = "waiting for admission to a queue"
+#: Behind every place in a queue.
+_LAST: Final = (float("inf"),)
 REASON_DEACTIVATED: Final = (
     "The workload is deactivated: its pods were not ready in time too often. Remove the annotation "
     f"{REQUEUE_COUNT} of its PodGroup to try again"
@@ -121,7 +125,9 @@ class Admission:
         self, cache: Cache, settings: QueuesConfiguration, require_queue: Collection[str] = ()
     ) -> None:
         self._cache = cache
-        self._cluster = cache.cluster
+        self._cluster = self.cluster = cache.cluster
+        self.tallies = Tallies()
+        self.histories = Histories(cache.cluster, settings.admission_fair_sharing)
         self.rules = _rules(settings)
         #: Namespaces whose pods have to be in a queue; "*" for all but kube-system.
         self._queues_only = frozenset((*settings.require_queue, *require_queue))
@@ -141,7 +147,7 @@ class Admission:
         #: Keys of units that wait for their claims to be made, by namespace.
         self._claimless: dict[str, dict[str, None]] = {}
         self._outdated = True
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, Pending | SharedPending] = {}
         #: What waits, or is being decided about, by the unit's key.
         self._asked: dict[str, Workload] = {}
         #: By key of the pod.
@@ -232,6 +238,7 @@ class Admission:
         if not self.active:
             return
         self.endings.refresh(now)
+        yield from self._sample(now)
         changed = self._cluster.changed_pods
         assert changed is not None
         while changed or self._stale_later:
@@ -268,6 +275,31 @@ class Admission:
         """Read everything anew: a decision was given up half-way."""
         self._outdated = True
 
+    def _sample(self, now: float) -> Iterator[None]:
+        """Take samples of what LocalQueues use, if they are due."""
+        due = self.histories.next_time()
+        if due is None or now + self.endings.epoch < due:
+            return
+        keys = []
+        for local in self._cluster.list("LocalQueue"):
+            queue = self._cluster.get("ClusterQueue", "", local.spec.cluster_queue)
+            if queue is not None and self.histories.decide(queue):
+                keys.append(f"{local.metadata.namespace}/{local.metadata.name}")
+        sampled = self.histories.sample(now + self.endings.epoch, keys, self._running)
+        for key in sampled:
+            self.tallies.changed[QueueKey("LocalQueue", key)] = None
+        wanted = set(sampled)
+        for key, unit in list(self.units.items()):
+            if unit.held and unit.local_queue_key in wanted:
+                self._stale_later[key] = None
+            yield
+
+    def _running(self, local_queue: str) -> Mapping[str, int]:
+        used: Counter[str] = Counter()
+        for key, amount in self.tallies.of(QueueKey("LocalQueue", local_queue)).usage.items():
+            used[key.resource] += amount
+        return used
+
     def take_gated_anew(self) -> list[str]:
         """Remove and return the uids of pods whose gate has to be asked again."""
         found, self._gated_anew = list(self._gated_anew), {}
@@ -291,7 +323,9 @@ class Admission:
 
     def next_time(self) -> float | None:
         """Return when a backoff ends next, or a unit has to be ready."""
-        times = (*self._not_before.values(), self.endings.next_time())
+        sample = self.histories.next_time()
+        sample = None if sample is None else sample - self.endings.epoch
+        times = (*self._not_before.values(), self.endings.next_time(), sample)
         return min((time for time in times if time is not None), default=None)
 
     def heads(self) -> list[Workload]:
@@ -324,7 +358,13 @@ class Admission:
         self._flavors |= flavors
         workload = self._asked.pop(key, None)
         if workload is not None:
-            self._pending[workload.queue].remove(key)
+            pending = self._pending[workload.queue]
+            pending.remove(key)
+            if isinstance(pending, SharedPending):
+                asked: Counter[str] = Counter()
+                for pods in workload.pod_sets:
+                    asked.update(pods.total(pods.count))
+                self.histories.admitted(workload.local_queue, key, asked)
         self._parked.pop(key, None)
         self._stale[key] = None
         self.count(keys)
@@ -354,10 +394,13 @@ class Admission:
         if parked:
             self._parked[key] = None
         strategy = self.snapshot.queues[name].strategy
-        self._pending[name].requeue(workload, reason)
+        pending = self._pending[name]
+        pending.requeue(workload, reason)
         stays = stays_in_heap(strategy, reason, untried=False, backoff=False)
         if stays and reason is not Requeue.FAILED_AFTER_NOMINATION:
-            self._blocked[name] = queue_order(workload)
+            # Whose turn it is among LocalQueues changes with time.
+            shared = isinstance(pending, SharedPending)
+            self._blocked[name] = queue_order(workload) if not shared else _LAST
         self._offer(name)
 
     def back_off(self, workload: Workload, until: float) -> None:
@@ -388,8 +431,16 @@ class Admission:
             [read_cohort(one) for one in cluster.list("Cohort")],
             [read_flavor(one) for one in cluster.list("ResourceFlavor")],
         )
-        for name, queue in self.snapshot.queues.items():
-            self._pending[name] = Pending(queue.strategy)
+        self.tallies.clear()
+        for one in queues:
+            name = one.metadata.name
+            strategy, usage = self.snapshot.queues[name].strategy, self.histories.usage
+            shared = self.histories.decide(one)
+            self._pending[name] = SharedPending(strategy, usage) if shared else Pending(strategy)
+            self.tallies.changed[QueueKey("ClusterQueue", name)] = None
+        for local in cluster.list("LocalQueue"):
+            key = f"{local.metadata.namespace}/{local.metadata.name}"
+            self.tallies.changed[QueueKey("LocalQueue", key)] = None
         if self.active:
             assumed = [pod.key for pod, _ in self._cache.held_pods()]
             for key in dict.fromkeys([*cluster.pods, *assumed]):
@@ -482,6 +533,7 @@ class Admission:
                 unit.usage[one] = unit.usage.get(one, 0) + amount
             if amounts:
                 self.snapshot.add_usage(unit.queue, amounts)
+                self.tallies.use(unit.queue, unit.local_queue_key, amounts, 1)
                 self.leaving[unit.queue] += pod.terminating
         return _Place(pod, key, held, amounts)
 
@@ -509,6 +561,7 @@ class Admission:
             if not unit.usage[one]:
                 del unit.usage[one]
         self.snapshot.remove_usage(unit.queue, place.amounts)
+        self.tallies.use(unit.queue, unit.local_queue_key, place.amounts, -1)
         self.leaving[unit.queue] -= place.pod.terminating
         self._release(unit.queue)
 
@@ -552,6 +605,11 @@ class Admission:
             self.problems[key] = problem
             self._new_problems[key] = None
         self._ask(key, workload)
+        standing = None
+        if not empty:
+            parts = unit.queue, unit.local_queue_key
+            standing = Standing(*parts, bool(unit.waiting), bool(unit.held))
+        self.tallies.place(key, standing)
         if empty:
             del self.units[key]
 
@@ -572,6 +630,9 @@ class Admission:
         if group is not None:
             created, uid = created_at(self._cluster, unit, group)
             priority = priority_of(self._cluster, unit, group, first)
+        past = None
+        if isinstance(self._pending.get(unit.queue), SharedPending):
+            past = self.histories.usage(unit.local_queue_key)
         return Workload(
             unit.key,
             (),
@@ -582,6 +643,7 @@ class Admission:
             reserved_at=max(map(bound_at, pods)),
             evicted=all(pod.terminating for pod in pods),
             usage=unit.usage,
+            local_queue_usage=past,
         )
 
     def _draining(self, unit: Unit) -> str:

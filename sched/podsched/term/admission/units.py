@@ -74,6 +74,11 @@ class Unit:
     """The pod sets of the waiting ones, by uid."""
 
     @property
+    def local_queue_key(self) -> str:
+        """The LocalQueue, "namespace/name"."""
+        return f"{self.namespace}/{self.local_queue}"
+
+    @property
     def namespace(self) -> str:
         return self.key.partition("/")[0]
 
@@ -138,6 +143,7 @@ def waiting_workload(
         uid=uid,
         priority=priority_of(cluster, unit, group, first),
         queued_at=queued_at,
+        local_queue=unit.local_queue_key,
         shape=_shape(group, unit, devices),
     )
 

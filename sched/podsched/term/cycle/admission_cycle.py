@@ -32,6 +32,7 @@ from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pod_group_cycle import Attempted, PodGroupCycle
+from podsched.term.cycle.queue_statuses import QueueStatuses
 from podsched.term.cycle.unit_endings import ADMITTED, NOT_ADMITTED, UnitEndings
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
 
@@ -53,6 +54,7 @@ class AdmissionCycle:
         groups: PodGroupCycle,
         conditions: PodGroupConditions,
         endings: UnitEndings,
+        statuses: QueueStatuses,
         failures: FailureHandler,
         clock: Callable[[], float],
         turn: Turn,
@@ -64,6 +66,7 @@ class AdmissionCycle:
         self._groups = groups
         self._conditions = conditions
         self._endings = endings
+        self._statuses = statuses
         self._failures = failures
         self._clock = clock
         self._turn = turn
@@ -80,8 +83,9 @@ class AdmissionCycle:
         return self._admission.has_heads
 
     def next_wakeup(self) -> float | None:
-        """Return when a head may be tried that backs off; None: not before a change."""
-        return self._admission.next_time()
+        """Return when there is something to do without a change; None: never."""
+        times = self._admission.next_time(), self._statuses.next_time()
+        return min((time for time in times if time is not None), default=None)
 
     async def refresh(self, now: float) -> None:
         """Take in what has changed in the cluster."""
@@ -96,6 +100,7 @@ class AdmissionCycle:
             if uids:
                 await self._turn.give_way()
         self._endings.refresh()
+        self._statuses.refresh(now)
         for key, problem in admission.take_new_problems():
             self._say(key, problem.reason, problem.message)
         for of_gone in (self._said, self._errors):
@@ -225,7 +230,13 @@ class AdmissionCycle:
     def _say(self, key: str, reason: Waiting, message: str, *, told: bool = False) -> None:
         """Say why a unit waits; ``told``: its pods know already."""
         unit = self._admission.units.get(key)
-        if unit is None or not unit.waiting or self._said.get(key) == (reason, message):
+        if unit is None or not unit.waiting:
+            return
+        if reason is not Waiting.PREEMPTED:
+            # Else others would wait for the nodes that its victims left.
+            for pod in list(unit.waiting.values()):
+                self._failures.withdraw_nomination(pod)
+        if self._said.get(key) == (reason, message):
             return
         self._said[key] = reason, message
         group = unit_group(self._cluster, unit)

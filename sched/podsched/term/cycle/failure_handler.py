@@ -212,6 +212,13 @@ class FailureHandler:
         patch.nominated_node_name = node_name
         self._statuses.submit(patch)
 
+    def withdraw_nomination(self, pod: PodInfo) -> None:
+        """Keep no node for a pod any longer, if one is kept."""
+        cluster = self._state.cache.cluster
+        if cluster.nominated_node(pod.uid) or pod.nominated_node_name:
+            self._state.cache.nominator.delete(pod.uid)
+            self.write_nomination(pod, "")
+
     def _write_without_node(self, pod: PodInfo, reason: str, message: str) -> None:
         """Report an attempt that failed after, or without, a choice: no node is kept for it."""
         self._state.cache.nominator.delete(pod.uid)

@@ -37,6 +37,7 @@ from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from podsched.term.cycle.pod_group_start import GroupStarts
 from podsched.term.cycle.preemption import Evictor
+from podsched.term.cycle.queue_statuses import QueueStatuses
 from podsched.term.cycle.scheduling_cycle import SchedulingCycle
 from podsched.term.cycle.unit_endings import UnitEndings
 from podsched.term.faulty_pods import PodFault, working_on
@@ -163,11 +164,18 @@ class SchedulingLoop:
         endings = UnitEndings(
             parts, self.group_conditions, self._evictions.call, self._tasks, self._clock
         )
+        cluster, fence = parts.cluster, parts.fence
+        self._queue_statuses = QueueStatuses(
+            parts.state.admission,
+            lambda patches: cluster.patch_many(patches, fence=fence),
+            parts.wall,
+        )
         self._admission = AdmissionCycle(
             parts,
             self._group_cycle,
             self.group_conditions,
             endings,
+            self._queue_statuses,
             failures,
             self._clock,
             self._turn,
@@ -257,6 +265,7 @@ class SchedulingLoop:
         self._evictions.start(self._tasks, "evict")
         self._tasks.start(self._statuses.run(), "write statuses", endless=True)
         self._tasks.start(self.group_conditions.run(), "write group statuses", endless=True)
+        self._tasks.start(self._queue_statuses.run(), "write queue statuses", endless=True)
         self._tasks.start(self._loop(), "scheduling loop", endless=True)
         if self._settings.audit_period:
             self._tasks.start(self._audit(self._settings.audit_period), "audit", endless=True)

@@ -1,0 +1,97 @@
+"""What LocalQueues have used in the past, where it orders their ClusterQueue.
+
+It is read from the LocalQueues' status, where the leader writes it after each sample. So the next
+leader goes on with it; what was admitted since the last sample counts less until the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from podsched.api.objects import LocalQueue, seconds_of
+from podsched.api.quantity import parse
+from podsched.config.queues import AdmissionFairSharing
+from podsched.framework.nodes import ClusterView
+from podsched.queues.history import Decay, History
+
+_USAGE_BASED: Final = "UsageBasedAdmissionFairSharing"
+
+
+class Histories:
+    """Pure; times are Unix times."""
+
+    def __init__(self, cluster: ClusterView, settings: AdmissionFairSharing | None) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._decay = Decay(0.0)
+        if settings is not None:
+            self._decay = Decay(settings.usage_half_life_time, settings.usage_sampling_interval)
+        self._of: dict[str, History] = {}
+        self._sampled_at: float | None = None
+
+    def decide(self, queue: Any) -> bool:
+        """Whether they order a ClusterQueue."""
+        mode = queue.spec.admission_scope.admission_mode
+        return self._settings is not None and mode == _USAGE_BASED
+
+    def usage(self, key: str) -> float:
+        """Return the number that orders a LocalQueue, given by "namespace/name"."""
+        item = self._item(key)
+        if self._settings is None or item is None:
+            return 0.0
+        sharing = item.spec.fair_sharing
+        weight = float(parse(sharing.weight)) if sharing.HasField("weight") else 1.0
+        return self.of(key).usage(self._settings.resource_weights, weight)
+
+    def of(self, key: str) -> History:
+        """Return the history of a LocalQueue."""
+        found = self._of.get(key)
+        if found is None:
+            found = self._of[key] = self._stored(key)
+        return found
+
+    def admitted(self, key: str, unit: str, requests: Mapping[str, int]) -> None:
+        """Count at once what a unit of a LocalQueue asks for."""
+        self._of[key] = self.of(key).admit(unit, requests, self._decay)
+
+    def next_time(self) -> float | None:
+        """Return when the next sample is due."""
+        if self._settings is None:
+            return None
+        return (self._sampled_at or 0.0) + self._decay.interval
+
+    def sample(
+        self, now: float, keys: Iterable[str], running: Callable[[str], Mapping[str, int]]
+    ) -> list[str]:
+        """Take a sample, if it is due, of what runs in LocalQueues; return those that have one."""
+        due = self.next_time()
+        if due is None or (self._sampled_at is not None and now < due):
+            return []
+        self._sampled_at, sampled = now, list(keys)
+        for key in sampled:
+            history, runs = self.of(key), running(key)
+            if not history.sampled_at:  # It begins now.
+                history = replace(history, sampled_at=now)
+            for unit in list(history.penalties):
+                history = history.settle(unit, runs, now, self._decay)
+            self._of[key] = history.sample(runs, now, self._decay)
+        for gone in self._of.keys() - set(sampled):
+            del self._of[gone]
+        return sampled
+
+    def _item(self, key: str) -> LocalQueue | None:
+        namespace, _, name = key.partition("/")
+        return self._cluster.get("LocalQueue", namespace, name)
+
+    def _stored(self, key: str) -> History:
+        item = self._item(key)
+        if item is None:
+            return History(0.0)
+        status = item.status.fair_sharing.admission_fair_sharing_status
+        consumed = {
+            name: float(parse(text)) * (1000 if name == "cpu" else 1)
+            for name, text in status.consumed_resources.items()
+        }
+        return History(seconds_of(status.last_update), consumed)

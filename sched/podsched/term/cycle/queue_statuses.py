@@ -1,0 +1,222 @@
+"""Writes the statuses of ClusterQueues, LocalQueues and Cohorts, at most once a second.
+
+Best effort, like the statuses of pods: they tell people how things are, and only the past usage of
+LocalQueues is read again (``admission.histories``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from podsched.api import codec
+from podsched.api.conditions import FALSE, TRUE, set_condition
+from podsched.api.objects import ClusterQueue, Cohort, LocalQueue, timestamp
+from podsched.queues.amounts import amount_text
+from podsched.queues.quota import FlavorResource
+from podsched.queues.shares import dominant_share
+from podsched.serve.client.errors import ClientError
+from podsched.serve.client.outbox import Outbox
+from podsched.telemetry.logs import get_logger
+from podsched.term.admission.admission import Admission
+from podsched.term.admission.tallies import QueueKey
+from podsched.term.writes.fence import raise_if_fence_lost
+from podsched.term.writes.pod_group_conditions import PatchObjects
+from podsched.v1 import api_pb2
+from podsched.v1 import objects_pb2 as v1
+
+#: Seconds between two rounds of writes.
+PERIOD: Final = 1.0
+_RETRY_FOR: Final = 5.0
+_ACTIVE: Final = "Active"
+
+_log = get_logger("status")
+
+_Status = v1.ClusterQueueStatus | v1.LocalQueueStatus | v1.CohortStatus
+
+
+class QueueStatuses:
+    """See the module; ``wall`` is Unix time in seconds."""
+
+    def __init__(
+        self, admission: Admission, patch: PatchObjects, wall: Callable[[], float]
+    ) -> None:
+        self._admission = admission
+        self._cluster = admission.cluster
+        self._patch = patch
+        self._wall = wall
+        self._outbox: Outbox[api_pb2.PatchRequest] = Outbox(
+            self._send, retry_for=_RETRY_FOR, given_up=self._given_up
+        )
+        self._next = 0.0
+
+    async def run(self) -> None:
+        """Send until cancelled. Raises FenceLost when the term is over."""
+        await self._outbox.run()
+
+    def next_time(self) -> float | None:
+        """Return when there is something to write."""
+        return self._next if self._admission.tallies.changed else None
+
+    def refresh(self, now: float) -> None:
+        """Write what has changed, unless that was done a moment ago."""
+        changed = self._admission.tallies.changed
+        if not changed or now < self._next:
+            return
+        self._next = now + PERIOD
+        for kind, key in changed:
+            self._write(kind, key)
+        if self._admission.rules.fair:
+            for cohort in self._cluster.list("Cohort"):
+                self._write("Cohort", cohort.metadata.name)
+        changed.clear()
+
+    def _write(self, kind: str, key: str) -> None:
+        namespace, _, name = key.rpartition("/")
+        item = self._cluster.get(kind, namespace, name)
+        if item is None:
+            return
+        after = type(item.status)()
+        after.CopyFrom(item.status)
+        if isinstance(item, ClusterQueue):
+            self._of_cluster_queue(item, after)
+        elif isinstance(item, LocalQueue):
+            self._of_local_queue(item, key, after)
+        elif isinstance(item, Cohort):
+            share = self._share(self._admission.snapshot.forest.cohorts.get(name))
+            after.fair_sharing.weighted_share = share
+        if after == item.status:
+            return
+        # As a whole: a merge patch would keep what is not there any more.
+        status = dict.fromkeys(codec.write(item.status)) | codec.write(after)
+        patch = api_pb2.PatchRequest(
+            kind=kind,
+            namespace=namespace,
+            name=name,
+            uid=item.metadata.uid,
+            merge_patch=json.dumps({"status": status}).encode(),
+        )
+        self._outbox.put(f"{kind}/{key}", patch)
+
+    def _of_cluster_queue(self, item: ClusterQueue, after: v1.ClusterQueueStatus) -> None:
+        name, admission = item.metadata.name, self._admission
+        tally = admission.tallies.of(QueueKey("ClusterQueue", name))
+        queue, node = admission.snapshot.queues.get(name), None
+        nominal: Mapping[FlavorResource, int] = {}
+        if queue is not None:
+            node = admission.snapshot.node(name)
+            nominal = {key: quota.nominal for key, quota in queue.quotas.items()}
+        after.pending_workloads = tally.pending
+        after.reserving_workloads = after.admitted_workloads = tally.admitted
+        reserved = {} if node is None else node.usage
+        _set_usage(after.flavors_reservation, nominal, reserved, borrowed=True)
+        _set_usage(after.flavors_usage, nominal, tally.usage, borrowed=True)
+        if admission.rules.fair:
+            after.fair_sharing.weighted_share = self._share(node)
+        reason, message = self.inactive(item)
+        if reason:
+            self._set_active(after, FALSE, reason, message)
+        else:
+            self._set_active(after, TRUE, "Ready", "Can admit new workloads")
+
+    def inactive(self, item: ClusterQueue) -> tuple[str, str]:
+        """Return the reason and message why a ClusterQueue admits nothing; "" if it does."""
+        if item.metadata.HasField("deletion_timestamp"):
+            return "Terminating", "Can't admit new workloads; clusterQueue is terminating"
+        found: list[tuple[str, str]] = []
+        if item.spec.stop_policy not in ("", "None"):
+            found.append(("Stopped", "is stopped"))
+        groups = item.spec.resource_groups
+        flavors = sorted({flavor.name for group in groups for flavor in group.flavors})
+        missing = [one for one in flavors if self._cluster.get("ResourceFlavor", "", one) is None]
+        if missing:
+            text = f"references missing ResourceFlavor(s): {','.join(missing)}"
+            found.append(("FlavorNotFound", text))
+        topologies = sorted(
+            {
+                flavor.spec.topology_name
+                for name in flavors
+                if (flavor := self._cluster.get("ResourceFlavor", "", name)) is not None
+                and flavor.spec.topology_name
+                and self._cluster.get("Topology", "", flavor.spec.topology_name) is None
+            }
+        )
+        if topologies:
+            text = f"there is no Topology {','.join(topologies)} for TAS flavor(s)"
+            found.append(("TopologyNotFound", text))
+        if item.metadata.name in self._admission.snapshot.forest.cyclic:
+            found.append(("Unknown", "is below a cycle of cohorts"))
+        if not found:
+            return "", ""
+        texts = ", ".join(text for _, text in found)
+        return found[0][0], f"Can't admit new workloads: {texts}."
+
+    def _of_local_queue(self, item: LocalQueue, key: str, after: v1.LocalQueueStatus) -> None:
+        tally = self._admission.tallies.of(QueueKey("LocalQueue", key))
+        queue = self._admission.snapshot.queues.get(item.spec.cluster_queue)
+        nominal = {} if queue is None else dict.fromkeys(queue.quotas, 0)
+        after.pending_workloads = tally.pending
+        after.reserving_workloads = after.admitted_workloads = tally.admitted
+        for field in (after.flavors_reservation, after.flavors_usage):
+            _set_usage(field, nominal, tally.usage, borrowed=False)
+        found = self._cluster.get("ClusterQueue", "", item.spec.cluster_queue)
+        if item.spec.stop_policy not in ("", "None"):
+            self._set_active(after, FALSE, "Stopped", "LocalQueue is stopped")
+        elif found is None:
+            message = "Can't submit new workloads to clusterQueue"
+            self._set_active(after, FALSE, "ClusterQueueDoesNotExist", message)
+        elif self.inactive(found)[0]:
+            message = "Can't submit new workloads to clusterQueue"
+            self._set_active(after, FALSE, "ClusterQueueIsInactive", message)
+        else:
+            self._set_active(after, TRUE, "Ready", "Can submit new workloads to localQueue")
+        histories = self._admission.histories
+        if found is not None and histories.decide(found):
+            history = histories.of(key)
+            past = after.fair_sharing.admission_fair_sharing_status
+            past.consumed_resources.clear()
+            for name, number in history.consumed.items():
+                past.consumed_resources[name] = amount_text(name, round(number))
+            past.last_update.CopyFrom(timestamp(history.sampled_at, whole=True))
+
+    def _share(self, node: Any) -> int:
+        return 0 if node is None else dominant_share(node).rounded
+
+    def _set_active(
+        self,
+        status: v1.ClusterQueueStatus | v1.LocalQueueStatus,
+        value: str,
+        reason: str,
+        message: str,
+    ) -> None:
+        now = timestamp(self._wall(), whole=True)
+        set_condition(status, _ACTIVE, value, reason, message, now)
+
+    async def _send(self, patches: Sequence[api_pb2.PatchRequest]) -> Sequence[api_pb2.BatchResult]:
+        results = await self._patch(patches)
+        raise_if_fence_lost(results)
+        return results
+
+    def _given_up(self, patches: Sequence[api_pb2.PatchRequest], failure: ClientError) -> None:
+        _log.warning("Could not write queue statuses", queues=len(patches), error=str(failure))
+
+
+def _set_usage(
+    field: Any,
+    nominal: Mapping[FlavorResource, int],
+    usage: Mapping[FlavorResource, int],
+    *,
+    borrowed: bool,
+) -> None:
+    """Set what is used of each flavor and resource of a queue, in the order of its quotas."""
+    del field[:]
+    flavors: dict[str, Any] = {}
+    for key, quota in nominal.items():
+        if key.flavor not in flavors:
+            flavors[key.flavor] = field.add(name=key.flavor)
+        used = usage.get(key, 0)
+        one = flavors[key.flavor].resources.add(name=key.resource)
+        one.total = amount_text(key.resource, used)
+        if borrowed:
+            one.borrowed = amount_text(key.resource, max(0, used - quota))

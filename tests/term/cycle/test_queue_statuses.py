@@ -1,0 +1,170 @@
+"""The statuses of queues and cohorts, and the past usage of LocalQueues that is kept there."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from podsched.api.objects import ClusterQueue, Cohort, LocalQueue
+from support.queues import (
+    QUEUE,
+    big_node,
+    bound,
+    cluster_queue,
+    cohort,
+    flavor,
+    gang,
+    job,
+    local_queue,
+)
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+USAGE_BASED = "UsageBasedAdmissionFairSharing"
+
+
+def status(world: TermWorld, kind: str, name: str) -> Any:
+    found = world.cluster.object(kind, name)
+    assert isinstance(found, ClusterQueue | LocalQueue | Cohort)
+    return found.status
+
+
+def active(world: TermWorld, kind: str, name: str) -> tuple[str, str, str]:
+    [one] = [c for c in status(world, kind, name).conditions if c.type == "Active"]
+    return one.status, one.reason, one.message
+
+
+async def test_statuses_count_units_and_usage() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 1}, cohort="all")
+    cluster_queue(world, "lender", {"cpu": 2}, cohort="all")
+    async with world.running():
+        gang(world, "g", "team", 3, cpu=1)
+        await asyncio.sleep(1)
+        job(world, "waiting", "team", cpu=1)
+        await asyncio.sleep(3)
+        for kind, key in (("ClusterQueue", "team"), ("LocalQueue", "default/team")):
+            found = status(world, kind, key)
+            counts = found.pending_workloads, found.reserving_workloads, found.admitted_workloads
+            assert counts == (1, 1, 1)
+            [used] = found.flavors_usage
+            [cpu] = used.resources
+            assert (used.name, cpu.name, cpu.total) == ("default", "cpu", "3")
+            assert cpu.borrowed == ("2" if kind == "ClusterQueue" else "")
+        for name in ("g-0", "g-1", "g-2"):
+            world.cluster.delete("Pod", f"default/{name}")
+        await asyncio.sleep(3)
+        found = status(world, "ClusterQueue", "team")
+        assert (found.pending_workloads, found.admitted_workloads) == (0, 1)
+        assert found.flavors_usage[0].resources[0].total == "1"
+
+
+async def test_a_queue_says_whether_it_admits_new_units() -> None:
+    world = TermWorld()
+    flavor(world)
+    cluster_queue(world, "good", {"cpu": 1})
+    cluster_queue(world, "bad", None, {"b": {"cpu": 1}, "a": {"cpu": 1}}, stop="Hold")
+    local_queue(world, "lost", "nowhere")
+    async with world.running():
+        await asyncio.sleep(2)
+        good = "True", "Ready", "Can admit new workloads"
+        assert active(world, "ClusterQueue", "good") == good
+        assert active(world, "ClusterQueue", "bad") == (
+            "False",
+            "Stopped",
+            "Can't admit new workloads: is stopped, references missing ResourceFlavor(s): a,b.",
+        )
+        good = "True", "Ready", "Can submit new workloads to localQueue"
+        assert active(world, "LocalQueue", "default/good") == good
+        assert active(world, "LocalQueue", "default/bad")[1] == "ClusterQueueIsInactive"
+        assert active(world, "LocalQueue", "default/lost")[1] == "ClusterQueueDoesNotExist"
+
+
+async def test_with_fair_sharing_queues_and_cohorts_show_their_share() -> None:
+    world = TermWorld(queues={"fairSharing": {}})
+    big_node(world, "n1")
+    flavor(world)
+    cohort(world, "root", default={"cpu": 0})
+    cohort(world, "all", "root", default={"cpu": 1})
+    cluster_queue(world, "team", {"cpu": 1}, cohort="all", weight=2)
+    cluster_queue(world, "lender", {"cpu": 6}, cohort="root")
+    async with world.running():
+        job(world, "a", "team", cpu=4)
+        await asyncio.sleep(3)
+        assert bound(world) == ["a"]
+        # 3 of 8 are borrowed by the queue, with weight 2, and 2 of 8 by its cohort.
+        assert status(world, "ClusterQueue", "team").fair_sharing.weighted_share == 188
+        assert status(world, "Cohort", "all").fair_sharing.weighted_share == 250
+
+
+@pytest.mark.parametrize(("mode", "order"), [(USAGE_BASED, "light"), ("", "heavy-2")])
+async def test_of_two_local_queues_the_one_that_has_used_less_comes_first(
+    mode: str, order: str
+) -> None:
+    settings = {"admissionFairSharing": {"usageHalfLifeTime": "1h"}}
+    world = TermWorld(queues=settings)
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4}, mode=mode)
+    for name in ("heavy", "light"):
+        local_queue(world, name, "team")
+    async with world.running():
+        job(world, "heavy-1", "heavy", cpu=4)
+        await asyncio.sleep(1000)
+        job(world, "heavy-2", "heavy", cpu=4)
+        await asyncio.sleep(2)
+        job(world, "light", "light", cpu=4)
+        await asyncio.sleep(2)
+        if mode:
+            past = status(world, "LocalQueue", "default/heavy").fair_sharing
+            assert past.admission_fair_sharing_status.consumed_resources["cpu"].endswith("m")
+    after = TermWorld(cluster=world.cluster, queues=settings)
+    async with after.running():
+        await asyncio.sleep(2)
+        after.cluster.delete("Pod", "default/heavy-1")
+        await asyncio.sleep(2)
+        assert bound(after) == [order]
+
+
+async def test_what_is_admitted_counts_at_once_and_by_the_weight_of_its_queue() -> None:
+    world = TermWorld(queues={"admissionFairSharing": {"usageHalfLifeTime": "1h"}})
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 2}, mode=USAGE_BASED)
+    local_queue(world, "a", "team", weight="3")
+    local_queue(world, "b", "team")
+    async with world.running():
+        job(world, "block", "team", cpu=2)
+        await asyncio.sleep(2)
+        for index in range(4):
+            for name in ("a", "b"):
+                job(world, f"{name}{index}", name, cpu=1)
+        await asyncio.sleep(2)
+        order: list[str] = []
+        world.cluster.delete("Pod", "default/block")
+        for _ in range(2):
+            await asyncio.sleep(2)
+            now = bound(world)
+            order += now
+            for name in now:
+                world.cluster.delete("Pod", f"default/{name}")
+        assert order == ["a0", "b0", "a1", "a2"]
+
+
+async def test_the_statuses_do_not_have_everything_read_anew() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4})
+    async with world.running():
+        await asyncio.sleep(3)
+        before = world.state.admission.snapshot
+        job(world, "a", "team", cpu=1, labels={QUEUE: "team"})
+        await asyncio.sleep(3)
+        assert status(world, "ClusterQueue", "team").admitted_workloads == 1
+        assert world.state.admission.snapshot is before
