@@ -155,3 +155,14 @@ def test_a_preemptor_gets_the_devices_of_its_victims_where_that_is_allowed() -> 
         assert [victim.name for victim in outcome.victims] == evicted
         assert bool(outcome.node_name) is bool(evicted)
         assert in_use(made) == ["a/gpu-0", "a/gpu-1"]
+
+
+def test_members_of_a_group_share_the_claim_that_the_group_has() -> None:
+    group = gang("train", 2, 0)[0]
+    group.spec.resource_claims.add(name="mine", resource_claim_template_name="one")
+    made = a_world(group)
+    members = [made.submit(user(f"p{i}", template="one", group="train")) for i in range(3)]
+    assert len({one.node_name for one in made.schedule(members)} - {""}) == 1
+    assert len(in_use(made)) == 1
+    [claim] = made.cluster.list("ResourceClaim")
+    assert [consumer.name for consumer in claim.status.reserved_for] == ["train"]

@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from podsched.api.device_claims import claim_names, claim_of_template, is_claim_for, released
+from podsched.api.device_claims import (
+    claim_names,
+    claim_of_template,
+    is_claim_for,
+    is_for_group,
+    released,
+)
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import apply_merge_patch
 from podsched.api.objects import Pod, ResourceClaim
@@ -31,27 +37,38 @@ _TEMPLATE: Final = "ResourceClaimTemplate"
 
 
 def make_claims(pod: Pod, cluster: ClusterState) -> list[ResourceClaim]:
-    """Return the claims that a pod lacks and whose templates exist, and name them in its status."""
-    namespace = pod.metadata.namespace
+    """Return the claims that a pod lacks and whose templates exist, and name them in its status.
 
-    def exists(name: str) -> bool:
-        return cluster.get(_CLAIM, namespace, name) is not None
+    A claim that the pod's PodGroup has as well is made once for the group.
+    """
+    namespace, group_name = pod.metadata.namespace, pod.spec.scheduling_group.pod_group_name
+    group = cluster.get("PodGroup", namespace, group_name) if group_name else None
 
-    made = {}
+    def find(name: str) -> ResourceClaim | None:
+        return cluster.get(_CLAIM, namespace, name)
+
+    made: list[ResourceClaim] = []
+    names: dict[str, str] = {}
     for ref, name in list(claim_names(pod)):
-        if ref.resource_claim_template_name and (name is None or not exists(name)):
-            template = cluster.get(_TEMPLATE, namespace, ref.resource_claim_template_name)
-            if template is not None:
-                claim = made[ref.name] = claim_of_template(pod, ref, template, exists)
-                claim.metadata.uid = f"uid-{claim.metadata.name}-of-{pod.metadata.uid}"
-    kept = [of for of in pod.status.resource_claim_statuses if of.name not in made]
+        if not ref.resource_claim_template_name or (name and find(name) is not None):
+            continue
+        template = cluster.get(_TEMPLATE, namespace, ref.resource_claim_template_name)
+        if template is None:
+            continue
+        if group is not None and is_for_group(ref, group):
+            claim = claim_of_template(group, ref, template, lambda name: False)
+        else:
+            claim = claim_of_template(pod, ref, template, lambda name: find(name) is not None)
+        names[ref.name] = claim.metadata.name
+        if find(claim.metadata.name) is None:
+            claim.metadata.uid = f"uid-{claim.metadata.name}-of-{pod.metadata.uid}"
+            made.append(claim)
+    kept = [of for of in pod.status.resource_claim_statuses if of.name not in names]
     del pod.status.resource_claim_statuses[:]
     pod.status.resource_claim_statuses.extend(kept)
-    for ref_name, claim in made.items():
-        pod.status.resource_claim_statuses.add(
-            name=ref_name, resource_claim_name=claim.metadata.name
-        )
-    return list(made.values())
+    for ref_name, name in names.items():
+        pod.status.resource_claim_statuses.add(name=ref_name, resource_claim_name=name)
+    return made
 
 
 def carry_out_pre_bind(
