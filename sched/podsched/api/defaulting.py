@@ -224,18 +224,6 @@ def _fill_role_binding(item: o.RoleBinding | o.ClusterRoleBinding) -> None:
             subject.api_group = subject.api_group or RBAC_GROUP
 
 
-# Kubernetes drops claims while DRAWorkloadResourceClaims is off, and nothing here allocates them.
-
-
-def _fill_workload(item: o.Workload) -> None:
-    for template in item.spec.pod_group_templates:
-        template.ClearField("resource_claims")
-
-
-def _fill_pod_group(item: o.PodGroup) -> None:
-    item.spec.ClearField("resource_claims")
-
-
 def _fill_claim(item: o.ResourceClaim) -> None:
     _fill_requests(item.spec)
 
@@ -341,8 +329,6 @@ _FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     o.RoleBinding: _fill_role_binding,
     o.ClusterRoleBinding: _fill_role_binding,
     o.LimitRange: default_limit_range,
-    o.Workload: _fill_workload,
-    o.PodGroup: _fill_pod_group,
     o.ResourceClaim: _fill_claim,
     o.ResourceClaimTemplate: _fill_claim_template,
     o.ResourceSlice: _fill_slice,

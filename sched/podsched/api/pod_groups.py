@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from podsched.api.objects import Pod, PodGroup, Workload
+from podsched.api.objects import AnyObject, Pod, PodGroup, Workload
 from podsched.api.priorities import PriorityClasses
 from podsched.api.queue_labels import QUEUE_GROUP_COUNT, QUEUE_GROUP_NAME
 
@@ -53,6 +53,21 @@ def _marked(pod: Pod, keys: tuple[str, ...]) -> str:
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     found = (labels.get(key, "") or annotations.get(key, "") for key in keys)
     return next(filter(None, found), "")
+
+
+def drop_group_claims(new: AnyObject, old: AnyObject | None) -> None:
+    """Remove the claims of a PodGroup, or of a Workload's templates, unless they were stored.
+
+    As Kubernetes does while DRAWorkloadResourceClaims is off.
+    """
+    if isinstance(new, PodGroup):
+        if not (isinstance(old, PodGroup) and old.spec.resource_claims):
+            new.spec.ClearField("resource_claims")
+    elif isinstance(new, Workload):
+        templates = old.spec.pod_group_templates if isinstance(old, Workload) else ()
+        if not any(of.resource_claims for of in templates):
+            for template in new.spec.pod_group_templates:
+                template.ClearField("resource_claims")
 
 
 def admit_pod_group(group: PodGroup, classes: PriorityClasses) -> str:

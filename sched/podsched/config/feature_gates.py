@@ -64,13 +64,15 @@ GATES: dict[str, Gate] = {
             "DRAScheduler",
         )
     },
+    "DRAWorkloadResourceClaims": Gate(
+        False, None, "PodGroups have claims if the API server keeps them"
+    ),
     "DRADeviceTaintRules": Gate(False, None, "true: the scheduler follows DeviceTaintRules"),
     **{
         name: Gate(default, False, "DynamicResources does without it")
         for name, default in (
             ("DRAListTypeAttributes", False),
             ("DRANodeAllocatableResources", False),
-            ("DRAWorkloadResourceClaims", False),
         )
     },
     "WorkloadWithJob": Gate(

@@ -239,3 +239,69 @@ def test_a_status_has_each_condition_once_and_no_claims() -> None:
 def test_the_lists_of_a_status_are_bounded(status: dict[str, Any], wrong: str) -> None:
     found = validate_status("PodGroup", made("PodGroup", {}, status=status), group())
     assert [str(error) for error in found] == [wrong]
+
+
+@pytest.mark.parametrize(
+    ("claims", "wrong"),
+    [
+        (
+            [
+                {"name": "c", "resourceClaimName": "a"},
+                {"name": "d", "resourceClaimTemplateName": "t"},
+            ],
+            [],
+        ),
+        (
+            [{"name": "c"}],
+            [
+                '[0]: Invalid value: "": must specify one of: `resourceClaimName`, '
+                "`resourceClaimTemplateName`"
+            ],
+        ),
+        (
+            [{"name": "c", "resourceClaimName": "a", "resourceClaimTemplateName": "t"}],
+            [
+                '[0]: Invalid value: "{resourceClaimName, resourceClaimTemplateName}": must '
+                "specify exactly one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            ],
+        ),
+        ([{"resourceClaimName": "a"}], ["[0].name: Required value"]),
+        (
+            [{"name": f"c{number}", "resourceClaimName": "a"} for number in range(5)],
+            [": Too many: 5: must have at most 4 items"],
+        ),
+    ],
+)
+def test_claims_of_groups_and_templates_have_a_name_and_one_source(
+    claims: list[dict[str, Any]], wrong: list[str]
+) -> None:
+    expected = [f"spec.resourceClaims{text}" for text in wrong]
+    assert complaints(group(resourceClaims=claims)) == expected
+    expected = [f"spec.podGroupTemplates[0].resourceClaims{text}" for text in wrong]
+    assert complaints(workload(template(resourceClaims=claims))) == expected
+
+
+def test_names_of_claims_are_checked_and_differ() -> None:
+    wrong = [{"name": "C", "resourceClaimName": "A"}, {"name": "C", "resourceClaimName": "a"}]
+    found = [error.split(": ")[:2] for error in complaints(group(resourceClaims=wrong))]
+    assert found == [
+        ["spec.resourceClaims[0].name", "Invalid value"],
+        ["spec.resourceClaims[0].resourceClaimName", "Invalid value"],
+        ["spec.resourceClaims[1]", "Duplicate value"],
+        ["spec.resourceClaims[1].name", "Invalid value"],
+    ]
+
+
+def test_a_status_tells_the_generated_claims_of_the_group() -> None:
+    old = group(resourceClaims=[{"name": "c", "resourceClaimTemplateName": "t"}])
+
+    def found(*claims: dict[str, str]) -> list[str]:
+        spec = {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]}
+        new = made("PodGroup", spec, status={"resourceClaimStatuses": [*claims]})
+        return [str(error).split(": ")[0] for error in validate_status("PodGroup", new, old)]
+
+    assert found({"name": "c", "resourceClaimName": "g-c-abcde"}) == []
+    assert found({"name": "c"}, {"name": "d", "resourceClaimName": "No"}) == [
+        "status.resourceClaimStatuses[1].name",
+        "status.resourceClaimStatuses[1].resourceClaimName",
+    ]

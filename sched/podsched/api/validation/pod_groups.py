@@ -69,7 +69,7 @@ def validate_pod_group_update(at: Place, new: o.PodGroup, old: o.PodGroup) -> No
 
 
 def validate_pod_group_status(at: Place, item: o.PodGroup) -> None:
-    """Validate its conditions. It has no claims whose status could be told."""
+    """Validate its conditions, and what is told of its claims."""
     status, at = item.status, at("status")
     seen: set[str] = set()
     for each, condition in at("conditions").each(status.conditions, _MOST_CONDITIONS):
@@ -80,9 +80,15 @@ def validate_pod_group_status(at: Place, item: o.PodGroup) -> None:
         each("status").one_of(condition.status, ("False", "True", "Unknown"))
         each("observedGeneration").least(condition.observed_generation)
     claims = at("resourceClaimStatuses").each(status.resource_claim_statuses, _MOST_CLAIMS)
-    for each, claim in claims:
-        reason = "must match the name of an entry in `spec.resourceClaims`"
-        each("name").invalid(claim.name, reason)
+    names = {claim.name for claim in item.spec.resource_claims}
+    told: set[str] = set()
+    for each, told_claim in claims:
+        each.once(told_claim.name, told, write(told_claim))
+        if told_claim.name not in names:
+            reason = "must match the name of an entry in `spec.resourceClaims`"
+            each("name").invalid(told_claim.name, reason)
+        if told_claim.HasField("resource_claim_name"):
+            each("resourceClaimName").rule(told_claim.resource_claim_name, dns1123_subdomain)
 
 
 def _check_unchanged(at: Place, new: Message, old: Message, fields: Iterable[str]) -> None:
@@ -101,6 +107,15 @@ def _check_content(at: Place, part: o.PodGroupSpec | o.PodGroupTemplate) -> None
     topology = at("schedulingConstraints.topology")
     for each, constraint in topology.each(part.scheduling_constraints.topology, _MOST_CONSTRAINTS):
         each("key").name(constraint.key, qualified_name)
+    seen: set[str] = set()
+    for each, claim in at("resourceClaims").each(part.resource_claims, _MOST_CLAIMS):
+        each.once(claim.name, seen, write(claim))
+        _check_union(each, claim, ("resource_claim_name", "resource_claim_template_name"))
+        each("name").name(claim.name, dns1123_label)
+        for name in ("resource_claim_name", "resource_claim_template_name"):
+            if claim.HasField(name):
+                path = claim.DESCRIPTOR.fields_by_name[name].json_name
+                each(path).rule(getattr(claim, name), dns1123_subdomain)
     at("disruptionMode").one_of(part.disruption_mode, DISRUPTION_MODES)
     if part.priority_class_name:
         at("priorityClassName").rule(part.priority_class_name, dns1123_subdomain)
@@ -119,10 +134,15 @@ def _check_policy(at: Place, policy: o.PodGroupSchedulingPolicy) -> None:
             where.least(count, 1)
 
 
-def _check_union(at: Place, message: Message) -> bool:
-    """Check that exactly one member of a message is set; return whether."""
-    members = ", ".join(f"`{field.json_name}`" for field in message.DESCRIPTOR.fields)
-    found = [field.json_name for field, _ in message.ListFields()]
+def _check_union(at: Place, message: Message, names: Iterable[str] = ()) -> bool:
+    """Check that exactly one member of a message is set; return whether.
+
+    ``names``: those of the members; none for all fields.
+    """
+    fields = [message.DESCRIPTOR.fields_by_name[name] for name in names]
+    fields = fields or list(message.DESCRIPTOR.fields)
+    members = ", ".join(f"`{field.json_name}`" for field in fields)
+    found = [field.json_name for field in fields if message.HasField(field.name)]
     if not found:
         at.invalid("", f"must specify one of: {members}")
     elif len(found) > 1:

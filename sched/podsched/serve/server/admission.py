@@ -28,7 +28,7 @@ from podsched.api.objects import (
 )
 from podsched.api.pod_admission import admit_pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec, merge_label_keys
-from podsched.api.pod_groups import admit_pod_group, template_refusal
+from podsched.api.pod_groups import admit_pod_group, drop_group_claims, template_refusal
 from podsched.api.priorities import PriorityClasses
 from podsched.api.service_accounts import (
     DEFAULT_ACCOUNT,
@@ -134,9 +134,14 @@ def admit_update(
 def _check_policies(
     kind: Kind, message: AnyObject, sources: AdmissionSources, old: AnyObject | None = None
 ) -> None:
-    """Apply LimitRanges and RuntimeClass to a pod, in place. Raises ApiError if they forbid it."""
+    """Apply LimitRanges, RuntimeClass and the server's settings to an object, in place.
+
+    Raises ApiError if they forbid it.
+    """
     metadata = message.metadata
     why = ""
+    if not sources.pod_group_claims:
+        drop_group_claims(message, old)
     if isinstance(message, Pod):
         # An update cannot change containers or the runtime class.
         if old is None:

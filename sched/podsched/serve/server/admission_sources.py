@@ -66,9 +66,18 @@ class AdmissionSources:
     """The policies and classes used in admission, read from the watch cache."""
 
     def __init__(
-        self, cache: WatchCache, reflector: CacheReflector, *, mount_tokens: bool = False
+        self,
+        cache: WatchCache,
+        reflector: CacheReflector,
+        *,
+        mount_tokens: bool = False,
+        pod_group_claims: bool = False,
     ) -> None:
-        """mount_tokens: whether pods get their ServiceAccount and a volume with its token."""
+        """mount_tokens: whether pods get their ServiceAccount and a volume with its token.
+
+        pod_group_claims: whether PodGroups may have claims.
+        """
+        self.pod_group_claims = pod_group_claims
         self._cache = cache
         self._reflector = reflector
         self._mount_tokens = mount_tokens

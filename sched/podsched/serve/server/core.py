@@ -64,6 +64,7 @@ class ServerCore:
             self.cache,
             self.reflector,
             mount_tokens=bool(settings.service_accounts.token_key),
+            pod_group_claims=settings.pod_group_claims,
         )
         namespaces = Namespaces(
             storage,

@@ -70,6 +70,12 @@ class ServerSettings:
     require_namespaces: bool = flag(False)
     """Refuse objects in namespaces that do not exist, instead of making them."""
 
+    pod_group_claims: bool = flag(False)
+    """Keep spec.resourceClaims of PodGroups, and of the templates of Workloads.
+
+    As a kube-apiserver with the alpha feature gate DRAWorkloadResourceClaims.
+    """
+
     watch_cache_events: int = flag(100_000, "N", _WATCHES, min=1)
     """Number of changes kept in memory for watches that lag or resume.
 

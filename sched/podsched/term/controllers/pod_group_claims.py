@@ -32,9 +32,9 @@ _PAUSE: Final = 0.001
 
 
 class PodGroupClaimController:
-    """See the module."""
+    """See the module; in Kubernetes it is a part of the controller of pods' claims."""
 
-    name = "pod-group-claim"
+    name = "resource-claim"
     kinds = (_GROUP, _CLAIM, _TEMPLATE)
 
     def __init__(self, objects: Objects, writes: Writes) -> None:

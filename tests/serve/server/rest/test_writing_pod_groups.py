@@ -10,6 +10,7 @@ from podsched.api.manifest import from_manifest, to_manifest
 from podsched.api.pod_groups import PROTECTION_FINALIZER
 from podsched.cli.printers import TablePrinter
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.settings import ServerSettings
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import pod
 from support.api_world import World, pod_of
@@ -268,3 +269,16 @@ async def test_whoever_applies_templates_owns_each_by_its_name(kube: KubeClient)
     (managed,) = applied.json["metadata"]["managedFields"]
     owned = managed["fieldsV1"]["f:spec"]["f:podGroupTemplates"]
     assert set(owned) == {'k:{"name":"t"}', 'k:{"name":"u"}'}
+
+
+async def test_a_server_keeps_the_claims_of_groups_if_it_is_told_to(world: World) -> None:
+    core = await world.another(ServerSettings(pod_group_claims=True))
+    claims = [{"name": "c", "resourceClaimName": "c"}]
+    entry = await core.creator.create(from_manifest(group(resourceClaims=claims)).message)
+    assert to_manifest(entry.message)["spec"]["resourceClaims"] == claims
+    # They stay where another server, which drops them, writes the group.
+    await world.core.reflector.wait_until_fresh()
+    changed = to_manifest(entry.message)
+    changed["metadata"]["labels"] = {"a": "b"}
+    updated = await world.core.registry.update(from_manifest(changed).message)
+    assert to_manifest(updated.message)["spec"]["resourceClaims"] == claims
