@@ -12,6 +12,7 @@ from podsched.api.objects import (
     Node,
     PodGroup,
     ResourceFlavor,
+    Topology,
     WorkloadPriorityClass,
 )
 from support.engine_world import node
@@ -28,13 +29,23 @@ def flavor(
     world: TermWorld,
     name: str = "default",
     tolerations: Sequence[Mapping[str, str]] = (),
+    topology: str = "",
     **labels: str,
 ) -> None:
     made = ResourceFlavor()
     made.metadata.name = name
+    made.spec.topology_name = topology
     made.spec.node_labels.update(labels)
     for one in tolerations:
         made.spec.tolerations.add(**one)
+    world.cluster.create(made)
+
+
+def topology(world: TermWorld, name: str, *levels: str) -> None:
+    made = Topology()
+    made.metadata.name = name
+    for level in levels:
+        made.spec.levels.add(node_label=level)
     world.cluster.create(made)
 
 
@@ -153,6 +164,7 @@ def gang(
     made.metadata.labels[QUEUE] = queue
     made.spec.scheduling_policy.gang.min_count = count if min_count is None else min_count
     made.spec.priority = priority
+    made.metadata.annotations.update(requests.pop("annotations", {}))
     world.cluster.create(made)
     spec = {"schedulingGroup": {"podGroupName": name}, **requests.pop("spec", {})}
     for index in range(count):

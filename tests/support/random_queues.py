@@ -65,6 +65,8 @@ class RandomQueues:
         if self.rng.random() < 0.4:
             self._settings["fairSharing"] = {}
         if self.rng.random() < 0.4:
+            self._settings["admissionFairSharing"] = {"usageHalfLifeTime": "10m"}
+        if self.rng.random() < 0.4:
             strategy = {"backoffBaseSeconds": 5, "backoffLimitCount": 2}
             late = {"timeout": "40s", "requeuingStrategy": strategy}
             self._settings["waitForPodsReady"] = late
@@ -132,6 +134,7 @@ class RandomQueues:
                 strategy=rng.choice(("StrictFIFO", "BestEffortFIFO")),
                 within=rng.choice(("Never", "LowerPriority", "LowerOrNewerEqualPriority")),
                 reclaim=rng.choice(("Never", "LowerPriority", "Any")),
+                mode=rng.choice(("", "UsageBasedAdmissionFairSharing")),
                 when_can_preempt=rng.choice(("TryNextFlavor", "MayStopSearch")),
                 when_can_borrow=rng.choice(("TryNextFlavor", "MayStopSearch")),
             )

@@ -8,6 +8,10 @@ from typing import Final
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 QUEUE_PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
 MAX_EXEC_TIME: Final = "kueue.x-k8s.io/max-exec-time-seconds"
+#: Annotations of PodGroups and pods: the label of a Topology's level, of which one domain takes all
+#: pods of a group, or should.
+REQUIRED_LEVEL: Final = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED_LEVEL: Final = "kueue.x-k8s.io/podset-preferred-topology"
 #: Label with the name of a pod's group, and annotation with the number of its pods.
 QUEUE_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
 QUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol
 
 from podsched.decide.decision import ShouldStop
-from podsched.decide.pod_group import GroupDecision, NodesOf, Parts, PodGroupAttempt
-from podsched.framework.pod_groups import GroupTrial, VictimSearch
+from podsched.decide.pod_group import GroupDecision, Parts, PodGroupAttempt
+from podsched.framework.pod_groups import GroupTrial, PodGroup, VictimSearch
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.v1 import objects_pb2 as v1
 
@@ -32,6 +32,10 @@ class Terms(Protocol):
     @property
     def may_preempt(self) -> bool:
         """Whether to search for victims."""
+        ...
+
+    def group(self, group: PodGroup) -> PodGroup:
+        """Return the group as it would start on these terms."""
         ...
 
     def nodes_of(self, pod: PodInfo) -> frozenset[str] | None:
@@ -69,7 +73,7 @@ class TermsAttempt:
 
     def __init__(
         self,
-        make: Callable[[Sequence[QueuedPodInfo], NodesOf], PodGroupAttempt],
+        make: Callable[[Sequence[QueuedPodInfo], Terms], PodGroupAttempt],
         members: Sequence[QueuedPodInfo],
         terms: Iterable[Terms],
         plugin: str,
@@ -94,7 +98,7 @@ class TermsAttempt:
             members = [terms.adapted(q) for q in self._members if q.info.uid in terms.members]
             if not members:
                 continue
-            attempt = self._make(members, terms.nodes_of)
+            attempt = self._make(members, terms)
             if terms.fits:
                 yield from attempt.run(trial, should_stop, preempts=False)
                 if not attempt.result.status.code.rejects:

@@ -191,6 +191,10 @@ class _Search:
         if flavor is None:
             return f"flavor {name} not found"
         for pods in pod_sets:
+            if pods.level and not flavor.levels:
+                return f'Flavor "{name}" does not support TopologyAwareScheduling'
+            if pods.level and pods.level not in flavor.levels:
+                return f'Flavor "{name}" does not contain the requested level'
             taint = find_untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations))
             if taint is not None:
                 return f"untolerated taint {_taint_text(taint)} in flavor {name}"

@@ -46,6 +46,10 @@ class Flavor:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    topology: str = ""
+    """The name of a Topology, "" for none."""
+    levels: tuple[str, ...] = ()
+    """The labels of its levels, the widest first; none if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,8 @@ class PodSet:
     affinity: tuple[tuple[Requirement, ...], ...] = ()
     """The terms of the required node affinity, of which one must match."""
     tolerations: tuple[Toleration, ...] = ()
+    level: str = ""
+    """The level of a Topology that it asks for."""
 
     def total(self, count: int) -> dict[str, int]:
         """Return the amounts of so many pods."""

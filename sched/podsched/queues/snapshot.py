@@ -33,13 +33,17 @@ class Snapshot:
         return self.forest.queues[queue]
 
     def admits(self, queue: str) -> bool:
-        """Whether a ClusterQueue exists, has all its flavors, and is below no cycle of cohorts."""
+        """Whether a ClusterQueue exists, has its flavors and topologies, and is below no cycle."""
         found = self.queues.get(queue)
         return (
             found is not None
             and queue not in self.forest.cyclic
-            and all(name in self.flavors for group in found.groups for name in group.flavors)
+            and all(self._is_usable(name) for group in found.groups for name in group.flavors)
         )
+
+    def _is_usable(self, flavor: str) -> bool:
+        found = self.flavors.get(flavor)
+        return found is not None and bool(found.levels or not found.topology)
 
     def add(self, workload: Workload) -> None:
         """Admit a workload with the usage that it carries."""

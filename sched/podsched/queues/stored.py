@@ -7,7 +7,7 @@ default value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from podsched.api import objects as o
@@ -26,14 +26,16 @@ from podsched.queues.objects import (
 from podsched.queues.quota import Cohort, FlavorResource, Quota
 
 
-def read_flavor(item: o.ResourceFlavor) -> Flavor:
-    """Return a ResourceFlavor as a value."""
+def read_flavor(item: o.ResourceFlavor, topologies: Mapping[str, tuple[str, ...]] = {}) -> Flavor:
+    """Return a ResourceFlavor as a value; ``topologies`` have their levels by name."""
     spec = item.spec
     return Flavor(
         name=item.metadata.name,
         labels=dict(spec.node_labels),
         taints=tuple(spec.node_taints),
         tolerations=tuple(spec.tolerations),
+        topology=spec.topology_name,
+        levels=topologies.get(spec.topology_name, ()),
     )
 
 

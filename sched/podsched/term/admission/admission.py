@@ -41,7 +41,7 @@ from podsched.queues.order import Requeue, queue_order, stays_in_heap
 from podsched.queues.pending import Pending, SharedPending
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
-from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor
+from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor, read_levels
 from podsched.term.admission.devices import CLAIM, DeviceQuota, UncountableError
 from podsched.term.admission.endings import (
     DRAINS,
@@ -74,6 +74,7 @@ KINDS: Final = frozenset(
         "ResourceFlavor",
         "WorkloadPriorityClass",
         "DeviceClass",
+        "Topology",
     }
 )
 #: The kinds whose changes matter here, beside Pod and Node.
@@ -426,10 +427,12 @@ class Admission:
         for hold in self.holds.values():
             hold.counted = {}
         cluster.changed_pods = {} if self.active else None
+        listed = cluster.list("Topology")
+        topologies = {one.metadata.name: read_levels(one) for one in listed}
         self.snapshot = Snapshot(
             [read_cluster_queue(one) for one in queues],
             [read_cohort(one) for one in cluster.list("Cohort")],
-            [read_flavor(one) for one in cluster.list("ResourceFlavor")],
+            [read_flavor(one, topologies) for one in cluster.list("ResourceFlavor")],
         )
         self.tallies.clear()
         for one in queues:

@@ -14,7 +14,7 @@ from podsched.api.selectors import compile_selector
 from podsched.cache.pod_class import PodClasses
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import Victims
-from podsched.framework.pod_groups import VictimSearch
+from podsched.framework.pod_groups import PodGroup, VictimSearch
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.framework.status import unschedulable
 from podsched.queues.assignment import Assignment, Mode
@@ -23,7 +23,7 @@ from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
 from podsched.term.admission.admission import Admission
-from podsched.term.admission.units import Unit, set_name, unit_key
+from podsched.term.admission.units import Unit, level_of, set_name, unit_key
 from podsched.term.admission.usage import Flavors, written
 
 #: Classes of pods with tolerations of flavors that are kept.
@@ -54,23 +54,30 @@ class FlavorNodes:
             self._version, self._flavors, self._found = version, known, {}
         key = frozenset(flavors)
         if key not in self._found:
-            wanted: dict[str, set[str]] = {}
+            wanted: dict[str, set[str] | None] = {}
+            for level in (level for flavor in key for level in known[flavor].levels):
+                wanted[level] = None
             for flavor in key:
                 for label, value in known[flavor].labels.items():
-                    wanted.setdefault(label, set()).add(value)
+                    wanted[label] = (wanted.get(label) or set()) | {value}
             self._found[key] = self._with_labels(wanted) if wanted else None
         return self._found[key]
 
-    def _with_labels(self, wanted: Mapping[str, Collection[str]]) -> frozenset[str]:
+    def _with_labels(self, wanted: Mapping[str, Collection[str] | None]) -> frozenset[str]:
+        """Return the nodes that have labels; those of levels of a Topology with any value."""
         nodes = self._cluster.nodes
         return frozenset(
             nodes.names[row]
             for row in np.flatnonzero(nodes.alive).tolist()
-            if all(
-                len(values) == 1 and nodes.node(row).metadata.labels.get(label) in values
-                for label, values in wanted.items()
-            )
+            if _has(nodes.node(row).metadata.labels, wanted)
         )
+
+
+def _has(labels: Mapping[str, str], wanted: Mapping[str, Collection[str] | None]) -> bool:
+    return all(
+        label in labels and (values is None or (len(values) == 1 and labels[label] in values))
+        for label, values in wanted.items()
+    )
 
 
 class FlavorTolerations:
@@ -171,6 +178,22 @@ class FlavorTerms:
         if len(self._flavors) > 1 and pod.cls.spec.resource_claims:
             return {**dict(ChainMap(*map(dict, self._flavors.values()))), **own}
         return own
+
+    def group(self, group: PodGroup) -> PodGroup:
+        """See ``Terms``: within one domain of a Topology, if it asks for that."""
+        level, levels = level_of(self._cluster, self._unit), self._levels()
+        if level.label not in levels:
+            return group
+        if level.required:
+            return replace(group, topology_key=level.label)
+        wider = levels[: levels.index(level.label) + 1]
+        return replace(group, preferred_topology=wider[::-1])
+
+    def _levels(self) -> tuple[str, ...]:
+        """Return the levels of the Topology of the flavors, if they have one."""
+        flavors = self._admission.snapshot.flavors
+        names = (name for of in self._flavors.values() for name in of.values())
+        return next((flavors[name].levels for name in names if flavors[name].levels), ())
 
     def nodes_of(self, pod: PodInfo) -> frozenset[str] | None:
         """See ``Terms``."""

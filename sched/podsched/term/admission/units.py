@@ -15,7 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, cast
 
 from podsched.api.objects import WorkloadPriorityClass
-from podsched.api.queue_labels import QUEUE_NAME, QUEUE_PRIORITY_CLASS
+from podsched.api.queue_labels import (
+    PREFERRED_LEVEL,
+    QUEUE_NAME,
+    QUEUE_PRIORITY_CLASS,
+    REQUIRED_LEVEL,
+)
 from podsched.api.selectors import Requirement, requirement
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import KIND, PodGroup, pod_group
@@ -83,6 +88,29 @@ class Unit:
         return self.key.partition("/")[0]
 
 
+class Level(NamedTuple):
+    """The level of a Topology that a unit asks for, "" for none, and whether it must have it."""
+
+    label: str = ""
+    required: bool = False
+
+
+def level_of(cluster: ClusterView, unit: Unit) -> Level:
+    """Return the level that a unit asks for: its PodGroup, or its first pod."""
+    first = next(iter(unit.waiting.values() or unit.held.values()))
+    found = [first.pod.metadata.annotations]
+    if first.group:
+        namespace, _, name = first.group.partition("/")
+        group = cluster.get(KIND, namespace, name)
+        found[:0] = [] if group is None else [group.metadata.annotations]
+    for of in found:
+        if label := of.get(REQUIRED_LEVEL, ""):
+            return Level(label, True)
+        if label := of.get(PREFERRED_LEVEL, ""):
+            return Level(label)
+    return Level()
+
+
 def priority_of(cluster: ClusterView, unit: Unit, group: PodGroup, pod: PodInfo) -> int:
     """Return the effective priority: that of the WorkloadPriorityClass, if there is one."""
     name = pod.cls.labels.get(QUEUE_PRIORITY_CLASS, "")
@@ -122,7 +150,7 @@ def waiting_workload(
         more = frozenset(devices.get(pod.uid, {}).items())
         alike.setdefault((_pod_set(pod.cls).like, more), []).append(pod)
     missing = max(1, least - len(unit.held))
-    sets, unit.sets = [], {}
+    sets, unit.sets, level = [], {}, level_of(cluster, unit)
     for index, pods in enumerate(alike.values()):
         name = "main" if len(alike) == 1 else f"set-{index}"
         unit.sets |= {pod.uid: name for pod in pods}
@@ -132,7 +160,14 @@ def waiting_workload(
         fewer = least and len(alike) == 1 and missing < len(pods)
         min_count = missing if fewer else None
         sets.append(
-            replace(one, name=name, count=len(pods), requests=requests, min_count=min_count)
+            replace(
+                one,
+                name=name,
+                count=len(pods),
+                requests=requests,
+                min_count=min_count,
+                level=level.label,
+            )
         )
     first = next(iter(unit.waiting.values()))
     _, uid = created_at(cluster, unit, group)
@@ -144,7 +179,7 @@ def waiting_workload(
         priority=priority_of(cluster, unit, group, first),
         queued_at=queued_at,
         local_queue=unit.local_queue_key,
-        shape=_shape(group, unit, devices),
+        shape=(_shape(group, unit, devices), level),
     )
 
 

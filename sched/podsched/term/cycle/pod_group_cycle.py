@@ -25,7 +25,6 @@ from podsched.cache.trial import Trial
 from podsched.decide.decision import Decision
 from podsched.decide.pod_group import (
     GroupDecision,
-    NodesOf,
     PodGroupAttempt,
     member_order,
 )
@@ -303,7 +302,7 @@ class PodGroupCycle:
     ) -> PodGroupAttempt | TermsAttempt:
         scheduled = self._starts.scheduled(group.key)
         self._scheduled_before = len(scheduled)
-        parts = self._decider, self._state.cache.cluster, runtime, group
+        parts = self._decider, self._state.cache.cluster, runtime
 
         def reserve(decision: Decision) -> Status:
             assignment = self._follow_up.assignment(decision, popped_at)
@@ -314,11 +313,11 @@ class PodGroupCycle:
                 run_unreserve(runtime, assignment)
             return status
 
-        def attempt_for(
-            of: Sequence[QueuedPodInfo], nodes_of: NodesOf | None = None
-        ) -> PodGroupAttempt:
+        def attempt_for(of: Sequence[QueuedPodInfo], terms: Terms | None = None) -> PodGroupAttempt:
             unreserve = partial(self._unreserve, runtime)
-            return PodGroupAttempt(*parts, of, scheduled, reserve, unreserve, nodes_of)
+            adapted = group if terms is None else terms.group(group)
+            nodes_of = None if terms is None else terms.nodes_of
+            return PodGroupAttempt(*parts, adapted, of, scheduled, reserve, unreserve, nodes_of)
 
         if terms is None:
             return attempt_for(members)

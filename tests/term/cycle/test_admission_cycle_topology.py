@@ -1,0 +1,133 @@
+"""Units of queues within domains of a Topology, on a cluster in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from support.queues import (
+    big_node,
+    bound,
+    cluster_queue,
+    condition,
+    flavor,
+    gang,
+    job,
+    message,
+    topology,
+    usage,
+)
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+BLOCK, RACK, HOST = "example.com/block", "example.com/rack", "kubernetes.io/hostname"
+REQUIRED = "kueue.x-k8s.io/podset-required-topology"
+PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
+
+
+def racks() -> TermWorld:
+    """Two blocks of two racks of one node; a node outside; a flavor with their Topology."""
+    world = TermWorld()
+    for block in ("a", "b"):
+        for rack in ("1", "2"):
+            name = f"{block}{rack}"
+            big_node(world, name, labels={BLOCK: block, RACK: name})
+    big_node(world, "outside", of={"cpu": "100"})
+    topology(world, "racks", BLOCK, RACK, HOST)
+    flavor(world, "default", topology="racks")
+    cluster_queue(world, "team", {"cpu": 100})
+    return world
+
+
+def nodes(world: TermWorld, name: str) -> set[str]:
+    return {world.stored(one).spec.node_name for one in bound(world) if one.startswith(name)}
+
+
+async def test_a_required_level_keeps_all_pods_in_one_domain() -> None:
+    world = racks()
+    async with world.running():
+        gang(world, "g", "team", 4, cpu=4, annotations={REQUIRED: BLOCK})
+        await asyncio.sleep(1)
+        assert nodes(world, "g") in ({"a1", "a2"}, {"b1", "b2"})
+        gang(world, "wide", "team", 5, cpu=4, annotations={REQUIRED: BLOCK})
+        await asyncio.sleep(1)
+        assert nodes(world, "wide") == set()
+        assert condition(world, "wide")[:2] == ("False", "TopologyPlacementFailed")
+        assert usage(world, "team") == {"default/cpu": 16000}
+
+
+async def test_a_domain_that_is_filled_exactly_is_preferred() -> None:
+    world = racks()
+    world.pod("a", cpu="4", nodeName="a1")
+    async with world.running():
+        gang(world, "g", "team", 3, cpu=4, annotations={REQUIRED: BLOCK})
+        await asyncio.sleep(1)
+        assert nodes(world, "g") == {"a1", "a2"}
+
+
+async def test_a_preferred_level_is_given_up_level_by_level() -> None:
+    world = racks()
+    async with world.running():
+        gang(world, "rack", "team", 2, cpu=4, annotations={PREFERRED: RACK})
+        await asyncio.sleep(1)
+        assert len(nodes(world, "rack")) == 1
+        gang(world, "block", "team", 4, cpu=4, annotations={PREFERRED: RACK})
+        await asyncio.sleep(1)
+        assert nodes(world, "block") in ({"a1", "a2"}, {"b1", "b2"})
+        gang(world, "rest", "team", 2, cpu=4, annotations={PREFERRED: RACK})
+        await asyncio.sleep(1)
+        assert len(nodes(world, "rest")) == 1
+
+
+async def test_the_annotation_may_be_on_the_pods_and_a_lone_pod_stays_in_the_topology() -> None:
+    world = racks()
+    async with world.running():
+        for index in range(2):
+            job(world, f"p{index}", "team", cpu=8)
+        await asyncio.sleep(1)
+        assert "outside" not in nodes(world, "p")
+        gang(world, "g", "team", 2, cpu=8)
+        await asyncio.sleep(1)
+        assert len(nodes(world, "g")) == 2
+        job(world, "none", "team", cpu=1)
+        await asyncio.sleep(1)
+        assert nodes(world, "none") == set()
+
+
+@pytest.mark.parametrize(
+    ("level", "why"),
+    [
+        ("example.com/row", 'Flavor "default" does not contain the requested level'),
+        (RACK, 'Flavor "plain" does not support TopologyAwareScheduling'),
+    ],
+)
+async def test_a_flavor_without_the_level_is_not_used(level: str, why: str) -> None:
+    world = racks()
+    flavor(world, "plain")
+    cluster_queue(world, "other", None, {"plain": {"cpu": 8}})
+    async with world.running():
+        queue = "other" if level == RACK else "team"
+        gang(world, "g", queue, 1, cpu=1, annotations={REQUIRED: level})
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        assert condition(world, "g") == (
+            "False",
+            "NoMatchingFlavor",
+            f"couldn't assign flavors to pod set main: {why}",
+        )
+
+
+async def test_a_queue_whose_topology_is_missing_admits_nothing_until_it_is_there() -> None:
+    world = TermWorld()
+    big_node(world, "n1", labels={BLOCK: "a"})
+    flavor(world, "default", topology="racks")
+    cluster_queue(world, "team", {"cpu": 8})
+    async with world.running():
+        job(world, "p", "team", cpu=1)
+        await asyncio.sleep(1)
+        assert message(world, "p") == "ClusterQueue team is inactive"
+        topology(world, "racks", BLOCK)
+        await asyncio.sleep(1)
+        assert bound(world) == ["p"]
