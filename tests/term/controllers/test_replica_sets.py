@@ -159,11 +159,11 @@ def test_an_orphan_that_matches_is_adopted(world: ControllerWorld) -> None:
 
 
 def test_hundreds_of_orphans_are_adopted_before_any_pod_is_made(world: ControllerWorld) -> None:
-    for number in range(250):
+    for number in range(1500):
         world.put(bound_pod(f"p{number}", "n1", app="web"))
-    world.put(replica_set(replicas=251))
+    world.put(replica_set(replicas=1501))
     world.wait(3)
-    assert len(pods(world)) == 251
+    assert len(pods(world)) == 1501
     assert len(world.events) == 1
 
 

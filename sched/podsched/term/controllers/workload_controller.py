@@ -31,6 +31,8 @@ from podsched.term.controllers.owned_pods import Owned, PodsOfOwners
 _PER_POD: Final = 0.0002
 #: Max pods of the owners that are examined in one call of ``work``.
 _POD_BUDGET: Final = 2000
+#: What an owner counts beside its pods: up to 100 writes.
+_PER_OWNER: Final = 200
 _PAUSE: Final = 0.001
 
 
@@ -114,7 +116,7 @@ class WorkloadController(ABC):
             except Exception as error:
                 self._writes.skipped(self.owner_kind, key, error)
             self._come_back(key, owned, now)
-            budget -= 10 + len(owned.pods.all)
+            budget -= _PER_OWNER + len(owned.pods.all)
             if budget <= 0:
                 break
         return earliest(self._agenda.next, now.monotonic + _PAUSE if more else None)
