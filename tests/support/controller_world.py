@@ -51,6 +51,8 @@ class ControllerWorld:
         self._stores: dict[str, dict[str, AnyObject]] = {}
         self.refuse: Callable[[AnyObject], ClientError | None] = lambda _: None
         """What keeps an object from being created."""
+        self.lost = False
+        """Whether what is created is never seen."""
         self._patches: dict[str, tuple[PatchRequest, Done | None, Callable[[], None]]] = {}
         self._evictions: dict[str, EvictRequest] = {}
         self._deletions: dict[str, tuple[DeleteRequest, Done | None]] = {}
@@ -218,7 +220,7 @@ class ControllerWorld:
             error = self.refuse(item)
             if error is None and self.get(kind_of(item).name, object_key(item)) is not None:
                 error = AlreadyExists("it exists")
-            if error is None:
+            if error is None and not self.lost:
                 item.metadata.creation_timestamp.CopyFrom(timestamp(self.time, whole=True))
                 self.put(item)
             _tell_outcome(done, error)

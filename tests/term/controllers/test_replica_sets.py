@@ -39,8 +39,8 @@ def pods(world: ControllerWorld) -> list[Pod]:
     return [pod for pod in world.objects("Pod").values() if isinstance(pod, Pod)]
 
 
-def scale(world: ControllerWorld, replicas: int) -> None:
-    item = stored(world)
+def scale(world: ControllerWorld, replicas: int, name: str = "web") -> None:
+    item = stored(world, name)
     changed = ReplicaSet()
     changed.CopyFrom(item)
     changed.spec.replicas = replicas
@@ -142,6 +142,71 @@ def test_the_least_useful_pods_are_deleted_first(world: ControllerWorld) -> None
         assert (left - now) <= {pod.metadata.name for pod in gone}
         assert len(now) == replicas
         left = now
+
+
+def test_pods_of_the_whole_deployment_count_when_a_node_is_chosen(world: ControllerWorld) -> None:
+    for name in ("old", "new"):
+        item = replica_set(name, 2)
+        item.metadata.owner_references.add(
+            api_version="apps/v1", kind="Deployment", name="web", uid="d", controller=True
+        )
+        world.put(item)
+    world.wait(2)
+    of_old = [pod for pod in pods(world) if controlled(pod) == ["old"]]
+    of_new = [pod for pod in pods(world) if controlled(pod) == ["new"]]
+    for pod, node in zip((*of_old, *of_new), ("n1", "n2", "n2", "n2"), strict=True):
+        runs(world, pod, node)
+    world.wait(1)
+    scale(world, 1, "old")
+    left = [pod.spec.node_name for pod in pods(world) if controlled(pod) == ["old"]]
+    assert left == ["n1"]
+
+
+def test_hundreds_of_pods_are_deleted_without_a_pause(world: ControllerWorld) -> None:
+    world.put(replica_set(replicas=1000))
+    world.wait(5)
+    assert len(pods(world)) == 1000
+    scale(world, 10)
+    assert len(pods(world)) == 10
+
+
+def test_the_status_counts_pods_that_leave_and_those_with_all_labels(
+    world: ControllerWorld,
+) -> None:
+    item = replica_set(replicas=2)
+    item.spec.template.metadata.labels["tier"] = "front"
+    world.put(item)
+    world.wait(2)
+    first, second = pods(world)
+    changed = Pod()
+    changed.CopyFrom(first)
+    changed.metadata.labels["tier"] = "back"
+    world.put(changed)
+    leaving = Pod()
+    leaving.CopyFrom(second)
+    leaving.metadata.finalizers.append("example.com/wait")
+    world.mark(world.put(leaving))
+    world.wait(2)
+    status = stored(world).status
+    assert (status.replicas, status.fully_labeled_replicas) == (2, 1)
+    assert status.terminating_replicas == 1
+
+
+def test_a_pod_that_is_never_seen_is_replaced_after_five_minutes(world: ControllerWorld) -> None:
+    world.lost = True
+    world.put(replica_set(replicas=1))
+    world.wait(2)
+    world.lost = False
+    world.wait(290)
+    assert not pods(world)
+    world.wait(15)
+    assert len(pods(world)) == 1
+
+
+def test_events_about_an_owner_are_limited(world: ControllerWorld) -> None:
+    world.put(replica_set(replicas=200))
+    world.wait(3)
+    assert len(world.events) == 25
 
 
 def test_an_orphan_that_matches_is_adopted(world: ControllerWorld) -> None:
