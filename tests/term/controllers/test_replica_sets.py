@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import count
+from uuid import UUID
+
 import pytest
 
 from podsched.api.objects import Pod, ReplicaSet, timestamp
@@ -153,6 +156,7 @@ def test_pods_of_the_whole_deployment_count_when_a_node_is_chosen(world: Control
         world.put(item)
     world.wait(2)
     of_old = [pod for pod in pods(world) if controlled(pod) == ["old"]]
+    of_old.sort(key=lambda pod: pod.metadata.uid)  # Of equal pods, the first one would go.
     of_new = [pod for pod in pods(world) if controlled(pod) == ["new"]]
     for pod, node in zip((*of_old, *of_new), ("n1", "n2", "n2", "n2"), strict=True):
         runs(world, pod, node)
@@ -277,6 +281,25 @@ def test_refused_pods_are_said_in_the_status_and_tried_again_ever_later(
     world.wait(60)
     assert len(pods(world)) == 100
     assert not stored(world).status.conditions
+
+
+def test_a_failure_is_forgotten_once_no_pod_is_missing(world: ControllerWorld) -> None:
+    world.refuse = lambda _: Forbidden("exceeded quota")
+    world.put(replica_set())
+    world.wait(2)
+    assert stored(world).status.conditions
+    scale(world, 0)
+    assert not stored(world).status.conditions
+
+
+def test_no_two_pods_are_given_the_same_name(
+    world: ControllerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = (UUID(int=number // 2) for number in count())
+    monkeypatch.setattr("uuid.uuid4", lambda: next(numbers))
+    world.put(replica_set(replicas=20))
+    world.wait(3)
+    assert len(pods(world)) == 20
 
 
 def test_batches_double_so_that_few_pods_are_refused(world: ControllerWorld) -> None:
