@@ -183,3 +183,23 @@ def test_a_named_claim_is_free_again_when_the_last_pod_that_uses_it_has_ended(
     found = simulated(script.ended(300.0))
     assert found.pods["uid-b"].ended == pytest.approx(62.0, abs=0.5)
     assert found.pods["uid-c"].bound == pytest.approx(62.0, abs=2.5)
+
+
+def test_claims_for_extended_resources_are_made_anew(tmp_path: Path) -> None:
+    script = Script(tmp_path / "a.rec", a_node("n1"), device_class(), devices("n1", 1))
+    for name, at in (("first", 1.0), ("second", 2.0)):
+        pod = with_run_time(a_pod(name), 60.0)
+        requests = pod.spec.containers[0].resources.requests
+        requests["deviceclass.resource.kubernetes.io/gpu"] = "1"
+        # As it was: the scheduler made a claim with another name.
+        claim = made_for(pod, f"{name}-extended-resources-abcde")
+        del pod.spec.resource_claims[:]
+        claim.metadata.annotations["resource.kubernetes.io/extended-resource-claim"] = "true"
+        script.added(at, pod).added(at + 0.1, claim)
+        claim.status.reserved_for.add(resource="pods", name=name, uid=pod.metadata.uid)
+        script.modified(at + 0.2, claim).deleted(at + 0.4, claim)
+    found = simulated(script.ended(300.0))
+    first, second = found.pods["uid-first"], found.pods["uid-second"]
+    assert first.ended == pytest.approx(61.0, abs=0.2)
+    assert second.unschedulable
+    assert second.bound == pytest.approx(61.0, abs=2.5)

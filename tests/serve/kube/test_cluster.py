@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from podsched.api.objects import Event
+from podsched.api.objects import Event, ResourceClaim
 from podsched.serve.client.errors import ClientError, Forbidden
 from podsched.serve.kube.cluster import KubeCluster, Rates
 from podsched.v1 import api_pb2 as v1
@@ -237,6 +237,23 @@ async def test_a_patch_of_finalizers_and_status_is_written_in_two(world: World) 
     assert second["metadata"]["resourceVersion"] < stored["resourceVersion"]
     (again,) = await world.cluster.patch_many([request], fence=FENCE)
     assert again.reason == "CONFLICT"
+
+
+async def test_new_objects_are_created_and_deleted_with_their_uid(world: World) -> None:
+    claim = ResourceClaim()
+    claim.metadata.namespace, claim.metadata.name = "default", "c"
+    (created,) = await world.cluster.create_many([claim], fence=FENCE)
+    (again,) = await world.cluster.create_many([claim], fence=FENCE)
+    assert (created.code, again.reason) == (0, "ALREADY_EXISTS")
+    uid = world.store.objects["resourceclaims"]["default/c"]["metadata"]["uid"]
+    deletion = v1.DeleteRequest(kind="ResourceClaim", namespace="default", name="c")
+    deletion.preconditions.uid = uid
+    (deleted,) = await world.cluster.delete_many([deletion], fence=FENCE)
+    assert deleted.code == 0
+    path = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c"
+    assert world.store.writes("DELETE", path) == [{"preconditions": {"uid": uid}}]
+    (gone,) = await world.cluster.delete_many([deletion], fence=FENCE)
+    assert gone.reason == "NOT_FOUND"
 
 
 def event(count: int = 1) -> Event:

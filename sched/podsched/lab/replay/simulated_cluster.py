@@ -172,8 +172,9 @@ class SimulatedCluster(MemoryCluster):
         self._put(pod, known)
 
     def _release_claims(self, pod: Pod) -> None:
-        """Give the devices of a pod back; the claims that were generated for it go with it."""
-        for _, name in claim_names(pod):
+        """Give the devices of a pod back; the claims that were made for it go with it."""
+        names = [name for _, name in claim_names(pod)]
+        for name in (*names, pod.status.extended_resource_claim_status.resource_claim_name):
             key = f"{pod.metadata.namespace}/{name}"
             claim = self._delivered.get(("ResourceClaim", key))
             if not isinstance(claim, ResourceClaim):

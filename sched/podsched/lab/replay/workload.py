@@ -17,6 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from podsched.api.conditions import DISRUPTION_TARGET, is_finished, is_terminating, pod_condition
+from podsched.api.extended_resources import extended_claim_owner
 from podsched.api.node_copies import NodeDevices, copy_of_node
 from podsched.api.objects import AnyObject, Node, Pod, ResourceClaim, ResourceSlice, object_key
 from podsched.api.quantity import QuantityError
@@ -183,9 +184,14 @@ class _Extraction:
             self._generated.add(object_key(claim))
 
     def _claim_changed(self, step: Step) -> None:
-        """Leave out what the scheduler does with a claim, and its deletion with its pod."""
+        """Leave out what the scheduler does with a claim, and its deletion with its pod.
+
+        Claims for extended resources are made by the scheduler.
+        """
         claim = step.item
         assert isinstance(claim, ResourceClaim)
+        if (owner := extended_claim_owner(claim)) and owner not in self._workload.foreign:
+            return
         consumers = {consumer.uid for consumer in claim.status.reserved_for}
         if step.type is EventType.DELETED:
             if step.key not in self._generated:
