@@ -165,6 +165,33 @@ def test_a_claim_for_a_device_is_made_allocated_and_removed(kube: KubeCluster) -
         kube.kubectl("delete", kind, "gpu")
 
 
+def test_a_replica_set_is_scaled_and_a_job_is_completed(kube: KubeCluster) -> None:
+    labels = {"app": "scaled"}
+    template = {"metadata": {"labels": labels}, "spec": pod("x")["spec"]}
+    template["spec"]["terminationGracePeriodSeconds"] = 0
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    apply(
+        kube,
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "scaled"}}
+        | {"spec": spec},
+    )
+    pods = ("get", "pods", "-l", "app=scaled", "-o", "name")
+    for replicas in (3, 1):
+        kube.kubectl("scale", "rs", "scaled", f"--replicas={replicas}")
+        wanted = f"--for=jsonpath={{.status.readyReplicas}}={replicas}"
+        kube.kubectl("wait", "rs/scaled", wanted, "--timeout=60s")
+        eventually_blocking("the pods", lambda: len(kube.kubectl(*pods).split()), replicas)
+    assert "SuccessfulDelete" in kube.kubectl("describe", "rs", "scaled")
+    kube.kubectl("delete", "rs", "scaled")
+    eventually_blocking("no pods", lambda: kube.kubectl(*pods), "")
+    kube.kubectl("create", "job", "once", "--image=app:1", "--", "date")
+    kube.kubectl("wait", "job/once", "--for=condition=complete", "--timeout=60s")
+    assert kube.kubectl("get", "job", "once").splitlines()[1].split()[1:3] == ["Complete", "1/1"]
+    kube.kubectl("delete", "job", "once")
+    found = ("get", "pods", "-l", "job-name=once", "-o", "name")
+    eventually_blocking("no pods", lambda: kube.kubectl(*found), "")
+
+
 def test_unknown_fields_are_refused_by_name(kube: KubeCluster) -> None:
     strange = pod("strange")
     strange["spec"]["colour"] = "red"
