@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from podsched.api.conditions import is_terminating
 from podsched.api.objects import Node, Pod
+from podsched.serve.client.errors import Invalid
 from support.queues import (
     GPU,
     big_node,
@@ -196,3 +198,52 @@ async def test_a_unit_that_can_preempt_no_more_keeps_no_node_from_others() -> No
         await asyncio.sleep(20)
         assert bound(world) == ["patient"]
         assert world.stored("important").status.nominated_node_name == ""
+
+
+async def test_victims_that_cannot_be_evicted_are_tried_again_once_a_second() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
+    evict_pods, calls = world.cluster.evict_pods, 0
+
+    async def unwilling(requests: Any, *, fence: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls < 4:
+            raise Invalid("not this one")
+        return await evict_pods(requests, fence=fence)
+
+    world.cluster.evict_pods = unwilling  # type: ignore[method-assign]
+    async with world.running():
+        job(world, "old", "team", gpu=8)
+        await asyncio.sleep(1)
+        job(world, "new", "team", 10, gpu=8)
+        await asyncio.sleep(2.5)
+        assert calls == 3
+        await asyncio.sleep(20)
+        assert bound(world) == ["new"]
+
+
+async def test_what_all_victims_have_freed_goes_to_the_unit_that_waited_for_them() -> None:
+    """The other would come first in a cycle: it is more important, and borrows nothing."""
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    lower = "LowerPriority"
+    cluster_queue(world, "a", {"gpu": 4}, cohort="all", reclaim=lower, borrow=lower)
+    cluster_queue(world, "b", {"gpu": 4}, cohort="all")
+    async with world.running():
+        for name in ("b1", "b2"):
+            grace = {"terminationGracePeriodSeconds": 30}
+            job(world, name, "b", -1, gpu=4, spec=grace)
+        await asyncio.sleep(1)
+        job(world, "mine", "a", gpu=8)
+        await asyncio.sleep(1)
+        job(world, "b3", "b", 100, gpu=4)
+        await asyncio.sleep(1)
+        for name in ("b1", "b2"):
+            assert is_terminating(world.stored(name))
+            world.cluster.delete("Pod", f"default/{name}")
+        await asyncio.sleep(10)
+        assert bound(world) == ["mine"]

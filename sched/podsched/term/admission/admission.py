@@ -80,6 +80,8 @@ KINDS: Final = frozenset(
 #: The kinds whose changes matter here, beside Pod and Node.
 OBJECTS: Final = KINDS | {"Namespace", "PodGroup", CLAIM}
 REASON_GATED: Final = "waiting for admission to a queue"
+#: Seconds between two choices of victims for a unit.
+PAUSE: Final = 1.0
 #: Behind every place in a queue.
 _LAST: Final = (float("inf"),)
 REASON_DEACTIVATED: Final = (
@@ -107,6 +109,8 @@ class Hold:
     need: Mapping[FlavorResource, int]
     victims: set[str]
     """The keys of their units."""
+    since: float
+    """When the victims were chosen."""
     counted: dict[FlavorResource, int] = field(default_factory=dict)
 
 
@@ -247,8 +251,10 @@ class Admission:
                 self.count((_pop_first(changed),))
                 yield
             yield from self._refresh_later()
-        while self._helped:
-            self._unpark(_pop_first(self._helped))
+        for key in list(self._helped):
+            if self._tried_again_at(key) <= now:
+                del self._helped[key]
+                self._unpark(key)
         for key, time in list(self._not_before.items()):
             if time <= now:
                 del self._not_before[key]
@@ -326,17 +332,23 @@ class Admission:
         """Return when a backoff ends next, or a unit has to be ready."""
         sample = self.histories.next_time()
         sample = None if sample is None else sample - self.endings.epoch
-        times = (*self._not_before.values(), self.endings.next_time(), sample)
+        helped = map(self._tried_again_at, self._helped)
+        times = (*self._not_before.values(), *helped, self.endings.next_time(), sample)
         return min((time for time in times if time is not None), default=None)
 
     def heads(self) -> list[Workload]:
-        """Take the heads of the queues that have one to try."""
+        """Take the heads of the queues that have one to try.
+
+        Units whose victims are gone come first, alone: what has been freed was kept for them, and
+        others, such as the victims themselves, would take it before it is their turn.
+        """
         found = []
         waiting = {hold.queue for hold in self.holds.values() if hold.victims}
+        served = {hold.queue for hold in self.holds.values() if not hold.victims}
         for name in list(self._ready):
             if name in waiting or name in self._blocked:
                 del self._ready[name]
-                continue
+        for name in [name for name in self._ready if name in served] or list(self._ready):
             head = self._pending[name].pop()
             if head is None:
                 del self._ready[name]
@@ -374,7 +386,8 @@ class Admission:
         self, workload: Workload, need: Mapping[FlavorResource, int], victims: set[str]
     ) -> None:
         """Keep quota for a unit that waits for victims."""
-        made = self.holds[workload.key] = Hold(workload.queue, dict(need), victims)
+        made = Hold(workload.queue, dict(need), victims, self._now)
+        self.holds[workload.key] = made
         self._recount(made)
         for key in victims:
             self._stale[key] = None
@@ -713,6 +726,15 @@ class Admission:
         if blocked is not None and queue_order(workload) < blocked:
             del self._blocked[workload.queue]
         self._offer(workload.queue)
+
+    def _tried_again_at(self, key: str) -> float:
+        """Return when a unit is tried again that an event may have helped.
+
+        It is not at once, if it waits for victims: perhaps they could not be evicted, or are gone
+        and their bindings are not known to have failed.
+        """
+        hold = self.holds.get(key)
+        return hold.since + PAUSE if hold is not None and hold.victims else 0.0
 
     def _unpark(self, key: str) -> None:
         """Try a unit again, whose pods were woken, and others of its shape."""
