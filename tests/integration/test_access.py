@@ -15,7 +15,7 @@ import grpc
 import pytest
 
 from podsched.api.etcd_keys import term_key
-from podsched.api.objects import DeviceClass, Lease, Pod
+from podsched.api.objects import DeviceClass, Lease, Pod, PriorityClass
 from podsched.app.role_certificates import Wanted, make_missing
 from podsched.lib.certificates import Request, certify, read_pair
 from podsched.serve.client import errors
@@ -166,7 +166,13 @@ async def test_each_role_does_its_own_and_nothing_else(guarded: Guarded) -> None
     assert isinstance(of(nowhere), errors.NotFound)
     (bound,) = await scheduler.bind_pods([binding("web", "n2")], fence=fence)
     assert of(bound) is None
-    assert "pods is forbidden" in await refused(scheduler.create(pod("mine")))
+    # It makes the pods of ReplicaSets and Jobs, and no other objects that users make.
+    await scheduler.create(pod("of-a-job"))
+    priority = PriorityClass()
+    priority.metadata.name = "mine"
+    assert "priorityclasses.scheduling.k8s.io is forbidden" in await refused(
+        scheduler.create(priority)
+    )
     removal = v1.EvictRequest(name="web", grace_period_seconds=0, ignore_disruption_budgets=True)
     (others,) = await agent.evict_pods([removal])
     assert 'is bound to "n2", not to this node' in str(of(others))
