@@ -15,6 +15,7 @@ from support.queues import (
     big_node,
     bound,
     cluster_queue,
+    cohort,
     condition,
     flavor,
     gang,
@@ -226,13 +227,14 @@ async def test_victims_that_cannot_be_evicted_are_tried_again_once_a_second() ->
 
 
 async def test_what_all_victims_have_freed_goes_to_the_unit_that_waited_for_them() -> None:
-    """The other would come first in a cycle: it is more important, and borrows nothing."""
+    """The other would come first in a cycle: it is more important."""
     world = TermWorld()
     big_node(world, "n1")
     flavor(world)
     lower = "LowerPriority"
     cluster_queue(world, "a", {"gpu": 4}, cohort="all", reclaim=lower, borrow=lower)
-    cluster_queue(world, "b", {"gpu": 4}, cohort="all")
+    cluster_queue(world, "b", {"gpu": 0}, cohort="all")
+    cohort(world, "all", default={"gpu": 4})
     async with world.running():
         for name in ("b1", "b2"):
             grace = {"terminationGracePeriodSeconds": 30}
