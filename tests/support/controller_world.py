@@ -264,7 +264,9 @@ class ControllerWorld:
         copy.CopyFrom(item)  # type: ignore[arg-type]
         if policy in FINALIZERS:
             copy.metadata.finalizers.append(FINALIZERS[policy])
-        copy.metadata.deletion_timestamp.CopyFrom(timestamp(self.time))
+        grace = 30 if isinstance(copy, Pod) else 0
+        copy.metadata.deletion_timestamp.CopyFrom(timestamp(self.time + grace))
+        copy.metadata.deletion_grace_period_seconds = grace
         self._put_or_remove(kind_of(copy).name, object_key(copy), copy)
 
     def wait(self, seconds: float, step: float = 0.5) -> None:

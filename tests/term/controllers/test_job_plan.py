@@ -125,10 +125,14 @@ def test_pods_that_still_run_are_released_only_once_success_is_stored() -> None:
     assert not second.status.uncounted_terminated_pods.failed
 
 
-def test_a_deleted_pod_that_never_had_a_node_has_failed() -> None:
+def test_a_deleted_pod_of_which_no_kubelet_will_tell_has_failed() -> None:
     item = job(podReplacementPolicy="Failed")
-    waiting = planned(item, pod("a", "Running", deleted=True))
-    assert not waiting.status.uncounted_terminated_pods.failed
+    leaving = pod("a", "Running", deleted=True)
+    leaving.metadata.deletion_grace_period_seconds = 30
+    assert not planned(item, leaving).status.uncounted_terminated_pods.failed
+    leaving.metadata.deletion_grace_period_seconds = 0
+    lost = planned(item, leaving)
+    assert list(lost.status.uncounted_terminated_pods.failed) == ["uid-a"]
     gone = planned(item, pod("a", "Pending", deleted=True, node=""))
     assert list(gone.status.uncounted_terminated_pods.failed) == ["uid-a"]
 

@@ -25,6 +25,7 @@ def kept(**fields: object) -> OwnedPod:
         "phase": "Running",
         "node": "n1",
         "is_deleting": False,
+        "is_lost": False,
         "matches": True,
         "ready_at": NOW - 1000,
         "created": NOW - 2000,

@@ -184,8 +184,7 @@ class _Planner:
             return True
         if not pod.is_deleting or pod.phase == "Succeeded":
             return False
-        # A pod without a node never runs, so no kubelet will say that it has failed.
-        return not self._only_failed or not pod.node
+        return not self._only_failed or pod.is_lost
 
     def _failure(self, pod: OwnedPod) -> Failure:
         if not self._spec.HasField("pod_failure_policy"):

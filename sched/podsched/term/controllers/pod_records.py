@@ -29,6 +29,8 @@ class OwnedPod(NamedTuple):
     phase: str
     node: str
     is_deleting: bool
+    is_lost: bool
+    """Whether it is deleted and no kubelet will say how it ended."""
     matches: bool
     """The owner's selector."""
     ready_at: float | None
@@ -109,7 +111,8 @@ def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
         metadata.uid,
         status.phase,
         pod.spec.node_name,
-        metadata.HasField("deletion_timestamp"),
+        is_terminating(pod),
+        is_terminating(pod) and _is_lost(pod),
         matches,
         seconds_of(ready.last_transition_time) if ready is not None and is_ready else None,
         float(metadata.creation_timestamp.seconds),
@@ -119,6 +122,14 @@ def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
         completion_index(annotations.get(COMPLETION_INDEX, "")),
         _finished_at(pod, ready) if is_finished(pod) or is_terminating(pod) else 0.0,
     )
+
+
+def _is_lost(pod: Pod) -> bool:
+    """Return whether a deleted pod never ran, or was deleted without a grace period.
+
+    The latter is how the pods of nodes that are gone are deleted.
+    """
+    return not pod.spec.node_name or pod.metadata.deletion_grace_period_seconds == 0
 
 
 def completion_index(text: str) -> int:
