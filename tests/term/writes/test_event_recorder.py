@@ -68,6 +68,24 @@ async def test_an_event_tells_of_whom_what_when_and_who_says_so() -> None:
     assert event.first_timestamp.seconds == event.last_timestamp.seconds == 1000
 
 
+async def test_an_event_may_be_about_a_workload() -> None:
+    world = World()
+    meta = v1.ObjectMeta(namespace="default", name="web", uid="u")
+    world.recorder.record(
+        meta,
+        type_="Normal",
+        reason="SuccessfulCreate",
+        action="",
+        message="Created pod: web-x",
+        controller="replicaset-controller",
+        kind="ReplicaSet",
+    )
+    await world.recorder.flush()
+    [event] = world.new
+    about = event.involved_object
+    assert (about.api_version, about.kind, about.name) == ("apps/v1", "ReplicaSet", "web")
+
+
 @pytest.mark.parametrize("action", ["Scheduling", ""])
 async def test_the_api_server_takes_events_with_and_without_an_action(action: str) -> None:
     world = World()
