@@ -390,7 +390,7 @@ class RandomQueues:
         free = dict(self._free())
         for key, unit in admission.units.items():
             workload = admission.waiting(key)
-            if workload is None:
+            if workload is None or self._backs_off(key):
                 continue
             strategy = admission.snapshot.queues[unit.queue].strategy
             first = min(self._order(unit.queue))[1]
@@ -398,11 +398,18 @@ class RandomQueues:
                 continue
             assert not self._could_start(unit, workload, free), f"{key} could start"
 
+    def _backs_off(self, key: str) -> bool:
+        if "/pod:" in key:
+            return False
+        group = self.cluster.object("PodGroup", key)
+        assert isinstance(group, PodGroup)
+        return any(c.type == "Requeued" and c.status == "False" for c in group.status.conditions)
+
     def _order(self, queue: str) -> Iterator[tuple[Any, str]]:
         admission = self.world.state.admission
         for key, unit in admission.units.items():
             workload = admission.waiting(key)
-            if workload is not None and unit.queue == queue:
+            if workload is not None and unit.queue == queue and not self._backs_off(key):
                 yield (-workload.priority, workload.queued_at, workload.uid), key
 
     def _free(self) -> Iterator[tuple[str, tuple[str, Counter[str]]]]:
