@@ -96,8 +96,7 @@ class RandomQueues:
             length = self.rng.randint(5, 200)
             try:
                 async with self._world.running():
-                    await asyncio.sleep(_BOUND)
-                    self.check()
+                    await self._settle(_BOUND)
                     for _ in range(min(length, end - self.steps)):
                         await self._step()
                     if self.rng.random() < 0.5:
@@ -176,17 +175,21 @@ class RandomQueues:
             step = self._end
         step()
         if quiet:
-            await asyncio.sleep(_QUIET)
-            self.check()
+            await self._settle(_QUIET)
             if self.world.state.admission.has_heads:  # Some are tried again every five minutes.
-                await asyncio.sleep(_BOUND)
-                self.check()
+                await self._settle(_BOUND)
             self.check_progress()
         elif self.rng.random() < 0.8:
-            await asyncio.sleep(_BOUND)
-            self.check()
+            await self._settle(_BOUND)
         else:
             await asyncio.sleep(self.rng.choice((0.0, 0.001, 0.01)))
+
+    async def _settle(self, seconds: float) -> None:
+        """Let time pass, and what has begun meanwhile, such as at the end of a backoff, end."""
+        await asyncio.sleep(seconds)
+        if self.world.state.cache.assumed_count:
+            await asyncio.sleep(_BOUND)
+        self.check()
 
     def _wait(self) -> None:
         for pod in self._pods():
