@@ -1,8 +1,12 @@
 """Admission by quota in the leader: which units wait in queues, and which use quota.
 
 - ``units``: what is admitted as one, a PodGroup or a lone pod, read from the cluster
-- ``usage``: which flavors the pods of a unit use, also after a takeover
+- ``usage`` and ``devices``: what the pods of a unit use, also after a takeover
+- ``endings``: which units are evicted, and when they may be admitted again
+- ``histories``: what LocalQueues have used in the past
+- ``tallies``: counts and usage by queue, for the queues' statuses
 - ``admission``: the queues with their waiting units and their usage, kept current with the cluster
+- ``terms``: the flavors that a unit may start on, and its victims
 
 The cycle that decides about the heads of the queues is ``term.cycle.admission_cycle``.
 """
