@@ -43,6 +43,7 @@ explain    explain   Explain why a pod or a pod group is pending, or why a pod i
 decisions  decisions Show the scheduler's decisions and their outcomes.
 debug      debug     Collect data for a bug report.
 top        top       Show live the usage of nodes, or why pods wait.
+queues     queues    Show cohorts, ClusterQueues and LocalQueues with their usage as a tree.
 simulate   simulate  Show how pods would be scheduled, without changing anything.
 record     record    Record the changes in a cluster, for sched replay.
 replay     replay    Run a recording again in virtual time, and show what differs.

@@ -1,0 +1,133 @@
+"""``sched queues``: cohorts, ClusterQueues and LocalQueues as a tree, with usage and counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from podsched.api.quantity import MAX_INT64, QuantityError
+from podsched.ask.queues.counting import admission_of
+from podsched.ask.queues.tree import Tree, queue_trees
+from podsched.cli.cluster_source import ClusterSource, admit
+from podsched.cli.errors import FAILED, fail
+from podsched.cli.flags import takes_flags
+from podsched.cli.output import say
+from podsched.cli.policy import Source
+from podsched.cli.printers import wrapped
+from podsched.cli.what_if import config_of
+from podsched.config.flags import flag
+from podsched.telemetry.log_output import configure_logging
+
+#: Columns of a name with its branches; the end of a longer one is left out.
+_LONGEST_NAME: Final = 30
+
+
+class Form(StrEnum):
+    """Output formats."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags(ClusterSource):
+    filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
+    """Manifests of the cluster, such as kubectl get -o yaml prints; repeatable."""
+    config: Path | None = flag(None, "FILE")
+    """KubeSchedulerConfiguration file, which says what devices of claims count as."""
+    output: Form = flag(Form.TABLE, names="--output -o")
+    """Output format."""
+
+
+@takes_flags
+def queues(given: _Flags) -> None:
+    """Show cohorts, ClusterQueues and LocalQueues as a tree: usage, quota, share, who waits.
+
+    Usage is what the pods with a node use, as the scheduler counts it. The quota of a cohort is its
+    own and what its children lend; the share is in thousandths of what can be lent, divided by the
+    weight. Waiting and admitted are PodGroups, and pods without one.
+
+    The cluster is given by --live (the default), --kubeconfig or -f. Nothing is changed.
+    """
+    configure_logging("text", "warning")
+    objects = replace(given, files=given.filename or ()).or_live().objects()
+    admit(objects, [])
+    config = config_of(Source(given.config))
+    try:
+        profiles = [profile.scheduler_name for profile in config.profiles]
+        trees = queue_trees(admission_of(objects, config.queues, profiles))
+    except QuantityError as error:
+        fail(str(error), FAILED)
+    if given.output is Form.JSON:
+        print(json.dumps({"queues": trees}, indent=2))
+    elif given.output is Form.YAML:
+        print(yaml.safe_dump({"queues": trees}, sort_keys=False).rstrip("\n"))
+    elif trees:
+        say("\n".join(table(trees)))
+    else:
+        say("No queues found.", error=True)
+
+
+def table(trees: Sequence[Tree]) -> list[str]:
+    """Return the trees as lines: a node of a tree each, its children below it."""
+    rows = [["QUEUE", "SHARE", "WAITING", "ADMITTED", "USED/QUOTA"]]
+    rows += [row for tree in trees for row in _rows(tree, "", "")]
+    return wrapped(rows)
+
+
+def _rows(tree: Tree, first: str, others: str) -> Iterator[list[str]]:
+    """Yield the rows of a tree; ``first``, ``others``: what is before its name, and below it."""
+    # Each frame: a tree, and what is before its name and its children's.
+    stack = [(tree, first, others)]
+    while stack:
+        node, before, below = stack.pop()
+        yield [
+            _cropped(before + _name(node)),
+            _share(node),
+            str(node["waiting"]),
+            str(node["admitted"]),
+            _quotas(node),
+        ]
+        children = node["children"]
+        ends = [(f"{below}├─ ", f"{below}│  ")] * (len(children) - 1)
+        ends.append((f"{below}└─ ", f"{below}   "))
+        stack += reversed([(child, *end) for child, end in zip(children, ends, strict=False)])
+
+
+def _name(tree: Tree) -> str:
+    return f"{tree['name']}/" if tree["kind"] == "Cohort" else str(tree["name"])
+
+
+def _cropped(text: str) -> str:
+    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
+
+
+def _share(tree: Tree) -> str:
+    share = tree.get("share")
+    if share is None:
+        return ""
+    return "max" if share == MAX_INT64 else str(share)
+
+
+def _quotas(tree: Tree) -> str:
+    """Return what is used of each flavor and resource, by flavor, and what is borrowed of it."""
+    by_flavor: dict[str, list[str]] = {}
+    for one in tree["quotas"]:
+        by_flavor.setdefault(one["flavor"], []).append(_quota(one))
+    parts = [f"{flavor}: {', '.join(texts)}" for flavor, texts in by_flavor.items()]
+    problem = [f"({tree['problem']})"] if tree["problem"] else []
+    return "; ".join([*problem, *parts]) or "-"
+
+
+def _quota(one: dict[str, Any]) -> str:
+    of = f"/{one['quota']}" if "quota" in one else ""
+    borrowed = one.get("borrowed", "0")
+    more = f" ({borrowed} borrowed)" if borrowed != "0" else ""
+    return f"{one['resource']} {one['used']}{of}{more}"

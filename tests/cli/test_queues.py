@@ -1,0 +1,125 @@
+"""``sched queues`` on files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from podsched.cli.queues import table
+from support.commands import Commands
+
+QUEUES = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: default}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  cohortName: all
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 8, borrowingLimit: 4}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: product}
+spec:
+  cohortName: all
+  namespaceSelector: {}
+  stopPolicy: Hold
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: 16, lendingLimit: 12}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: research, namespace: default}
+spec: {clusterQueue: research}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: default}
+"""
+
+
+def pod(name: str, cpu: str, node: str = "") -> str:
+    return f"""
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+  namespace: default
+  labels: {{kueue.x-k8s.io/queue-name: research}}
+spec:
+  nodeName: "{node}"
+  containers: [{{name: c, image: i, resources: {{requests: {{cpu: "{cpu}"}}}}}}]
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    path = tmp_path / "cluster.yaml"
+    path.write_text(QUEUES + pod("big", "7", "a") + pod("more", "3", "a") + pod("next", "3"))
+    return str(path)
+
+
+def test_usage_and_what_is_borrowed_is_counted_from_the_pods_with_a_node(
+    sched: Commands, cluster: str
+) -> None:
+    result = sched("queues", "-f", cluster)
+    assert result.out.splitlines() == [
+        "QUEUE                    SHARE   WAITING   ADMITTED   USED/QUOTA",
+        "all/                     0       1         2          default: cpu 10/20",
+        "├─ product               0       0         0          (stopped); default: cpu 0/16",
+        "└─ research              100     1         2          default: cpu 10/8 (2 borrowed)",
+        "   └─ default/research           1         2          default: cpu 10",
+    ]
+
+
+def test_json_and_yaml_say_the_same(sched: Commands, cluster: str) -> None:
+    as_json = json.loads(sched("queues", "-f", cluster, "-o", "json").out)
+    assert yaml.safe_load(sched("queues", "-f", cluster, "-o", "yaml").out) == as_json
+    [cohort] = as_json["queues"]
+    assert cohort["children"][1]["quotas"] == [
+        {
+            "flavor": "default",
+            "resource": "cpu",
+            "quota": "8",
+            "used": "10",
+            "borrowed": "2",
+            "available": "2",
+        }
+    ]
+
+
+def test_a_local_queue_of_no_cluster_queue_is_shown_with_the_name_that_it_has(
+    sched: Commands, tmp_path: Path
+) -> None:
+    path = tmp_path / "lost.yaml"
+    path.write_text(QUEUES.replace("clusterQueue: research", "clusterQueue: resaerch"))
+    lines = sched("queues", "-f", str(path)).out.splitlines()
+    assert [line.split() for line in lines[-2:]] == [
+        ["resaerch", "0", "0", "0", "(does", "not", "exist)"],
+        ["└─", "default/research", "0", "0", "-"],
+    ]
+
+
+def test_a_table_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    quota = {"flavor": "on-demand", "resource": "example.com/gpu", "quota": "8", "used": "8"}
+    tree = {"kind": "ClusterQueue", "name": "q" * 60, "problem": "", "share": 0, "waiting": 99999}
+    tree |= {"admitted": 99999, "quotas": [quota] * 5, "children": []}
+    assert all(len(line) <= 80 for line in table([tree]))
+
+
+def test_without_queues_that_is_said(sched: Commands, tmp_path: Path) -> None:
+    path = tmp_path / "none.yaml"
+    path.write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
+    assert "No queues found." in sched("queues", "-f", str(path)).err
