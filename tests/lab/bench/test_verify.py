@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import Node, Pod, ResourceClaim
+from podsched.api.objects import ClusterQueue, LocalQueue, Node, Pod, PodGroup, ResourceClaim
 from podsched.lab.bench.shapes import HOSTNAME, ZONE, node, pod_template
-from podsched.lab.bench.verify import MOST_TOLD, claim_violations, violations
+from podsched.lab.bench.verify import MOST_TOLD, claim_violations, quota_violations, violations
 
 NODES = [node(f"n{at}", {ZONE: f"z{at % 2}"}, pods=3) for at in range(4)]
 BLUE = {"matchLabels": {"color": "blue"}}
@@ -151,3 +151,36 @@ def test_a_bound_pod_without_a_reservation_is_found() -> None:
     assert claim_violations([claim("a", "gpu-0", "one")], users) == [
         "pod default/x is bound, but no claim is reserved for it"
     ]
+
+
+def queue(name: str, cpu: str, **quota: str) -> ClusterQueue:
+    made = ClusterQueue()
+    made.metadata.name, made.spec.cohort_name = name, "all"
+    group = made.spec.resource_groups.add(covered_resources=["cpu"])
+    group.flavors.add(name="f").resources.add(name="cpu", nominal_quota=cpu, **quota)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("limit", "pods", "found"),
+    [
+        ({}, 20, []),
+        ({}, 21, ["cohort all uses 2.1 of 2 cpu"]),
+        ({"borrowing_limit": "900m"}, 20, ["ClusterQueue a uses too much cpu"]),
+    ],
+)
+def test_bound_pods_of_queues_use_no_more_than_the_quota(
+    limit: dict[str, str], pods: int, found: list[str]
+) -> None:
+    queues = [queue("a", "1", **limit), queue("b", "1")]
+    local = LocalQueue()
+    local.metadata.namespace, local.metadata.name = "default", "team"
+    local.spec.cluster_queue = "a"
+    group = PodGroup()
+    group.metadata.namespace, group.metadata.name = "default", "gang"
+    group.metadata.labels["kueue.x-k8s.io/queue-name"] = "team"
+    members = [pod(f"p{at}", "n1", schedulingGroup={"podGroupName": "gang"}) for at in range(pods)]
+    for one in members:
+        one.metadata.namespace = "default"
+    waiting = pod("waiting", "", schedulingGroup={"podGroupName": "gang"})
+    assert quota_violations(queues, [local], [group], [*members, waiting]) == found

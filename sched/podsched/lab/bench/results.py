@@ -25,6 +25,7 @@ class BenchResult:
     ``seconds``: from the first creation to the last binding. ``cpu_us_per_pod``: microseconds of
     CPU per measured pod, by process. ``kube_scheduler``: kube-scheduler's throughput; 0 if it was
     not measured, or not with this size. ``backend``: the API that the client and the scheduler use.
+    ``gangs``: pod groups of measured pods of which all are bound.
     """
 
     workload: str
@@ -44,6 +45,7 @@ class BenchResult:
     longest_own_lag_ms: dict[str, float] = field(default_factory=dict)
     timeline: list[tuple[float, float]] = field(default_factory=list, repr=False)
     backend: str = "podsched"
+    gangs: int = 0
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -53,8 +55,14 @@ class BenchResult:
             return 0.0
         return round(self.pods_per_second / self.kube_scheduler, 1)
 
+    @property
+    def gangs_per_second(self) -> float:
+        """Gangs bound per second."""
+        return round(self.gangs / self.seconds, 1) if self.gangs else 0.0
+
     def as_dict(self) -> dict[str, object]:
-        figures = {**asdict(self), "ratio": self.ratio}
+        derived = {"ratio": self.ratio, "gangs_per_second": self.gangs_per_second}
+        figures = {**asdict(self), **derived}
         del figures["timeline"]
         return figures
 
@@ -74,11 +82,22 @@ class BenchResult:
         return [
             f"{self.workload}: {self.nodes:,} nodes, {self.pods:,} pods created {created}{by}",
             f"  {self.pods_per_second:,.0f} pods/s ({bound}){compared if self.ratio else ''}",
+            *self._of_gangs(),
             f"  all created after {self.create_seconds:.2f} s",
             f"  creation to binding: p50 {self.p50_seconds:.4f} s, p99 {self.p99_seconds:.4f} s",
             f"  CPU per pod in microseconds: {cpu}",
             f"  memory in MB: {memory}",
             *([f"  event loop held up, in ms at most: {lags}"] if lags else []),
+        ]
+
+    def _of_gangs(self) -> list[str]:
+        if not self.gangs:
+            return []
+        of_scheduler = sum(v for k, v in self.cpu_us_per_pod.items() if k.startswith("scheduler"))
+        each = of_scheduler * self.pods / self.gangs
+        return [
+            f"  {self.gangs_per_second:,.0f} gangs/s ({self.gangs:,} with all pods bound), "
+            f"{each:,.0f} us of the scheduler's CPU per gang"
         ]
 
     def chart(self) -> str:
@@ -138,7 +157,15 @@ def median(values: list[float]) -> float:
 
 
 #: Figures of which the median is given, of the second ones by process.
-_FIGURES = ("pods_per_second", "seconds", "create_seconds", "p50_seconds", "p99_seconds", "ratio")
+_FIGURES = (
+    "pods_per_second",
+    "gangs_per_second",
+    "seconds",
+    "create_seconds",
+    "p50_seconds",
+    "p99_seconds",
+    "ratio",
+)
 _BY_PROCESS = ("cpu_us_per_pod", "longest_lag_ms", "longest_own_lag_ms", "memory_mb")
 
 

@@ -9,6 +9,7 @@ import asyncio
 import math
 import time
 import urllib.request
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,14 @@ from typing import NamedTuple
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from podsched.api.objects import Node, Pod, ResourceClaim
+from podsched.api.objects import (
+    ClusterQueue,
+    LocalQueue,
+    Node,
+    Pod,
+    PodGroup,
+    ResourceClaim,
+)
 from podsched.app.local_cluster import LocalCluster
 from podsched.lab.bench import ops
 from podsched.lab.bench.processes import Usage, spent, usage_of_session
@@ -32,7 +40,7 @@ from podsched.lab.bench.run import (
     creating,
 )
 from podsched.lab.bench.shapes import key_of
-from podsched.lab.bench.verify import claim_violations, violations
+from podsched.lab.bench.verify import claim_violations, quota_violations, violations
 from podsched.lib.tasks import task_group
 from podsched.serve.client.errors import NotFound, of_result
 
@@ -138,6 +146,8 @@ class Clock:
     created_by: float = 0.0
     mode: str = ""
     created: dict[str, float] = field(default_factory=dict)
+    members: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Keys of measured pods, by the key of their pod group."""
     usage: dict[str, Usage] = field(default_factory=dict)
     usage_after: dict[str, Usage] = field(default_factory=dict)
     lags: dict[str, Lags] = field(default_factory=dict)
@@ -239,6 +249,9 @@ class Runner:
             clock.usage = self._bench.usage()
             clock.began = time.monotonic()
         keys = [key_of(pod) for pod in pods]
+        for pod in pods:
+            if group := pod.spec.scheduling_group.pod_group_name:
+                clock.members[f"{pod.metadata.namespace}/{group}"].append(key_of(pod))
         self._expected += keys
         creating = asyncio.create_task(self._create(pods, rate, clock.created), name="create")
         if op.wait:
@@ -377,6 +390,7 @@ class Runner:
                 for name, after in clock.lags_after.items()
             },
             backend="kubernetes" if self._options.through_kube else "podsched",
+            gangs=sum(all(key in bound for key in keys) for keys in clock.members.values()),
             timeline=timeline([at - clock.began for at in bound.values()]),
         )
 
@@ -400,6 +414,17 @@ class Runner:
             pods,
             deleted=self._bench.pods.deleted > 0,
         )
-        return problems + claim_violations(
+        problems += claim_violations(
             [claim for claim in claims.items if isinstance(claim, ResourceClaim)], pods
+        )
+        return problems + await self._quota_problems(pods)
+
+    async def _quota_problems(self, pods: Sequence[Pod]) -> list[str]:
+        kinds = "ClusterQueue", "LocalQueue", "PodGroup"
+        queues, local, groups = [(await self._client.list(kind)).items for kind in kinds]
+        return quota_violations(
+            [one for one in queues if isinstance(one, ClusterQueue)],
+            [one for one in local if isinstance(one, LocalQueue)],
+            [one for one in groups if isinstance(one, PodGroup)],
+            pods,
         )

@@ -12,15 +12,22 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
+from podsched.api import quantity
 from podsched.api.conditions import is_finished
 from podsched.api.objects import (
+    ClusterQueue,
+    LocalQueue,
     Node,
     Pod,
     PodAffinityTerm,
+    PodGroup,
     ResourceClaim,
     TopologySpreadConstraint,
 )
+from podsched.api.queue_labels import QUEUE_NAME
+from podsched.api.resources import pod_requests
 from podsched.api.selectors import Selector, compile_selector
 from podsched.lab.placement import over_capacity, port_conflict, selects, unsuited
 
@@ -76,13 +83,68 @@ def claim_violations(claims: Iterable[ResourceClaim], pods: Iterable[Pod]) -> li
     return _first(found)
 
 
+def quota_violations(
+    queues: Iterable[ClusterQueue],
+    local_queues: Iterable[LocalQueue],
+    groups: Iterable[PodGroup],
+    pods: Iterable[Pod],
+) -> list[str]:
+    """Return queues, and cohorts of queues, whose bound pods use more than may be used.
+
+    Only for cohorts that have no quota and no parent of their own, and queues with limits of
+    borrowing at most. Flavors are summed.
+    """
+    used = _quota_used(local_queues, groups, pods)
+    nominal: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    together: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    found = []
+    for one in queues:
+        name, cohort = one.metadata.name, one.spec.cohort_name
+        for flavors in (group.flavors for group in one.spec.resource_groups):
+            most: dict[str, Fraction] = defaultdict(Fraction)
+            for quota in (quota for flavor in flavors for quota in flavor.resources):
+                most[quota.name] += quantity.parse(quota.nominal_quota)
+                nominal[cohort, quota.name] += quantity.parse(quota.nominal_quota)
+                if quota.borrowing_limit:
+                    most[quota.name] += quantity.parse(quota.borrowing_limit)
+                elif cohort:
+                    most[quota.name] = Fraction(10**30)
+            for resource, limit in most.items():
+                together[cohort, resource] += used[name, resource]
+                if used[name, resource] > limit:
+                    found.append(f"ClusterQueue {name} uses too much {resource}")
+    found += [
+        f"cohort {cohort} uses {float(amount):g} of {float(nominal[cohort, resource]):g} {resource}"
+        for (cohort, resource), amount in together.items()
+        if cohort and amount > nominal[cohort, resource]
+    ]
+    return _first(found)
+
+
+def _quota_used(
+    local_queues: Iterable[LocalQueue], groups: Iterable[PodGroup], pods: Iterable[Pod]
+) -> Mapping[tuple[str, str], Fraction]:
+    """Return what bound pods request, by ClusterQueue and resource."""
+    leads_to = {_key(one): one.spec.cluster_queue for one in local_queues}
+    joined = {_key(one): one.metadata.labels.get(QUEUE_NAME, "") for one in groups}
+    used: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    for pod in pods:
+        group = f"{pod.metadata.namespace}/{pod.spec.scheduling_group.pod_group_name}"
+        name = joined.get(group) or pod.metadata.labels.get(QUEUE_NAME, "")
+        queue = leads_to.get(f"{pod.metadata.namespace}/{name}")
+        if queue is not None and pod.spec.node_name and not is_finished(pod):
+            for resource, amount in pod_requests(pod).items():
+                used[queue, resource] += amount
+    return used
+
+
 def _first(found: list[str]) -> list[str]:
     more = len(found) - MOST_TOLD
     return found if more <= 0 else [*found[:MOST_TOLD], f"{more:,} more of this kind"]
 
 
-def _key(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+def _key(item: Pod | LocalQueue | PodGroup) -> str:
+    return f"{item.metadata.namespace}/{item.metadata.name}"
 
 
 def _misplaced(
