@@ -89,10 +89,13 @@ class Snapshot:
 
     @contextmanager
     def without(self, workloads: Iterable[Workload]) -> Iterator[None]:
-        """Take admitted workloads out for a while, so that they are no one's victims."""
+        """Take admitted workloads out for a while, so that they are no one's victims.
+
+        Some may be victims already, which are not among the workloads any more.
+        """
         gone = list(workloads)
-        for workload in gone:
-            self.remove(workload)
-        yield
-        for workload in gone:
-            self.add(workload)
+        known = [one for one in gone if self.workloads[one.queue].pop(one.key, None) is not None]
+        with self.without_usage(gone):
+            yield
+        for workload in known:
+            self.workloads[workload.queue][workload.key] = workload

@@ -249,3 +249,44 @@ async def test_what_all_victims_have_freed_goes_to_the_unit_that_waited_for_them
             world.cluster.delete("Pod", f"default/{name}")
         await asyncio.sleep(10)
         assert bound(world) == ["mine"]
+
+
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+async def test_a_flavor_without_victims_is_followed_by_the_next_one(strategy: str) -> None:
+    """The search may stop at the first flavor, as each resource alone would have victims there."""
+    world = TermWorld()
+    for name in ("blue", "red"):
+        flavor(world, name, kind=name)
+        big_node(world, f"n-{name}", labels={"kind": name})
+    quotas = {"blue": {"cpu": 4, "gpu": 4}, "red": {"cpu": 4, "gpu": 4}}
+    stop = {"within": "LowerPriority", "when_can_preempt": "MayStopSearch"}
+    cluster_queue(world, "team", None, quotas, strategy=strategy, **stop)
+    async with world.running():
+        job(world, "low", "team", 0, cpu=2, gpu=0)
+        await asyncio.sleep(1)
+        job(world, "equal", "team", 5, cpu=1, gpu=4)
+        await asyncio.sleep(1)
+        job(world, "new", "team", 5, cpu=3, gpu=4)
+        await asyncio.sleep(5)
+        assert world.nodes_of("low", "equal", "new") == ["n-blue", "n-blue", "n-red"]
+
+
+async def test_two_heads_of_a_cycle_may_have_the_same_victims_in_mind() -> None:
+    """The second one looks again, without the victims that the first one has by then."""
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cohort(world, "all", default={"gpu": 0})
+    for name in ("a", "b"):
+        cluster_queue(world, name, {"gpu": 4}, cohort="all", reclaim="Any")
+    cluster_queue(world, "c", {"gpu": 0}, cohort="all")
+    async with world.running():
+        job(world, "big", "c", gpu=8, spec={"terminationGracePeriodSeconds": 5})
+        await asyncio.sleep(1)
+        for name in ("a", "b"):
+            job(world, f"of-{name}", name, gpu=4)
+        await asyncio.sleep(1)
+        assert len(world.events("big", "Preempted")) == 1
+        world.cluster.delete("Pod", "default/big")
+        await asyncio.sleep(15)
+        assert bound(world) == ["of-a", "of-b"]

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
 from podsched.api.objects import ClusterQueue as ClusterQueueObject
@@ -397,21 +397,30 @@ class Admission:
         """Do not try a unit before a time, once it waits again."""
         self._not_before[key] = until
 
-    def requeue(self, workload: Workload, reason: Requeue, *, parked: bool = False) -> None:
+    def requeue(
+        self,
+        workload: Workload,
+        reason: Requeue,
+        *,
+        parked: bool = False,
+        tried: tuple[Mapping[str, int], ...] = (),
+    ) -> None:
         """Put a head back that was not admitted.
 
-        ``parked``: its pods wait for the events that may help them.
+        ``parked``: its pods wait for the events that may help them. ``tried``: flavors remain that
+        the search has not reached, and it goes on there at once; see ``Workload.tried``.
         """
         key, name = workload.key, workload.queue
         if self._asked.get(key) is not workload:
             return  # It has changed, or is gone.
+        workload = self._asked[key] = replace(workload, tried=tried)
         if parked:
             self._parked[key] = None
         strategy = self.snapshot.queues[name].strategy
         pending = self._pending[name]
-        pending.requeue(workload, reason)
-        stays = stays_in_heap(strategy, reason, untried=False, backoff=False)
-        if stays and reason is not Requeue.FAILED_AFTER_NOMINATION:
+        pending.requeue(workload, reason, untried=bool(tried))
+        stays = stays_in_heap(strategy, reason, untried=bool(tried), backoff=False)
+        if stays and not tried and reason is not Requeue.FAILED_AFTER_NOMINATION:
             # Whose turn it is among LocalQueues changes with time.
             shared = isinstance(pending, SharedPending)
             self._blocked[name] = queue_order(workload) if not shared else _LAST

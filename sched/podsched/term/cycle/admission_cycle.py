@@ -144,7 +144,8 @@ class AdmissionCycle:
     async def _decide(self, cycle: Cycle, entry: Entry, now: float) -> None:
         workload = entry.workload
         if not (entry.admitted or entry.preempts):
-            self._admission.requeue(workload, entry.requeue)
+            tried = entry.assignment.tried if entry.untried else ()
+            self._admission.requeue(workload, entry.requeue, tried=tried)
             self._say(workload.key, entry.waiting or Waiting.QUOTA, self._quota_message(entry))
             return
         cycle.withdraw(entry)
