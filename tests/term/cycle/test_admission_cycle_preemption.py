@@ -253,22 +253,22 @@ async def test_what_all_victims_have_freed_goes_to_the_unit_that_waited_for_them
 
 @pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
 async def test_a_flavor_without_victims_is_followed_by_the_next_one(strategy: str) -> None:
-    """The search may stop at the first flavor, as each resource alone would have victims there."""
+    """The search stops at the first one: CPU alone could be reclaimed, but not while borrowing."""
     world = TermWorld()
     for name in ("blue", "red"):
         flavor(world, name, kind=name)
         big_node(world, f"n-{name}", labels={"kind": name})
-    quotas = {"blue": {"cpu": 4, "gpu": 4}, "red": {"cpu": 4, "gpu": 4}}
-    stop = {"within": "LowerPriority", "when_can_preempt": "MayStopSearch"}
-    cluster_queue(world, "team", None, quotas, strategy=strategy, **stop)
+    quotas = {"blue": {"cpu": 4, "gpu": 1}, "red": {"cpu": 4, "gpu": 4}}
+    stop = {"reclaim": "Any", "when_can_preempt": "MayStopSearch", "strategy": strategy}
+    cluster_queue(world, "a", None, quotas, cohort="all", **stop)
+    lent = {"blue": {"cpu": 0, "gpu": 4}, "red": {"cpu": 0, "gpu": 0}}
+    cluster_queue(world, "b", None, lent, cohort="all")
     async with world.running():
-        job(world, "low", "team", 0, cpu=2, gpu=0)
+        job(world, "borrower", "b", cpu=2, gpu=0)
         await asyncio.sleep(1)
-        job(world, "equal", "team", 5, cpu=1, gpu=4)
-        await asyncio.sleep(1)
-        job(world, "new", "team", 5, cpu=3, gpu=4)
+        job(world, "new", "a", cpu=4, gpu=2)
         await asyncio.sleep(5)
-        assert world.nodes_of("low", "equal", "new") == ["n-blue", "n-blue", "n-red"]
+        assert world.nodes_of("borrower", "new") == ["n-blue", "n-red"]
 
 
 async def test_two_heads_of_a_cycle_may_have_the_same_victims_in_mind() -> None:
