@@ -71,8 +71,9 @@ def cluster(tmp_path: Path) -> str:
 
 
 def test_usage_and_what_is_borrowed_is_counted_from_the_pods_with_a_node(
-    sched: Commands, cluster: str
+    sched: Commands, cluster: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     result = sched("queues", "-f", cluster)
     assert result.out.splitlines() == [
         "QUEUE                    SHARE   WAITING   ADMITTED   USED/QUOTA",

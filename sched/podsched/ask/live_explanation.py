@@ -16,10 +16,12 @@ from podsched.ask.explain.decided import Recorded, add_record
 from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
 from podsched.ask.explain.pod_group import pod_group_standing
 from podsched.ask.explain.preempting import add_preemption
+from podsched.ask.queues.waiting import add_admission
 from podsched.decide.evaluation.filtering import counting_nominees
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo
 from podsched.queue.standing import Standing
+from podsched.term.admission.units import unit_key
 from podsched.term.state import SchedulingState
 from podsched.v1.scheduling_pb2 import (
     Attempt,
@@ -76,6 +78,7 @@ def explain_live(
     answer.state = _state_of(state, info)
     runtime = state.profiles.get(info.cls.scheduler_name)
     _add_queue(answer, state, info, clock)
+    add_admission(answer, state.admission, unit_key(info))
     if info.group:
         answer.pod_group.CopyFrom(pod_group_standing(state.cache.cluster, info.group))
     if answer.state == PodState.OTHER_SCHEDULER:
@@ -104,6 +107,7 @@ def explain_group_live(
     members = sorted(state.cache.cluster.members(key), key=lambda pod: pod.name)
     waiting = [pod for pod in members if state.cache.pod(pod.uid) is None]
     answer.state = PodState.PENDING if waiting else PodState.BOUND
+    add_admission(answer, state.admission, key)
     if waiting:
         answer.scheduler_name = waiting[0].cls.scheduler_name
         _add_queue(answer, state, waiting[0], clock)

@@ -14,12 +14,16 @@ from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
 from podsched.ask.explain.pod_group import pod_group_standing
 from podsched.ask.explain.preempting import add_preemption
+from podsched.ask.queues.counting import admission_of
+from podsched.ask.queues.waiting import add_admission
 from podsched.ask.whatif.pod_group_explanation import explain_pod_group
 from podsched.ask.whatif.world import World, never
 from podsched.config.load import SchedulerConfiguration
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PluginFactory
 from podsched.framework.pods import PodInfo
+from podsched.term.admission.admission import Admission
+from podsched.term.admission.units import unit_key
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodState
 
 OFFLINE: Final = (
@@ -47,11 +51,13 @@ def explain_offline(
     if info is None:
         ended = [obj for obj in objects if isinstance(obj, Pod) and _is(obj, request)]
         return explain_ended(ended[-1]) if ended else None
-    return _explain(world, info, request, config)
+    answer = _explain(world, info, request, config)
+    add_admission(answer, _admission(objects, config), unit_key(info))
+    return answer
 
 
 def explain_group_offline(
-    objects: Iterable[AnyObject],
+    objects: Sequence[AnyObject],
     config: SchedulerConfiguration,
     plugins: Mapping[str, PluginFactory],
     request: ExplainRequest,
@@ -69,8 +75,14 @@ def explain_group_offline(
     answer = Explanation(pod_group=standing, message=standing.message, notes=[OFFLINE])
     waits = standing.with_node < standing.members
     answer.state = PodState.PENDING if waits else PodState.BOUND
+    add_admission(answer, _admission(objects, config), key)
     explain_pod_group(answer, world, key, is_over, changes=request.changes)
     return answer
+
+
+def _admission(objects: Iterable[AnyObject], config: SchedulerConfiguration) -> Admission:
+    profiles = [profile.scheduler_name for profile in config.profiles]
+    return admission_of(objects, config.queues, profiles)
 
 
 def _is(pod: Pod, request: ExplainRequest) -> bool:

@@ -24,6 +24,7 @@ from podsched.v1.scheduling_pb2 import (
     PodReference,
     PodState,
     Preemption,
+    QueueAdmission,
     QueueStanding,
     Shortfall,
 )
@@ -78,6 +79,7 @@ def _group_lines(answer: Explanation, now: float) -> list[str]:
     sections = (
         ("Members", _pod_group(group)),
         ("Queue", _queue(answer, now) if answer.HasField("queue") else _woken_by(answer)),
+        ("Admission", _admission(answer.admission) if answer.HasField("admission") else []),
         ("How many members fit", _domains(group)),
         ("What would let it start, the least of each kind", _changes(answer.changes)),
         ("When", _eta(answer) if answer.HasField("eta") else []),
@@ -110,6 +112,7 @@ def _sections(answer: Explanation, now: float) -> Iterator[tuple[str, list[str]]
     """Yield heading and lines of each section, which may have none."""
     queue = answer.HasField("queue")
     yield "Queue", _queue(answer, now) if queue else _woken_by(answer)
+    yield "Admission", _admission(answer.admission) if answer.HasField("admission") else []
     yield "Pod group", _pod_group(answer.pod_group) if answer.HasField("pod_group") else []
     yield "Decision", _decision(answer, now) if answer.HasField("decision") else []
     yield _heading(answer), _funnel(answer.nodes, answer.funnel)
@@ -132,6 +135,21 @@ def _answered(answer: Explanation) -> str:
         role = f"leader, term {by.term}" if by.leading else "standby"
         parts.append(f"answered by {by.replica} ({role}) in {by.took_ms:.0f} ms")
     return "; ".join(parts)
+
+
+def _admission(admission: QueueAdmission) -> list[str]:
+    """Return why a unit waits in its ClusterQueue, and what would help."""
+    lines = _wrapped(admission.sentence, "  ")
+    lines += _row("Queue", f"{admission.local_queue}, ClusterQueue {admission.cluster_queue}")
+    if admission.ahead:
+        first = admission.ahead_admissible
+        names = f": {', '.join(admission.first)}" if admission.first else ""
+        lines += _row(
+            "Ahead", f"{admission.ahead}, of which {first} would be admitted first{names}"
+        )
+    for change in admission.changes:
+        lines += _row("Would help", change)
+    return lines
 
 
 def _pod_group(group: PodGroupStanding) -> list[str]:

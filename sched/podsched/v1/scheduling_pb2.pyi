@@ -159,7 +159,7 @@ class PodReference(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., uid: _Optional[str] = ..., priority: _Optional[int] = ..., node_name: _Optional[str] = ...) -> None: ...
 
 class Explanation(_message.Message):
-    __slots__ = ("pod", "state", "scheduler_name", "message", "answered_by", "queue", "attempts", "nominations", "nodes", "feasible_nodes", "funnel", "groups", "node_verdicts", "wake_events", "preemption", "scores", "tied_nodes", "decision", "changes", "eta", "notes", "pod_group")
+    __slots__ = ("pod", "state", "scheduler_name", "message", "answered_by", "queue", "attempts", "nominations", "nodes", "feasible_nodes", "funnel", "groups", "node_verdicts", "wake_events", "preemption", "scores", "tied_nodes", "decision", "changes", "eta", "notes", "pod_group", "admission")
     POD_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SCHEDULER_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -182,6 +182,7 @@ class Explanation(_message.Message):
     ETA_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
     POD_GROUP_FIELD_NUMBER: _ClassVar[int]
+    ADMISSION_FIELD_NUMBER: _ClassVar[int]
     pod: PodReference
     state: PodState
     scheduler_name: str
@@ -204,7 +205,49 @@ class Explanation(_message.Message):
     eta: Eta
     notes: _containers.RepeatedScalarFieldContainer[str]
     pod_group: PodGroupStanding
-    def __init__(self, pod: _Optional[_Union[PodReference, _Mapping]] = ..., state: _Optional[_Union[PodState, str]] = ..., scheduler_name: _Optional[str] = ..., message: _Optional[str] = ..., answered_by: _Optional[_Union[AnsweredBy, _Mapping]] = ..., queue: _Optional[_Union[QueueStanding, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., nominations: _Optional[_Iterable[_Union[Nomination, _Mapping]]] = ..., nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., funnel: _Optional[_Iterable[_Union[FunnelStep, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[NodeGroup, _Mapping]]] = ..., node_verdicts: _Optional[_Iterable[_Union[NodeVerdict, _Mapping]]] = ..., wake_events: _Optional[_Iterable[_Union[WakeEvent, _Mapping]]] = ..., preemption: _Optional[_Union[Preemption, _Mapping]] = ..., scores: _Optional[_Iterable[_Union[NodeScore, _Mapping]]] = ..., tied_nodes: _Optional[int] = ..., decision: _Optional[_Union[DecisionFacts, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., eta: _Optional[_Union[Eta, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., pod_group: _Optional[_Union[PodGroupStanding, _Mapping]] = ...) -> None: ...
+    admission: QueueAdmission
+    def __init__(self, pod: _Optional[_Union[PodReference, _Mapping]] = ..., state: _Optional[_Union[PodState, str]] = ..., scheduler_name: _Optional[str] = ..., message: _Optional[str] = ..., answered_by: _Optional[_Union[AnsweredBy, _Mapping]] = ..., queue: _Optional[_Union[QueueStanding, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., nominations: _Optional[_Iterable[_Union[Nomination, _Mapping]]] = ..., nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., funnel: _Optional[_Iterable[_Union[FunnelStep, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[NodeGroup, _Mapping]]] = ..., node_verdicts: _Optional[_Iterable[_Union[NodeVerdict, _Mapping]]] = ..., wake_events: _Optional[_Iterable[_Union[WakeEvent, _Mapping]]] = ..., preemption: _Optional[_Union[Preemption, _Mapping]] = ..., scores: _Optional[_Iterable[_Union[NodeScore, _Mapping]]] = ..., tied_nodes: _Optional[int] = ..., decision: _Optional[_Union[DecisionFacts, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., eta: _Optional[_Union[Eta, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., pod_group: _Optional[_Union[PodGroupStanding, _Mapping]] = ..., admission: _Optional[_Union[QueueAdmission, _Mapping]] = ...) -> None: ...
+
+class QueueAdmission(_message.Message):
+    __slots__ = ("sentence", "local_queue", "cluster_queue", "ahead", "ahead_admissible", "first", "shortages", "victims", "changes")
+    class Shortage(_message.Message):
+        __slots__ = ("flavor", "resource", "needed", "available", "missing", "most", "beyond_maximum", "borrowers")
+        FLAVOR_FIELD_NUMBER: _ClassVar[int]
+        RESOURCE_FIELD_NUMBER: _ClassVar[int]
+        NEEDED_FIELD_NUMBER: _ClassVar[int]
+        AVAILABLE_FIELD_NUMBER: _ClassVar[int]
+        MISSING_FIELD_NUMBER: _ClassVar[int]
+        MOST_FIELD_NUMBER: _ClassVar[int]
+        BEYOND_MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+        BORROWERS_FIELD_NUMBER: _ClassVar[int]
+        flavor: str
+        resource: str
+        needed: str
+        available: str
+        missing: str
+        most: str
+        beyond_maximum: bool
+        borrowers: _containers.RepeatedScalarFieldContainer[str]
+        def __init__(self, flavor: _Optional[str] = ..., resource: _Optional[str] = ..., needed: _Optional[str] = ..., available: _Optional[str] = ..., missing: _Optional[str] = ..., most: _Optional[str] = ..., beyond_maximum: _Optional[bool] = ..., borrowers: _Optional[_Iterable[str]] = ...) -> None: ...
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_ADMISSIBLE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    SHORTAGES_FIELD_NUMBER: _ClassVar[int]
+    VICTIMS_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    sentence: str
+    local_queue: str
+    cluster_queue: str
+    ahead: int
+    ahead_admissible: int
+    first: _containers.RepeatedScalarFieldContainer[str]
+    shortages: _containers.RepeatedCompositeFieldContainer[QueueAdmission.Shortage]
+    victims: _containers.RepeatedScalarFieldContainer[str]
+    changes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sentence: _Optional[str] = ..., local_queue: _Optional[str] = ..., cluster_queue: _Optional[str] = ..., ahead: _Optional[int] = ..., ahead_admissible: _Optional[int] = ..., first: _Optional[_Iterable[str]] = ..., shortages: _Optional[_Iterable[_Union[QueueAdmission.Shortage, _Mapping]]] = ..., victims: _Optional[_Iterable[str]] = ..., changes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PodGroupStanding(_message.Message):
     __slots__ = ("name", "exists", "min_count", "members", "with_node", "message", "stuck", "stuck_members", "namespace", "priority", "topology_key", "fits", "domains", "all_domains")

@@ -328,6 +328,20 @@ class Admission:
         """Return what a unit waits for in its queue, also while it is decided about."""
         return self._asked.get(key)
 
+    def ahead_of(self, workload: Workload) -> list[Workload]:
+        """Return what waits in a unit's queue and has its turn before it, in no order."""
+        pending = self._pending[workload.queue]
+        sticky, shared = pending.sticky, isinstance(pending, SharedPending)
+
+        def turn(one: Workload) -> tuple[Any, ...]:
+            past = self.histories.usage(one.local_queue) if shared else 0.0
+            return one.key != sticky, past, *queue_order(one)
+
+        own = turn(workload)
+        return [
+            one for one in self._asked.values() if one.queue == workload.queue and turn(one) < own
+        ]
+
     def next_time(self) -> float | None:
         """Return when a backoff ends next, or a unit has to be ready."""
         sample = self.histories.next_time()

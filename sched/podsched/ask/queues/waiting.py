@@ -1,0 +1,307 @@
+"""Why a unit waits in its queue: who is first, what quota is short, who borrows it, what helps.
+
+Usage and quotas are tried on the admission's own snapshot or on a changed copy of it, so the answer
+is what the next cycle of admission would find, nodes aside.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from podsched.queues.amounts import amount_text
+from podsched.queues.assignment import Assignment, Mode
+from podsched.queues.cycle import nominate
+from podsched.queues.objects import Policy, Strategy, Workload
+from podsched.queues.order import queue_order
+from podsched.queues.quota import FlavorResource, Node, Quota
+from podsched.queues.snapshot import Snapshot
+from podsched.queues.stored import read_cohort
+from podsched.queues.victims import Victim
+from podsched.term.admission.admission import Admission
+from podsched.v1.scheduling_pb2 import Explanation, QueueAdmission
+
+#: Units ahead that are looked at, and names of units or queues that are told.
+_MOST_AHEAD: Final = 100
+_MOST_NAMED: Final = 5
+#: Priorities that are tried, the lowest first.
+_MOST_PRIORITIES: Final = 20
+MAX_PRIORITY: Final = 1_000_000_000
+
+
+def add_admission(answer: Explanation, admission: Admission, key: str) -> None:
+    """Add why a unit waits in its queue, if it is in one."""
+    found = explain_admission(admission, key)
+    if found is not None:
+        answer.admission.CopyFrom(found)
+
+
+def explain_admission(admission: Admission, key: str) -> QueueAdmission | None:
+    """Explain a unit, by its key; None if it is in no queue.
+
+    Synchronous, and on a scheduler's admission only between two of its cycles.
+    """
+    unit = admission.units.get(key)
+    if unit is None:
+        return None
+    answer = QueueAdmission(local_queue=unit.local_queue_key, cluster_queue=unit.queue)
+    if not unit.waiting:
+        answer.sentence = f"It is admitted to ClusterQueue {unit.queue}."
+        return answer
+    workload, problem = admission.waiting(key), admission.problems.get(key)
+    if problem is not None:
+        answer.sentence = f"It is kept out of its queue: {problem.message}."
+    elif workload is None:
+        answer.sentence = (
+            "It is not in its queue yet: members, or their claims, are missing, or pods have "
+            "scheduling gates."
+        )
+    else:
+        _explain(answer, admission, workload)
+    return answer
+
+
+def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -> None:
+    snapshot = admission.snapshot
+    assignment, victims = _nominated(admission, snapshot, workload)
+    first = _add_ahead(answer, admission, workload)
+    hold = admission.holds.get(workload.key)
+    if hold is not None and hold.victims:
+        answer.victims.extend(sorted(hold.victims)[:_MOST_NAMED])
+        answer.sentence = (
+            f"It waits until {len(hold.victims)} preempted unit(s) are gone: "
+            f"{_named(sorted(hold.victims))}."
+        )
+        return
+    if assignment.mode is Mode.FIT:
+        why = "its quota suffices, so it waits for nodes"
+        if first:
+            why = f"its quota suffices now, but {_named(first)} would be admitted first"
+    else:
+        _add_shortages(answer, snapshot, workload, assignment)
+        why = _short(answer) or assignment.message or "no flavor fits it"
+        if victims:
+            answer.victims.extend(one.workload.key for one in victims[:_MOST_NAMED])
+            names = [one.workload.key for one in victims]
+            why += f"; it would preempt {_named(names)} if it fits nodes then"
+        answer.changes.extend(_changes(admission, workload, victims))
+    answer.sentence = f"{why[0].upper()}{why[1:]}."
+
+
+def _nominated(
+    admission: Admission, snapshot: Snapshot, workload: Workload
+) -> tuple[Assignment, list[Victim]]:
+    queue = snapshot.queues[workload.queue]
+    return nominate(snapshot, queue, workload, admission.rules)
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
+
+
+# ------------------------------------------------------------------ its position
+
+
+def _add_ahead(answer: QueueAdmission, admission: Admission, workload: Workload) -> list[str]:
+    """Add who is ahead; return the units that would be admitted first.
+
+    In a StrictFIFO queue these are all that are ahead; in another those that have quota now.
+    """
+    ahead = admission.ahead_of(workload)
+    answer.ahead = len(ahead)
+    ahead = heapq.nsmallest(_MOST_AHEAD, ahead, key=queue_order)
+    strict = admission.snapshot.queues[workload.queue].strategy is Strategy.STRICT
+    first = []
+    for other in ahead:
+        if strict or _has_quota(admission, other):
+            first.append(other.key)
+    answer.first.extend(first[:_MOST_NAMED])
+    answer.ahead_admissible = answer.ahead if strict else len(first)
+    return first
+
+
+def _has_quota(admission: Admission, workload: Workload) -> bool:
+    assignment, victims = _nominated(admission, admission.snapshot, workload)
+    return assignment.mode is Mode.FIT or bool(victims)
+
+
+# ------------------------------------------------------------------ what is short
+
+
+def _asked(workload: Workload) -> dict[str, int]:
+    asked: dict[str, int] = {}
+    for pods in workload.pod_sets:
+        for resource, number in pods.total(pods.count).items():
+            asked[resource] = asked.get(resource, 0) + number
+    return asked
+
+
+def _add_shortages(
+    answer: QueueAdmission, snapshot: Snapshot, workload: Workload, assignment: Assignment
+) -> None:
+    """Add each flavor of which quota is short, if the whole unit were to use it."""
+    queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
+    for resource, need in sorted(_asked(workload).items()):
+        group = queue.group(resource)
+        for flavor in () if group is None else group.flavors:
+            key = FlavorResource(flavor, resource)
+            free = node.available(key)
+            if need <= free:
+                continue
+            answer.shortages.add(
+                flavor=flavor,
+                resource=resource,
+                needed=amount_text(resource, need),
+                available=amount_text(resource, free),
+                missing=amount_text(resource, need - free),
+                most=amount_text(resource, node.most(key)),
+                beyond_maximum=need > node.most(key),
+                borrowers=_borrowers(snapshot, node, key)[:_MOST_NAMED],
+            )
+
+
+def _borrowers(snapshot: Snapshot, node: Node, key: FlavorResource) -> list[str]:
+    """Return the other queues of the tree that use more than their quota, the largest first."""
+    root, found = node.root, []
+    for name, other in snapshot.forest.queues.items():
+        more = other.usage.get(key, 0) - other.quota.get(key, 0)
+        if more > 0 and other is not node and other.root is root:
+            found.append((-more, name))
+    return [f"{name} borrows {amount_text(key.resource, -more)}" for more, name in sorted(found)]
+
+
+def _short(answer: QueueAdmission) -> str:
+    """Return the shortages as a part of a sentence; the flavors of a resource are alternatives."""
+    by_resource: dict[str, list[str]] = {}
+    for one in answer.shortages:
+        by_resource.setdefault(one.resource, []).append(_shortage(one))
+    texts = [f"of {name} {', or '.join(parts)}" for name, parts in by_resource.items()]
+    return f"it needs more quota: {'; '.join(texts)}" if texts else ""
+
+
+def _shortage(one: QueueAdmission.Shortage) -> str:
+    if one.beyond_maximum:
+        return f"{one.needed} in flavor {one.flavor}, where it can never have more than {one.most}"
+    who = f"; {', '.join(one.borrowers)}" if one.borrowers else ""
+    asks = f"asks for {one.needed}, {one.available} available{who}"
+    return f"{one.missing} in flavor {one.flavor} ({asks})"
+
+
+# ------------------------------------------------------------------ what would help
+
+
+def _changes(admission: Admission, workload: Workload, victims: list[Victim]) -> Iterator[str]:
+    """Yield the smallest changes of each kind after which it has quota; each is tried."""
+    snapshot = admission.snapshot
+    yield from _more_quota(admission, workload)
+    if not victims and (priority := _more_priority(admission, workload)) is not None:
+        yield f"priority {priority}: it would then preempt others"
+    if len(workload.pod_sets) == 1 and (fewer := _fewer(snapshot, workload)):
+        yield f"{fewer} of its {workload.pod_sets[0].count} pods: so many have quota now"
+
+
+def _more_quota(admission: Admission, workload: Workload) -> Iterator[str]:
+    """Yield the flavor that lacks least, with the nominal quota that would suffice."""
+    snapshot, asked = admission.snapshot, _asked(workload)
+    queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
+    tried = []
+    for names in _choices(admission, workload):
+        more = {}
+        for resource, need in asked.items():
+            if (flavor := names.get(resource)) is not None:
+                key = FlavorResource(flavor, resource)
+                lacks = need - node.available(key)
+                if lacks > 0:
+                    more[key] = lacks
+        tried.append((len(more), sum(more.values()), more))
+    for _, _, more in sorted(tried, key=lambda one: one[:2]):
+        quotas = dict(queue.quotas)
+        for key, lacks in more.items():
+            old = quotas.get(key, Quota())
+            quotas[key] = replace(old, nominal=old.nominal + lacks)
+        changed = _with_quotas(admission, workload.queue, quotas)
+        assignment, _ = _nominated(admission, changed, workload)
+        if more and assignment.mode is Mode.FIT:
+            texts = [
+                f"{key.flavor}/{key.resource}="
+                f"{amount_text(key.resource, quotas[key].nominal)} "
+                f"(+{amount_text(key.resource, lacks)})"
+                for key, lacks in more.items()
+            ]
+            yield f"nominalQuota of ClusterQueue {workload.queue}: {', '.join(texts)}"
+            return
+
+
+def _choices(admission: Admission, workload: Workload) -> list[dict[str, str]]:
+    """Return, for each place in the lists of flavors, the flavor of each resource."""
+    queue = admission.snapshot.queues[workload.queue]
+    longest = max((len(group.flavors) for group in queue.groups), default=0)
+    return [
+        {
+            resource: group.flavors[min(index, len(group.flavors) - 1)]
+            for group in queue.groups
+            for resource in group.resources
+        }
+        for index in range(longest)
+    ]
+
+
+def _with_quotas(
+    admission: Admission, name: str, quotas: Mapping[FlavorResource, Quota]
+) -> Snapshot:
+    """Return a copy of the snapshot with other quotas of a queue."""
+    old = admission.snapshot
+    queues = [
+        replace(queue, quotas=quotas) if queue.name == name else queue
+        for queue in old.queues.values()
+    ]
+    cohorts = map(read_cohort, admission.cluster.list("Cohort"))
+    made = Snapshot(queues, cohorts, old.flavors.values())
+    for queue, node in old.forest.queues.items():
+        made.add_usage(queue, node.usage)
+    return made
+
+
+def _more_priority(admission: Admission, workload: Workload) -> int | None:
+    """Return the lowest priority with which it would find victims; None if no such is found."""
+    snapshot = admission.snapshot
+    preemption = snapshot.queues[workload.queue].preemption
+    policies = {preemption.within, preemption.reclaim}
+    if policies <= {Policy.NEVER}:
+        return None
+    root = snapshot.node(workload.queue).root
+    running = {
+        one.priority
+        for name, node in snapshot.forest.queues.items()
+        if node.root is root
+        for one in snapshot.workloads[name].values()
+    }
+    above = sorted(number + 1 for number in running if number >= workload.priority)
+    for priority in above[:_MOST_PRIORITIES]:
+        if priority > MAX_PRIORITY:
+            return None
+        _, victims = _nominated(admission, snapshot, replace(workload, priority=priority))
+        if victims:
+            return priority
+    return None
+
+
+def _fewer(snapshot: Snapshot, workload: Workload) -> int:
+    """Return how many pods have quota in one flavor now; 0 if none has, or all have."""
+    [pods] = workload.pod_sets
+    queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
+    most = 0
+    longest = max((len(group.flavors) for group in queue.groups), default=0)
+    for index in range(longest):
+        fits = pods.count
+        for resource, number in pods.requests.items():
+            group = queue.group(resource)
+            if group is None or not number:
+                continue
+            key = FlavorResource(group.flavors[min(index, len(group.flavors) - 1)], resource)
+            fits = min(fits, node.available(key) // number)
+        most = max(most, fits)
+    return most if most < pods.count else 0

@@ -1,0 +1,127 @@
+"""Why units wait in their queues, asked of a leader's admission."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.ask.queues.waiting import explain_admission
+from podsched.v1.scheduling_pb2 import QueueAdmission
+from support.queues import big_node, cluster_queue, flavor, gang, job
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+
+def two_nodes() -> TermWorld:
+    """Two nodes with 8 CPUs each, and a flavor of all of them."""
+    made = TermWorld()
+    for name in ("n1", "n2"):
+        big_node(made, name)
+    flavor(made)
+    return made
+
+
+async def why(world: TermWorld, unit: str) -> QueueAdmission:
+    await asyncio.sleep(2)
+    found = explain_admission(world.state.admission, f"default/{unit}")
+    assert found is not None
+    return found
+
+
+async def test_a_shortage_says_how_much_is_missing_and_which_queue_borrows_it() -> None:
+    world = two_nodes()
+    cluster_queue(world, "lender", {"cpu": 4}, cohort="all")
+    cluster_queue(world, "borrower", {"cpu": 2}, cohort="all")
+    async with world.running():
+        job(world, "big", "borrower", cpu=5)
+        await asyncio.sleep(1)
+        job(world, "late", "lender", cpu=3)
+        found = await why(world, "pod:late")
+        assert found.sentence == (
+            "It needs more quota: of cpu 2 in flavor default (asks for 3, 1 available; borrower "
+            "borrows 3)."
+        )
+        assert list(found.changes) == ["nominalQuota of ClusterQueue lender: default/cpu=6 (+2)"]
+
+
+async def test_the_quota_that_is_told_lets_the_unit_start() -> None:
+    world = two_nodes()
+    queue = cluster_queue(world, "team", {"cpu": 4})
+    async with world.running():
+        job(world, "a", "team", cpu=3)
+        await asyncio.sleep(1)
+        job(world, "b", "team", cpu=3)
+        found = await why(world, "pod:b")
+        assert list(found.changes) == ["nominalQuota of ClusterQueue team: default/cpu=6 (+2)"]
+        queue.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "6"
+        world.cluster.update(queue)
+        found = await why(world, "pod:b")
+        assert found.sentence == "It is admitted to ClusterQueue team."
+
+
+async def test_the_priority_that_is_told_is_the_lowest_that_finds_victims() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
+    async with world.running():
+        job(world, "a", "team", cpu=3, priority=5)
+        await asyncio.sleep(1)
+        job(world, "b", "team", cpu=3, priority=2)
+        found = await why(world, "pod:b")
+        assert list(found.changes)[1:] == ["priority 6: it would then preempt others"]
+
+
+async def test_a_gang_is_told_how_many_of_its_pods_have_quota() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 4})
+    async with world.running():
+        gang(world, "train", "team", 6, cpu=1)
+        found = await why(world, "train")
+        assert list(found.changes)[-1] == "4 of its 6 pods: so many have quota now"
+        assert [(one.resource, one.missing) for one in found.shortages] == [("cpu", "2")]
+        assert found.shortages[0].beyond_maximum
+
+
+async def test_in_a_strict_queue_all_that_are_ahead_would_be_admitted_first() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 4}, strategy="StrictFIFO")
+    async with world.running():
+        job(world, "big", "team", cpu=6)
+        await asyncio.sleep(1.5)
+        job(world, "small", "team", cpu=1)
+        found = await why(world, "pod:small")
+        assert (found.ahead, found.ahead_admissible) == (1, 1)
+        assert found.sentence == (
+            "Its quota suffices now, but default/pod:big would be admitted first."
+        )
+
+
+async def test_elsewhere_units_ahead_without_quota_are_not_in_the_way() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 4})
+    async with world.running():
+        job(world, "big", "team", cpu=6)
+        job(world, "run", "team", cpu=3)
+        await asyncio.sleep(1.5)
+        job(world, "small", "team", cpu=2)
+        found = await why(world, "pod:small")
+        assert (found.ahead, found.ahead_admissible, list(found.first)) == (1, 0, [])
+
+
+async def test_a_unit_with_quota_and_without_nodes_waits_for_nodes() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 40})
+    async with world.running():
+        job(world, "wide", "team", cpu=9)
+        found = await why(world, "pod:wide")
+        assert found.sentence == "Its quota suffices, so it waits for nodes."
+
+
+async def test_a_stopped_queue_is_the_reason() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 4}, stop="Hold")
+    async with world.running():
+        job(world, "a", "team", cpu=1)
+        found = await why(world, "pod:a")
+        assert found.sentence == "It is kept out of its queue: ClusterQueue team is stopped."
