@@ -8,11 +8,18 @@ from typing import cast
 import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import Lease, StatefulSet
+from podsched.api.objects import ClusterQueue, Lease, StatefulSet
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
 from podsched.cli.describe import NO_CONTROLLER, description
-from podsched.cli.status import LOCK, _print, collect, left_alone_text, without_controller
+from podsched.cli.status import (
+    LOCK,
+    _print,
+    collect,
+    left_alone_text,
+    queue_counts,
+    without_controller,
+)
 from podsched.serve.client.api_client import ApiClient, Listing
 from podsched.serve.client.errors import Forbidden
 from podsched.testing.fake_cluster import FakeCluster
@@ -152,3 +159,25 @@ async def test_a_replica_that_names_no_api_server_adds_no_empty_address(
     cluster = a_cluster()
     cluster.create(lease("d", "d_1", state="standby", pid="4"))
     assert "API:     api:1, api:2" in await told(cluster, capsys)
+
+
+async def test_queues_are_a_line_with_what_waits_and_is_admitted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cluster = a_cluster()
+    assert not any(line.startswith("Queues:") for line in await told(cluster, capsys))
+    for name in ("research", "product"):
+        queue = ClusterQueue()
+        queue.metadata.name = name
+        queue.status.pending_workloads, queue.status.admitted_workloads = 2, 3
+        cluster.create(queue)
+    line = "Queues:  2 ClusterQueues; 4 units wait, 6 are admitted (sched queues)"
+    assert line in await told(cluster, capsys)
+
+
+async def test_who_may_not_list_queues_is_told_the_rest() -> None:
+    class Guarded:
+        async def list(self, kind: str) -> Listing:
+            raise Forbidden(f"cannot list {kind}")
+
+    assert await queue_counts(cast(ApiClient, Guarded())) is None

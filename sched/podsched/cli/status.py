@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from podsched.api.codec import format_time
-from podsched.api.objects import Lease, Pod, seconds_of
+from podsched.api.objects import ClusterQueue, Lease, Pod, seconds_of
 from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS, is_left_alone
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
@@ -62,8 +62,30 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
             "bound": sum(bool(p.spec.node_name) for p in pods),
             "pending": sum(not p.spec.node_name for p in pods),
         },
+        "queues": await queue_counts(client),
         "withoutController": await without_controller(client),
     }
+
+
+async def queue_counts(client: ApiClient) -> dict[str, int] | None:
+    """Return how many ClusterQueues there are, and how many units wait and are admitted.
+
+    None without ClusterQueues, or if they may not be read. The counts are those of their statuses.
+    """
+    try:
+        items = cast(list[ClusterQueue], (await client.list("ClusterQueue")).items)
+    except Forbidden:
+        return None
+    statuses = [item.status for item in items]
+    return (
+        {
+            "clusterQueues": len(items),
+            "waiting": sum(status.pending_workloads for status in statuses),
+            "admitted": sum(status.admitted_workloads for status in statuses),
+        }
+        if items
+        else None
+    )
 
 
 async def without_controller(client: ApiClient) -> dict[str, int]:
@@ -168,6 +190,10 @@ def _print(state: dict[str, Any]) -> None:
     say(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")
     say(f"Nodes:   {state['nodes']}")
     say(f"Pods:    {pods['bound']} bound, {pods['pending']} pending")
+    if queues := state["queues"]:
+        ending = "" if queues["clusterQueues"] == 1 else "s"
+        counts = f"{queues['waiting']} units wait, {queues['admitted']} are admitted"
+        say(f"Queues:  {queues['clusterQueues']} ClusterQueue{ending}; {counts} (sched queues)")
     for kind, count in state["withoutController"].items():
         say(f"Note:    {left_alone_text(kind, count)}")
     alive = (replica for replica in state["replicas"] if replica["state"] != "gone")
