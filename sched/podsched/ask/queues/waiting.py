@@ -26,8 +26,10 @@ from podsched.v1.scheduling_pb2 import Explanation, QueueAdmission
 #: Units ahead that are looked at, and names of units or queues that are told.
 _MOST_AHEAD: Final = 100
 _MOST_NAMED: Final = 5
-#: Priorities that are tried, the lowest first.
-_MOST_PRIORITIES: Final = 20
+#: Units ahead of which the first are named; to sort more takes too long.
+_MOST_SORTED: Final = 2_000
+#: Priorities, and choices of flavors, that are tried: each is a search for victims.
+_MOST_TRIED: Final = 3
 MAX_PRIORITY: Final = 1_000_000_000
 
 
@@ -112,20 +114,33 @@ def _add_ahead(answer: QueueAdmission, admission: Admission, workload: Workload)
     """
     ahead = admission.ahead_of(workload)
     answer.ahead = len(ahead)
+    if len(ahead) > _MOST_SORTED:
+        ahead = []
     ahead = heapq.nsmallest(_MOST_AHEAD, ahead, key=queue_order)
     strict = admission.snapshot.queues[workload.queue].strategy is Strategy.STRICT
     first = []
     for other in ahead:
-        if strict or _has_quota(admission, other):
+        if strict or _has_quota(admission.snapshot, other):
             first.append(other.key)
     answer.first.extend(first[:_MOST_NAMED])
     answer.ahead_admissible = answer.ahead if strict else len(first)
     return first
 
 
-def _has_quota(admission: Admission, workload: Workload) -> bool:
-    assignment, victims = _nominated(admission, admission.snapshot, workload)
-    return assignment.mode is Mode.FIT or bool(victims)
+def _has_quota(snapshot: Snapshot, workload: Workload) -> bool:
+    """Whether each group of resources has a flavor with room for all of a unit, without victims."""
+    queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
+    asked = _asked(workload)
+    return all(queue.group(resource) for resource, need in asked.items() if need) and all(
+        any(
+            all(
+                asked[resource] <= node.available(FlavorResource(flavor, resource))
+                for resource in group.resources & asked.keys()
+            )
+            for flavor in group.flavors
+        )
+        for group in queue.groups
+    )
 
 
 # ------------------------------------------------------------------ what is short
@@ -217,7 +232,7 @@ def _more_quota(admission: Admission, workload: Workload) -> Iterator[str]:
                 if lacks > 0:
                     more[key] = lacks
         tried.append((len(more), sum(more.values()), more))
-    for _, _, more in sorted(tried, key=lambda one: one[:2]):
+    for _, _, more in sorted(tried, key=lambda one: one[:2])[:_MOST_TRIED]:
         quotas = dict(queue.quotas)
         for key, lacks in more.items():
             old = quotas.get(key, Quota())
@@ -280,7 +295,7 @@ def _more_priority(admission: Admission, workload: Workload) -> int | None:
         for one in snapshot.workloads[name].values()
     }
     above = sorted(number + 1 for number in running if number >= workload.priority)
-    for priority in above[:_MOST_PRIORITIES]:
+    for priority in above[:_MOST_TRIED]:
         if priority > MAX_PRIORITY:
             return None
         _, victims = _nominated(admission, snapshot, replace(workload, priority=priority))

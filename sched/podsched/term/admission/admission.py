@@ -337,10 +337,23 @@ class Admission:
             past = self.histories.usage(one.local_queue) if shared else 0.0
             return one.key != sticky, past, *queue_order(one)
 
-        own = turn(workload)
-        return [
-            one for one in self._asked.values() if one.queue == workload.queue and turn(one) < own
-        ]
+        own, priority, since = turn(workload), workload.priority, workload.queued_at
+        found = []
+        for one in self._asked.values():
+            if one.queue != workload.queue:
+                continue
+            if not shared and one.key != sticky and workload.key != sticky:
+                # Most are told apart without making their places: there may be 100,000.
+                if one.priority < priority:
+                    continue
+                if one.priority > priority or one.queued_at < since:
+                    found.append(one)
+                    continue
+                if one.queued_at > since:
+                    continue
+            if turn(one) < own:
+                found.append(one)
+        return found
 
     def next_time(self) -> float | None:
         """Return when a backoff ends next, or a unit has to be ready."""
