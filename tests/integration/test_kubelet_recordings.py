@@ -49,6 +49,13 @@ CHOSEN: Final = frozenset(
 #: What others have changed in the recorded cluster and nobody changes here.
 OF_OTHERS: Final = frozenset({"taints", "generation"})
 END_OF_OBJECTS: Final = "k8s.io/initial-events-end"
+#: Workloads that users make and change, by kind.
+WORKLOADS: Final = {
+    "Deployment": "deployments",
+    "DaemonSet": "daemonsets",
+    "StatefulSet": "statefulsets",
+    "Job": "jobs",
+}
 #: Of how many seconds a watch is told to last.
 WATCH_SECONDS: Final = 1
 
@@ -69,7 +76,7 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
         # The server sets this condition when it binds.
         bound = {"lastTransitionTime"} if ours.get("type") == "PodScheduled" else set()
         for key in sorted(ours.keys() | theirs.keys()):
-            if key in CHOSEN | OF_OTHERS | bound or ours.get(key) is None is theirs.get(key):
+            if key in CHOSEN | OF_OTHERS | bound or not (ours.get(key) or theirs.get(key)):
                 continue
             if key not in ours or key not in theirs:
                 lacking = "lacks" if key not in ours else "has also"
@@ -86,14 +93,35 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
 class Replay:
     """A client that says what was recorded, and a user that does what others did meanwhile."""
 
-    def __init__(self, session: aiohttp.ClientSession, root: str) -> None:
+    def __init__(self, session: aiohttp.ClientSession, root: str, recording: str) -> None:
+        self._recording = recording
         self._session = session
         self._root = root
         #: Our ids and versions by the recorded ones.
         self._ours: dict[str, str] = {}
+        #: The recorded ids of pods that are bound, and of those whose deletion was asked for.
+        self._bound: set[str] = set()
         self._deleted: set[str] = set()
+        #: The recorded generations of workloads, by their recorded ids.
+        self._generations: dict[str, int] = {}
         self.differing: list[str] = []
         self.said = 0
+
+    async def all(self) -> None:
+        """Replay the recording."""
+        for line in lines_of(self._recording):
+            if "method" in line:
+                if line["status"] == 404 and "/pods/" in line["path"]:
+                    await self.no_pod(line["path"])
+                await self.say(line)
+            elif "event" in line and line["event"]["type"] in ("ADDED", "MODIFIED"):
+                await self.be(line["event"]["object"])
+            elif (
+                "event" in line
+                and line["event"]["type"] == "DELETED"
+                and self._recording != "kubelet"
+            ):
+                await self._be_gone(line["event"]["object"])
 
     async def ask(
         self, user: str, method: str, path: str, body: Any = None, kind: str = "application/json"
@@ -106,9 +134,9 @@ class Replay:
         ) as answer:
             text = await answer.text()
             try:
-                return answer.status, json.loads(text), answer.content_type
+                return answer.status, json.loads(text), answer.headers["Content-Type"]
             except ValueError:
-                return answer.status, text, answer.content_type
+                return answer.status, text, answer.headers["Content-Type"]
 
     async def admin(self, method: str, path: str, body: Any = None) -> Any:
         status, content, _ = await self.ask("admin", method, path, body)
@@ -125,6 +153,8 @@ class Replay:
         path = exchange["path"]
         kind = exchange["headers"].get("Content-Type", "application/json")
         body = self._translated(exchange["body"])
+        if exchange["status"] == 201 and "generateName" in body["metadata"]:
+            body["metadata"]["name"] = recorded["metadata"]["name"]
         status, content, content_type = await self.ask(
             exchange["client"], exchange["method"], path, body, kind
         )
@@ -135,6 +165,10 @@ class Replay:
         if content_type != exchange["content_type"]:
             self.differing.append(f"{where}: {content_type}, not {exchange['content_type']}")
         self._learn(content, recorded)
+        if "/pods" in path and self._recording != "kubelet":
+            for pod in (content, recorded):
+                del pod["status"]  # which the kubelet has written
+                del pod["spec"]["volumes"], pod["spec"]["containers"][0]["volumeMounts"]  # tokens
         self.differing += (f"{where}{d}" for d in differences(content, self._translated(recorded)))
 
     async def _watch(self, exchange: Exchange) -> None:
@@ -184,29 +218,69 @@ class Replay:
 
     # ------------------------------------------------------------------ others
 
-    async def be_pod(self, pod: Mapping[str, Any]) -> None:
-        """Do to a pod what others have done to it, as its recorded state tells."""
-        metadata = pod["metadata"]
+    async def be(self, found: Mapping[str, Any]) -> None:
+        """Do what others have done to an object, as its recorded state tells."""
+        if found["kind"] == "Pod":
+            await self._be_pod(found)
+        elif plural := WORKLOADS.get(found["kind"]):
+            await self._be_workload(found, plural)
+
+    async def _be_pod(self, pod: Mapping[str, Any]) -> None:
+        metadata, node = pod["metadata"], pod["spec"].get("nodeName")
         pods = f"/api/v1/namespaces/{metadata['namespace']}/pods"
-        path = f"{pods}/{metadata['name']}"
-        if metadata["uid"] not in self._ours:
+        path, uid = f"{pods}/{metadata['name']}", metadata["uid"]
+        if uid not in self._ours:
+            if self._recording != "kubelet" and "ownerReferences" in metadata:
+                return  # The controller manager makes it.
             await self.no_pod(path)
-            kept = {k: v for k, v in metadata.items() if k not in CHOSEN | OF_OTHERS}
             spec = {k: v for k, v in pod["spec"].items() if k != "nodeName"}
-            made = await self.admin("POST", pods, {"metadata": kept, "spec": spec})
-            node = {"kind": "Node", "name": pod["spec"]["nodeName"]}
-            binding = {"metadata": {"name": metadata["name"]}, "target": node}
-            await self.admin("POST", f"{path}/binding", binding)
-            self._learn(made, pod)
+            await self._make("POST", pods, pod, spec)
         elif "finalizers" not in metadata:
             removal = {"metadata": {"finalizers": None}}
             await self.ask("admin", "PATCH", path, removal, "application/merge-patch+json")
+        if node and uid not in self._bound:
+            self._bound.add(uid)
+            binding = {
+                "metadata": {"name": metadata["name"]},
+                "target": {"kind": "Node", "name": node},
+            }
+            await self.admin("POST", f"{path}/binding", binding)
         grace = metadata.get("deletionGracePeriodSeconds")
         # A pod without finalizers is deleted with 0 by its kubelet alone.
         wanted = bool(grace) or (grace == 0 and "finalizers" in metadata)
-        if wanted and metadata["uid"] not in self._deleted:
-            self._deleted.add(metadata["uid"])
+        if wanted and uid not in self._deleted:
+            self._deleted.add(uid)
             await self.admin("DELETE", f"{path}?gracePeriodSeconds={grace}")
+
+    async def _be_gone(self, found: Mapping[str, Any]) -> None:
+        """Remove a pod as its kubelet does."""
+        metadata = found["metadata"]
+        if found["kind"] == "Pod" and metadata["uid"] in self._ours:
+            path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+            uid = self._ours[metadata["uid"]]
+            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+            await self.ask("admin", "DELETE", path, options)
+
+    async def _be_workload(self, found: Mapping[str, Any], plural: str) -> None:
+        """Create it, or change its spec as a user did: both give it a new generation."""
+        metadata, group = found["metadata"], found["apiVersion"]
+        uid, path = metadata["uid"], f"/apis/{group}/namespaces/{metadata['namespace']}/{plural}"
+        if metadata["generation"] <= self._generations.get(uid, 0):
+            return
+        self._generations[uid] = metadata["generation"]
+        if uid in self._ours:
+            await self._make("PUT", f"{path}/{metadata['name']}", found, found["spec"])
+        else:
+            spec = found["spec"]
+            if found["kind"] == "Job":
+                # Made by the server, of the uid.
+                spec = {**spec, "selector": None, "template": {"spec": spec["template"]["spec"]}}
+            await self._make("POST", path, found, spec)
+
+    async def _make(self, method: str, path: str, found: Mapping[str, Any], spec: Any) -> None:
+        kept = {k: v for k, v in found["metadata"].items() if k not in CHOSEN | OF_OTHERS}
+        made = {"metadata": kept, "spec": spec}
+        self._learn(await self.admin(method, path, self._translated(made)), found)
 
     async def no_pod(self, path: str) -> None:
         """Remove a pod if it exists."""
@@ -214,7 +288,7 @@ class Replay:
 
 
 @asynccontextmanager
-async def replay(tmp_path: Path) -> AsyncIterator[Replay]:
+async def replay(tmp_path: Path, recording: str) -> AsyncIterator[Replay]:
     """A replay against a server of its own."""
     tokens, key = tmp_path / "tokens", tmp_path / "sa.key"
     tokens.write_text(
@@ -230,25 +304,25 @@ async def replay(tmp_path: Path) -> AsyncIterator[Replay]:
     server = await start_api_server(settings, store)
     try:
         async with aiohttp.ClientSession() as session:
-            yield Replay(session, f"http://127.0.0.1:{server.kube_port}")
+            yield Replay(session, f"http://127.0.0.1:{server.kube_port}", recording)
     finally:
         await server.stop(0.5)
         await store.close()
 
 
 async def test_what_a_kubelet_says_is_answered_as_recorded(tmp_path: Path) -> None:
-    async with replay(tmp_path) as replaying:
+    async with replay(tmp_path, "kubelet") as replaying:
         namespaces = "/api/v1/namespaces"
         account = {"metadata": {"name": "default"}}
         await replaying.admin("POST", f"{namespaces}/default/serviceaccounts", account)
-        for line in lines_of("kubelet"):
-            if "method" in line:
-                if line["status"] == 404 and "/pods/" in line["path"]:
-                    await replaying.no_pod(line["path"])
-                await replaying.say(line)
-                continue
-            event = line.get("event", {})
-            if event.get("type") in ("ADDED", "MODIFIED") and event["object"]["kind"] == "Pod":
-                await replaying.be_pod(event["object"])
+        await replaying.all()
         assert replaying.said > 700
+        assert replaying.differing == []
+
+
+async def test_what_a_controller_manager_says_is_answered_as_recorded(tmp_path: Path) -> None:
+    async with replay(tmp_path, "controller-manager") as replaying:
+        await replaying.admin("POST", "/api/v1/nodes", {"metadata": {"name": "node-a"}})
+        await replaying.all()
+        assert replaying.said > 400
         assert replaying.differing == []

@@ -33,10 +33,13 @@ def set_kubelet_defaults(message: AnyObject, old: AnyObject | None = None) -> No
     """
     if isinstance(message, Pod):
         if old is None or (isinstance(old, Pod) and old.spec.HasField("enable_service_links")):
+            # Pods alone get this default, templates do not.
+            if not message.spec.HasField("enable_service_links"):
+                message.spec.enable_service_links = True
             _complete(message.spec)
         return
     template, before = _template_of(message), _template_of(old)
-    if template is not None and (before is None or before.spec.HasField("enable_service_links")):
+    if template is not None and (before is None or before.spec.HasField("security_context")):
         default_template(template)
 
 
@@ -59,8 +62,6 @@ def _template_of(message: Any) -> Any:
 
 
 def _complete(spec: Any) -> None:
-    if not spec.HasField("enable_service_links"):
-        spec.enable_service_links = True
     spec.security_context.SetInParent()
     for container in (*spec.init_containers, *spec.containers):
         _complete_container(container)
