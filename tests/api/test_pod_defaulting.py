@@ -51,6 +51,16 @@ def test_a_new_pod_is_given_what_kubernetes_gives_it() -> None:
     assert manifest["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
 
 
+def test_kubelets_are_told_whether_to_name_services_in_the_environment() -> None:
+    pod, other = new_pod(), new_pod()
+    other.spec.enable_service_links = False
+    admit(pod)
+    admit(other)
+    assert pod.spec.enable_service_links
+    assert other.spec.HasField("enable_service_links")
+    assert not other.spec.enable_service_links
+
+
 def test_a_grace_period_of_zero_stays_zero() -> None:
     pod = new_pod()
     pod.spec.termination_grace_period_seconds = 0

@@ -24,6 +24,7 @@ FLAGS = {
     "kube_listen": ("--kube-listen=127.0.0.1:6443", "127.0.0.1:6443"),
     "max_connections": ("--max-connections=20", 20),
     "require_namespaces": ("--require-namespaces", True),
+    "pod_group_claims": ("--pod-group-claims", True),
     "watch_cache_events": ("--watch-cache-events=18", 18),
     "watch_cache_bytes": ("--watch-cache-bytes=19", 19),
     "bookmark_seconds": ("--watch-bookmark-interval=2.5", 2.5),

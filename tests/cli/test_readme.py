@@ -28,8 +28,8 @@ def test_the_commands_work_in_their_order(
         shlex.split(line, comments=True) for line in re.findall(r"^    sched (.*)$", section, re.M)
     ]
     assert [command[0] for command in commands] == [
-        "up", "apply", "get", "describe", "status", "top", "leader", "wait", "events", "explain",
-        "simulate", "simulate", "capacity", "headroom", "get", "delete", "drain", "run",
+        "up", "apply", "get", "describe", "status", "top", "queues", "leader", "wait", "events",
+        "explain", "simulate", "simulate", "capacity", "headroom", "get", "delete", "drain", "run",
     ]  # fmt: skip
     for command in commands[1:]:
         if command[0] == "leader":

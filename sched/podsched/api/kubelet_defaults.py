@@ -32,10 +32,7 @@ def set_kubelet_defaults(message: AnyObject, old: AnyObject | None = None) -> No
     old: the object it replaces; a pod created through gRPC without defaults stays without them.
     """
     if isinstance(message, Pod):
-        if old is None or (isinstance(old, Pod) and old.spec.HasField("enable_service_links")):
-            # Pods alone get this default, templates do not.
-            if not message.spec.HasField("enable_service_links"):
-                message.spec.enable_service_links = True
+        if old is None or (isinstance(old, Pod) and old.spec.HasField("security_context")):
             _complete(message.spec)
         return
     template, before = _template_of(message), _template_of(old)

@@ -102,6 +102,9 @@ def _default_bare_spec(content: bytes) -> _DefaultedSpec:
 
 def _defaulted(spec: o.PodSpec) -> _DefaultedSpec:
     default_pod_spec(spec)
+    if not spec.HasField("enable_service_links"):
+        # Kubelets refuse pods without it. Kubernetes sets it for pods alone, not in templates.
+        spec.enable_service_links = True
     add_default_tolerations(spec)
     return _DefaultedSpec(
         spec=spec.SerializeToString(),

@@ -149,7 +149,7 @@ def _wrapped(line: str) -> list[str]:
     width = terminal_width()
     if width is None or len(line) <= width:
         return [line]
-    return textwrap.wrap(line, width, subsequent_indent="    ")
+    return textwrap.wrap(line, width, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _node(node: Any, pods: Sequence[Any]) -> list[str]:

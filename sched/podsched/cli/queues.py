@@ -48,7 +48,7 @@ class _Flags(ClusterSource):
 
 @takes_flags
 def queues(given: _Flags) -> None:
-    """Show cohorts, ClusterQueues and LocalQueues as a tree: usage, quota, share, who waits.
+    """Show cohorts, ClusterQueues and LocalQueues with their usage as a tree.
 
     Usage is what the pods with a node use, as the scheduler counts it. The quota of a cohort is its
     own and what its children lend; the share is in thousandths of what can be lent, divided by the

@@ -18,6 +18,7 @@ from podsched.config.plugin_args import (
 from podsched.decide.runtime.simulated_handle import SimulatedHandle
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
+from podsched.framework.status import SKIP
 from podsched.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from podsched.plugins.node_resources.fit import NodeResourcesFit
 from podsched.plugins.node_resources.node_amounts import MAX_ALLOCATABLE, NodeAmounts
@@ -75,7 +76,8 @@ def check(cache: Cache, plugins: list[Any], pending: PodInfo) -> None:
                 assert alone.bits.tolist() == all_of_them.bits[rows].tolist()
             few, of_some = (one.filter(state, pending, nodes, some) for one in (plugin, fresh))
             assert few.reasons == of_some.reasons and few.bits.tolist() == of_some.bits.tolist()
-        plugin.pre_score(state, pending, cache.cluster, rows)
+        if plugin.pre_score(state, pending, cache.cluster, rows) is SKIP:
+            continue
         whole = plugin.score_all(state, pending, nodes)
         assert fresh.score(state, pending, nodes, rows).tolist() == whole[rows].tolist()
         assert plugin.score(state, pending, nodes, some).tolist() == whole[some].tolist()
