@@ -86,7 +86,10 @@ def test_the_second_alternative_is_taken_where_the_first_is_not_there(sched: Com
     assert values(found, "profile") == {"3g.40gb"} and len(found) == 2
 
 
-def test_a_pod_gets_gpus_by_an_extended_resource(sched: Commands) -> None:
+def test_a_pod_gets_gpus_by_an_extended_resource(
+    sched: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)  # lines are not wrapped
     text = sched.ok("describe", "pod", "extended")
     resource = "deviceclass.resource.kubernetes.io/h100.example.com"
     [line] = [line for line in text.splitlines() if line.strip().startswith(f"{resource}: ")]

@@ -127,6 +127,9 @@ def test_a_machine_gets_its_certificate_and_tokens_for_its_pods(machine: Machine
     assert mounts[0]["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
     bound = [f"--bound-object-{k}={v}" for k, v in (("kind", "Pod"), ("name", "web"))]
     uid = found["metadata"]["uid"]
+    # The leader makes it, soon after it has become one.
+    accounts = ("get", "serviceaccounts", "-o", "name")
+    eventually_blocking("the account", lambda: "default" in kube.kubectl(*accounts))
     token = machine.kubectl("create", "token", "default", *bound, f"--bound-object-uid={uid}")
     refused = machine.kubectl("create", "token", "default", code=1)
     assert "not bound to a pod" in refused
