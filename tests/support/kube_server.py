@@ -413,7 +413,7 @@ class MemoryHttp(KubeHttp):
         super().__init__(ClusterAccess("http://kubernetes"), **options)
         self._store = store
 
-    async def _once(self, method: str, path: str, *arguments: Any) -> Json:
+    async def _once(self, method: str, path: str, *arguments: Any) -> bytes:
         params, data, headers, _ = arguments
         if self._store.down:
             raise Unavailable("cannot connect")
@@ -423,7 +423,7 @@ class MemoryHttp(KubeHttp):
         answer = self._store.handle(method, path, params or {}, body, form)
         if answer.status >= 400:
             raise error_of(answer.status, json.dumps(answer.body).encode(), answer.headers)
-        return answer.body
+        return json.dumps(answer.body).encode()
 
     async def lines(
         self, path: str, params: Mapping[str, str]

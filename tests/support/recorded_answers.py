@@ -89,15 +89,14 @@ class RecordedHttp(KubeHttp):
         self._left = deque(exchange(each)["response"] for each in ids)
         self.sent: list[Sent] = []
 
-    async def _once(self, method: str, path: str, *arguments: Any) -> dict[str, Any]:
+    async def _once(self, method: str, path: str, *arguments: Any) -> bytes:
         data = arguments[1]
         self.sent.append(Sent(method, path, None if data is None else json.loads(data)))
         answer = self._left.popleft()
         if answer["status"] >= 400:
             raw = json.dumps(answer["body"]).encode()
             raise error_of(answer["status"], raw, answer.get("headers"))
-        body: dict[str, Any] = answer["body"]
-        return body
+        return json.dumps(answer["body"]).encode()
 
     async def lines(
         self, path: str, params: Mapping[str, str]

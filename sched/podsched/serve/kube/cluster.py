@@ -43,6 +43,7 @@ from podsched.serve.kube.informer import KubeInformer
 from podsched.serve.kube.objects import read_object
 from podsched.serve.kube.pace import RateLimit
 from podsched.serve.kube.paths import collection, of_object
+from podsched.serve.kube.protobuf import PROTOBUF, add_finalizers
 from podsched.v1 import api_pb2 as v1
 
 T = TypeVar("T")
@@ -202,13 +203,35 @@ class KubeCluster:
         if "status" in body and "finalizers" in metadata:
             # A patch of the status leaves finalizers as they are.
             path = of_object(kind, wanted.name, wanted.namespace)
-            written = await self._send("PATCH", path, {"metadata": metadata}, fence, form)
-            version = written["metadata"]["resourceVersion"]
+            version = await self._write_finalizers(path, metadata, fence, form)
             body["metadata"] = {"resourceVersion": version}
         # Kubernetes ignores the status in a patch of the object itself.
         part = "status" if body.keys() - {"metadata"} == {"status"} else ""
         path = of_object(kind, wanted.name, wanted.namespace, part)
         return await self._write("PATCH", path, body, fence, form)
+
+    async def _write_finalizers(
+        self, path: str, metadata: Mapping[str, Any], fence: v1.Fence, form: str
+    ) -> str:
+        """Write an object's finalizers, and return its new resourceVersion.
+
+        The API server compares the opaque parameters of a claim byte by byte, and a patch encodes
+        them again. If they were stored with spaces between the tokens, it refuses the patch because
+        the spec is immutable. In protobuf, which kube-scheduler uses, they remain as they are.
+        """
+        try:
+            written = await self._send("PATCH", path, {"metadata": metadata}, fence, form)
+        except errors.Invalid:
+            stored = await self._http.request_bytes("GET", path, headers={"Accept": PROTOBUF})
+            changed = add_finalizers(
+                stored,
+                metadata["finalizers"],
+                uid=metadata.get("uid", ""),
+                resource_version=metadata.get("resourceVersion", ""),
+            )
+            written = await self._send("PUT", path, changed, fence, PROTOBUF)
+        version: str = written["metadata"]["resourceVersion"]
+        return version
 
     # ------------------------------------------------------------------ new and deleted objects
 

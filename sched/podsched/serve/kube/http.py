@@ -97,16 +97,41 @@ class KubeHttp:
         method: str,
         path: str,
         *,
-        params: Params | None = None,
         body: object = None,
         content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Send a request and return the object in the JSON answer. Raises ClientError.
+
+        body: bytes are sent as they are, anything else as JSON. options: see ``request_bytes``.
+        """
+        if body is not None:
+            headers = {**(headers or {}), "Content-Type": content_type}
+        data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        raw = await self.request_bytes(method, path, data=data, headers=headers, **options)
+        try:
+            answer = orjson.loads(raw)
+        except orjson.JSONDecodeError as error:
+            raise Unreadable(f"the answer to {method} {path} is no JSON") from error
+        if not isinstance(answer, dict):
+            raise Unreadable(f"the answer to {method} {path} is no object")
+        return answer
+
+    async def request_bytes(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        data: bytes | None = None,
         repeatable: bool = False,
         retry_after: bool = True,
         limit: RateLimit | None = None,
         before: Callable[[], None] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> dict[str, Any]:
-        """Send a request and return the object in the answer. Raises ClientError.
+    ) -> bytes:
+        """Send a request and return the answer. Raises ClientError.
 
         repeatable: the request is idempotent, so it is retried if its outcome is unknown.
         retry_after: 429 means that the server is overloaded, not that the operation is refused.
@@ -114,8 +139,6 @@ class KubeHttp:
         """
         clock = asyncio.get_running_loop().time
         deadline = None
-        data = None if body is None else orjson.dumps(body)
-        extra = {**(headers or {}), **({} if data is None else {"Content-Type": content_type})}
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
         repeatable = repeatable or method == "GET"
         renew = False
@@ -126,7 +149,7 @@ class KubeHttp:
             deadline = deadline or clock() + self._timeout
             try:
                 async with self._room:
-                    all_headers = {**await self._headers(renew=renew), **extra}
+                    all_headers = {**await self._headers(renew=renew), **(headers or {})}
                     if before is not None:
                         before()
                     return await self._once(method, path, params, data, all_headers, deadline)
@@ -221,8 +244,8 @@ class KubeHttp:
         data: bytes | None,
         headers: Mapping[str, str],
         deadline: float,
-    ) -> dict[str, Any]:
-        """Send a request once, and return the object in the answer. Raises ClientError."""
+    ) -> bytes:
+        """Send a request once, and return the answer. Raises ClientError."""
         clock = asyncio.get_running_loop().time
         began = clock()
         code = NO_ANSWER
@@ -254,13 +277,7 @@ class KubeHttp:
                 )
         if response.status >= 400:
             raise error_of(response.status, raw, response.headers)
-        try:
-            answer = orjson.loads(raw)
-        except orjson.JSONDecodeError as error:
-            raise Unreadable(f"the answer to {method} {path} is no JSON") from error
-        if not isinstance(answer, dict):
-            raise Unreadable(f"the answer to {method} {path} is no object")
-        return answer
+        return raw
 
 
 def _may_be_done(error: ClientError) -> bool:
