@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.supervisor import ProcessFailed
 from podsched.cli.local import data_directory, ready_text, starting_text, what_next
 from podsched.lib.run_directory import files_of_running
 from support.commands import Commands
@@ -57,6 +58,22 @@ def test_a_configuration_with_mistakes_keeps_it_from_starting(
     done = sched("up", "--api", "127.0.0.1:0", "--config", str(file))
     assert done.code == 2
     assert len(done.errors) == 3
+
+
+def test_claims_of_pod_groups_are_an_option_of_its_api_servers(
+    sched: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[str, ...]] = []
+
+    class Cluster(LocalCluster):
+        async def start(self) -> None:
+            started.append(self.options.api_arguments)
+            raise ProcessFailed("not in this test")
+
+    monkeypatch.setattr("podsched.cli.local.LocalCluster", Cluster)
+    for options in ([], ["--pod-group-claims"]):
+        assert sched("up", "--api", "127.0.0.1:0", *options).code == 1
+    assert started == [(), ("--pod-group-claims",)]
 
 
 @pytest.mark.integration

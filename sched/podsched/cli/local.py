@@ -84,6 +84,8 @@ class _Flags:
     """Feature gates of the scheduler replicas, such as WorkloadWithJob=true."""
     controllers: tuple[str, ...] = flag(("*",), "NAME,-NAME,*")
     """Controllers that the leader runs, as sched scheduler's option."""
+    pod_group_claims: bool = flag(False)
+    """Let PodGroups have claims, as sched apiserver's option."""
     insecure_listen: bool = flag(False)
     """Allow listeners without TLS on addresses that other machines can reach."""
 
@@ -121,6 +123,7 @@ def up(given: _Flags) -> None:
             node_devices=given.node_devices,
             evaluator=given.evaluator,
             job_seconds=given.job_seconds,
+            api_arguments=("--pod-group-claims",) if given.pod_group_claims else (),
             scheduler_arguments=(
                 f"--controllers={','.join(given.controllers)}",
                 *(f"--feature-gates={gates}" for gates in given.feature_gates or ()),
