@@ -201,6 +201,30 @@ async def test_a_unit_that_can_preempt_no_more_keeps_no_node_from_others() -> No
         assert world.stored("important").status.nominated_node_name == ""
 
 
+async def test_the_rest_of_a_gang_that_cannot_start_any_more_keeps_no_node_from_others() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority", strategy="StrictFIFO")
+    cluster_queue(world, "other", {"gpu": 8})
+    async with world.running():
+        job(world, "old", "team", gpu=4, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(1)
+        gang(world, "g", "team", 2, 2, 10, gpu=2)
+        await asyncio.sleep(1)
+        job(world, "g-2", "team", 10, gpu=2, spec={"schedulingGroup": {"podGroupName": "g"}})
+        await asyncio.sleep(1)
+        assert bound(world) == ["g-0", "g-1", "old"]
+        assert world.stored("g-2").status.nominated_node_name == "n1"
+        job(world, "patient", "other", gpu=8)
+        await asyncio.sleep(1)
+        for name in ("g-0", "g-1", "old"):
+            world.cluster.delete("Pod", f"default/{name}")
+        await asyncio.sleep(20)
+        assert bound(world) == ["patient"]
+        assert world.stored("g-2").status.nominated_node_name == ""
+
+
 async def test_victims_that_cannot_be_evicted_are_tried_again_once_a_second() -> None:
     world = TermWorld()
     big_node(world, "n1")

@@ -149,6 +149,8 @@ class Admission:
         self.units: dict[str, Unit] = {}
         self.holds: dict[str, Hold] = {}
         """By the key of the unit that waits for its victims."""
+        #: Keys of units with pods that are nominated to nodes, although no hold says for how long.
+        self._unheld: dict[str, None] = {}
         #: Keys of units that wait for their claims to be made, by namespace.
         self._claimless: dict[str, dict[str, None]] = {}
         self._outdated = True
@@ -317,6 +319,20 @@ class Admission:
         found, self._new_problems = self._new_problems, {}
         return [(key, self.problems[key]) for key in found if key in self.problems]
 
+    def take_unheld(self) -> list[str]:
+        """Remove and return the keys of units that may keep no nodes any longer.
+
+        They wait for no victims, and are not about to be tried.
+        """
+        found = [key for key in self._unheld if not self._is_about_to_be_tried(key)]
+        for key in found:
+            del self._unheld[key]
+        return [key for key in found if key in self.units and key not in self.holds]
+
+    def _is_about_to_be_tried(self, key: str) -> bool:
+        workload = self._asked.get(key)
+        return workload is not None and workload.queue in self._ready
+
     # ------------------------------------------------------------------ heads
 
     @property
@@ -391,7 +407,7 @@ class Admission:
         hold = self.holds.pop(key, None)
         if hold is not None and hold.queue in self.snapshot.queues:
             self.snapshot.remove_usage(hold.queue, hold.counted)
-            self._stale |= dict.fromkeys(hold.victims)
+            self._stale |= dict.fromkeys((key, *hold.victims))
 
     def admitted(self, key: str, flavors: Mapping[str, Flavors], keys: Iterable[str]) -> None:
         """Count pods that were assumed: their flavors by uid, and their keys."""
@@ -503,6 +519,7 @@ class Admission:
         for key, hold in list(self.holds.items()):
             if key not in self._asked or self._asked[key].queue != hold.queue:
                 del self.holds[key]
+                self._unheld[key] = None
             else:
                 self._recount(hold)
         yield from self._gate_anew(before)
@@ -657,6 +674,8 @@ class Admission:
             self.problems[key] = problem
             self._new_problems[key] = None
         self._ask(key, workload)
+        if key not in self.holds and any(map(self._cluster.nominated_node, unit.waiting)):
+            self._unheld[key] = None
         standing = None
         if not empty:
             parts = unit.queue, unit.local_queue_key

@@ -27,7 +27,7 @@ from podsched.queues.cycle import Cycle, Entry, nominate
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, terms_of
-from podsched.term.admission.units import unit_group
+from podsched.term.admission.units import Unit, unit_group
 from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
@@ -103,6 +103,7 @@ class AdmissionCycle:
         self._statuses.refresh(now)
         for key, problem in admission.take_new_problems():
             self._say(key, problem.reason, problem.message)
+        self._withdraw_nominations()
         for of_gone in (self._said, self._errors):
             if len(of_gone) > 2 * len(admission.units) + _MOST_GONE:
                 for key in of_gone.keys() - admission.units.keys():
@@ -120,6 +121,7 @@ class AdmissionCycle:
                     await self._turn.give_way()
             undo.pop_all()
         cycle.end()
+        self._withdraw_nominations()
 
     async def complete(self, key: str, now: float) -> None:
         """Decide for the missing members of a gang that may be partly bound, or take it back.
@@ -214,6 +216,15 @@ class AdmissionCycle:
         pause = exponential(FIRST_BACKOFF, LONGEST_BACKOFF, failed)
         self._admission.back_off(workload, self._clock() + pause)
 
+    def _withdraw_nominations(self) -> None:
+        for key in self._admission.take_unheld():
+            self._withdraw(self._admission.units[key])
+
+    def _withdraw(self, unit: Unit) -> None:
+        """Keep no nodes for a unit; else others would wait for what its victims left."""
+        for pod in list(unit.waiting.values()):
+            self._failures.withdraw_nomination(pod)
+
     # ------------------------------------------------------------------ what is said
 
     def _quota_message(self, entry: Entry) -> str:
@@ -234,9 +245,7 @@ class AdmissionCycle:
         if unit is None or not unit.waiting:
             return
         if reason is not Waiting.PREEMPTED:
-            # Else others would wait for the nodes that its victims left.
-            for pod in list(unit.waiting.values()):
-                self._failures.withdraw_nomination(pod)
+            self._withdraw(unit)
         if self._said.get(key) == (reason, message):
             return
         self._said[key] = reason, message
