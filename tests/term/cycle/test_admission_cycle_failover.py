@@ -59,6 +59,24 @@ async def test_the_next_leader_takes_a_gang_back_for_which_quota_has_become_shor
         world.check()
 
 
+async def test_a_gang_that_is_taken_back_is_not_admitted_any_more() -> None:
+    """Its node goes while it is bound, and too few members are left to try it again."""
+    world = TermWorld()
+    for name in ("n1", "n2"):
+        big_node(world, name)
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 16})
+    binder = DyingBinder(world)
+    binder.before = lambda: world.cluster.delete("Node", "n2") if not binder.calls else None
+    async with world.running():
+        gang(world, "g", "team", 4, gpu=4)
+        await asyncio.sleep(2)
+        assert bound(world) == []
+        assert len(world.cluster.objects("Pod")) == 2
+        assert condition(world, "g")[:2] == ("False", "PendingEvaluation")
+        assert condition(world, "g", "Admitted")[0] == "False"
+
+
 async def test_a_gang_of_a_queue_whose_binding_failed_once_is_completed() -> None:
     world = TermWorld()
     big_node(world, "n1")

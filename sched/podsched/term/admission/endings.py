@@ -17,7 +17,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
-from podsched.api.conditions import TRUE, is_pod_ready
+from podsched.api.conditions import QUOTA_RESERVED, TRUE, is_pod_ready
 from podsched.config.queues import WaitForPodsReady
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import KIND
@@ -49,6 +49,10 @@ class Ending(NamedTuple):
     evicts: bool = True
 
 
+#: Of a unit whose pods were not evicted by its queue: they could not be bound, or are gone.
+_WITHOUT_NODES: Final = Ending("", "No pod of the workload has a node any more", evicts=False)
+
+
 class Endings:
     """The units that are evicted, and those that have to get ready. Pure; times are monotonic."""
 
@@ -78,9 +82,14 @@ class Endings:
         if not unit.held:
             self._due.pop(key, None)
             unit.was_ready = False
+            admitted = unit.has_held or _is_true(self._group(key), QUOTA_RESERVED)
+            unit.has_held = False
             if known is not None:
                 self._ended[key] = self.current.pop(key)
+            elif admitted and unit.waiting:
+                self._ended[key] = _WITHOUT_NODES
             return
+        unit.has_held = True
         if stopped and known is None:
             kind = stopped.removesuffix("Stopped")
             self.current[key] = Ending(stopped, f"The {kind} is stopped")
@@ -130,7 +139,7 @@ class Endings:
         return self._times[0][0] if self._times else None
 
     def take_ended(self) -> dict[str, Ending]:
-        """Remove and return the units whose pods are gone."""
+        """Remove and return the units of which no pod has a node any more."""
         found, self._ended = self._ended, {}
         return found
 
