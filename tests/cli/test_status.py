@@ -166,13 +166,16 @@ async def test_queues_are_a_line_with_what_waits_and_is_admitted(
 ) -> None:
     cluster = a_cluster()
     assert not any(line.startswith("Queues:") for line in await told(cluster, capsys))
-    for name in ("research", "product"):
+    lines = {
+        (1, 1): "Queues:  1 ClusterQueue; 1 unit waits, 1 is admitted (sched queues)",
+        (3, 5): "Queues:  2 ClusterQueues; 4 units wait, 6 are admitted (sched queues)",
+    }
+    for counts, line in lines.items():
         queue = ClusterQueue()
-        queue.metadata.name = name
-        queue.status.pending_workloads, queue.status.admitted_workloads = 2, 3
+        queue.metadata.name = f"queue-{counts[0]}"
+        queue.status.pending_workloads, queue.status.admitted_workloads = counts
         cluster.create(queue)
-    line = "Queues:  2 ClusterQueues; 4 units wait, 6 are admitted (sched queues)"
-    assert line in await told(cluster, capsys)
+        assert line in await told(cluster, capsys)
 
 
 async def test_who_may_not_list_queues_is_told_the_rest() -> None:

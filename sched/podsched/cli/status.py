@@ -192,7 +192,9 @@ def _print(state: dict[str, Any]) -> None:
     say(f"Pods:    {pods['bound']} bound, {pods['pending']} pending")
     if queues := state["queues"]:
         ending = "" if queues["clusterQueues"] == 1 else "s"
-        counts = f"{queues['waiting']} units wait, {queues['admitted']} are admitted"
+        wait = "unit waits" if queues["waiting"] == 1 else "units wait"
+        are = "is" if queues["admitted"] == 1 else "are"
+        counts = f"{queues['waiting']} {wait}, {queues['admitted']} {are} admitted"
         say(f"Queues:  {queues['clusterQueues']} ClusterQueue{ending}; {counts} (sched queues)")
     for kind, count in state["withoutController"].items():
         say(f"Note:    {left_alone_text(kind, count)}")

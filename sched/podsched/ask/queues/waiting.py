@@ -209,7 +209,10 @@ def _shortage(one: QueueAdmission.Shortage) -> str:
 
 
 def _changes(admission: Admission, workload: Workload, victims: list[Victim]) -> Iterator[str]:
-    """Yield the smallest changes of each kind after which it has quota; each is tried."""
+    """Yield a small change of each kind after which it has quota.
+
+    More quota and a higher priority are tried, without nodes; fewer pods are counted.
+    """
     snapshot = admission.snapshot
     yield from _more_quota(admission, workload)
     if not victims and (priority := _more_priority(admission, workload)) is not None:
