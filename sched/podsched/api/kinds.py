@@ -71,7 +71,10 @@ _ALL = (
         ),
         rules="pods",
         role=Access.EDIT,
-        subresources=("attach", "binding", "eviction", "exec", "log", "portforward"),
+        subresources=(
+            *("attach", "binding", "ephemeralcontainers", "eviction", "exec", "log"),
+            *("portforward", "resize"),
+        ),
         in_all=True,
         selectable=(
             *("spec.nodeName", "spec.restartPolicy", "spec.schedulerName"),

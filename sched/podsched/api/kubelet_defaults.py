@@ -60,7 +60,7 @@ def _template_of(message: Any) -> Any:
 
 def _complete(spec: Any) -> None:
     spec.security_context.SetInParent()
-    for container in (*spec.init_containers, *spec.containers):
+    for container in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers):
         _complete_container(container)
     for volume in spec.volumes:
         for name in ("config_map", "secret", "projected", "downward_api"):

@@ -19,10 +19,16 @@ def admit_pod(pod: Pod, ranges: Sequence[LimitRange], runtime_class: RuntimeClas
     ``ranges``: those of its namespace; ``runtime_class``: the one it names, if there is one.
     """
     if ranges:
-        if errors := apply_limit_ranges(pod, ranges):
-            return aggregate(errors)
+        if why := admit_resize(pod, ranges):
+            return why
         set_qos_class(pod)
     spec = pod.spec
     if spec.runtime_class_name or spec.overhead:
         return apply_runtime_class(spec, runtime_class)
     return ""
+
+
+def admit_resize(pod: Pod, ranges: Sequence[LimitRange]) -> str:
+    """Fill in what limit ranges say of containers; return why they are refused, or ""."""
+    errors = apply_limit_ranges(pod, ranges)
+    return aggregate(errors) if errors else ""

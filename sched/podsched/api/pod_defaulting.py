@@ -134,7 +134,7 @@ def default_pod_spec(spec: o.PodSpec) -> None:
     spec.dns_policy = spec.dns_policy or "ClusterFirst"
     if not spec.HasField("termination_grace_period_seconds"):
         spec.termination_grace_period_seconds = DEFAULT_GRACE_PERIOD_SECONDS
-    for container in (*spec.containers, *spec.init_containers):
+    for container in (*spec.containers, *spec.init_containers, *spec.ephemeral_containers):
         _default_container(container, host_network=spec.host_network)
     for volume in spec.volumes:
         _default_volume(volume)

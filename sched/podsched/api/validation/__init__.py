@@ -47,9 +47,12 @@ _STATUS_UPDATE = _rules(lambda kind: _rule_of(kind, "_status_update"))
 
 
 def validate(
-    kind: Kind | str, message: o.AnyObject, old: o.AnyObject | None = None
+    kind: Kind | str, message: o.AnyObject, old: o.AnyObject | None = None, part: str = ""
 ) -> list[FieldError]:
-    """Return every mistake in an object that is created, or that replaces ``old``."""
+    """Return every mistake in an object that is created, or that replaces ``old``.
+
+    part: the subresource that the update is of, if it has rules of its own ("resize" of a pod).
+    """
     found, at = KINDS[kind] if isinstance(kind, str) else kind, Place()
     validate_metadata(
         at("metadata"),
@@ -69,8 +72,9 @@ def validate(
         return at.errors
     if check := _CREATE.get(found.name):
         check(at, message)
-    if old is not None and (check := _UPDATE.get(found.name)):
-        check(at, message, old)
+    update = function(_rule_of(found, f"_{part}")) if part else _UPDATE.get(found.name)
+    if old is not None and update:
+        update(at, message, old)
     return at.errors
 
 

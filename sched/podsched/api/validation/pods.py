@@ -15,6 +15,10 @@ from podsched.api.validation import placement, resource_lists
 from podsched.api.validation.meta import validate_labels
 from podsched.api.validation.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.validation.place import MAX_ITEMS, MOST_ERRORS, Place, errors_of
+from podsched.api.validation.pod_parts import (
+    validate_pod_ephemeralcontainers as validate_pod_ephemeralcontainers,
+)
+from podsched.api.validation.pod_parts import validate_pod_resize as validate_pod_resize
 from podsched.api.validation.pod_updates import validate_pod_update as validate_pod_update
 from podsched.api.validation.queue_labels import validate_queue_group, validate_queue_labels
 from podsched.api.validation.storable import validate_storable
@@ -26,6 +30,14 @@ _MAX_PORT = 65535
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
+#: Fields of containers that ephemeral ones may not have.
+_NOT_EPHEMERAL = frozenset(
+    {
+        *("ports", "resources", "liveness_probe", "readiness_probe", "startup_probe", "lifecycle"),
+        *("resize_policy", "restart_policy", "restart_policy_rules"),
+    }
+)
+_CANNOT_BE_SET = "cannot be set for an Ephemeral Container"
 _NO_CLAIM = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
 _TWO_CLAIMS = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
 
@@ -141,6 +153,8 @@ def _check_containers(at: Place, spec: o.PodSpec) -> None:
             place = item("resources")
             resource_lists.validate_requirements(place, container.resources, claims)
             item("name").once(container.name, names)
+            if group == "ephemeralContainers":
+                _check_ephemeral(item, container, spec)
             # Init containers run before the others: their ports are free again by then.
             ends = group == "initContainers" and not is_sidecar(container)
             _check_host_ports(item("ports"), container, set() if ends else host_ports)
@@ -166,6 +180,20 @@ def _check_container(
         if variable.value and variable.HasField("value_from"):
             item("valueFrom").invalid("", "may not be specified when `value` is not empty")
     _check_mounts(at("volumeMounts"), container, volumes)
+
+
+def _check_ephemeral(at: Place, container: o.Container, spec: o.PodSpec) -> None:
+    target = container.target_container_name
+    if target and all(c.name != target for c in (*spec.containers, *spec.init_containers)):
+        at("targetContainerName").not_found(target)
+    for field, value in container.ListFields():
+        # The defaults of kubelets set empty resources.
+        if field.name in _NOT_EPHEMERAL and (field.name != "resources" or value.ListFields()):
+            at(field.json_name).forbidden(_CANNOT_BE_SET)
+    for item, mount in at("volumeMounts").each(container.volume_mounts):
+        for name, path in (("subPath", mount.sub_path), ("subPathExpr", mount.sub_path_expr)):
+            if path:
+                item(name).forbidden(_CANNOT_BE_SET)
 
 
 def _check_mounts(at: Place, container: o.Container, volumes: set[str]) -> None:

@@ -119,17 +119,24 @@ def _amount(value: str) -> int | None:
 
 def check_template(at: Place, template: o.PodTemplateSpec, *policies: str) -> None:
     """Check a pod template; ``policies``: the restart policies that its pods may have."""
-    validate_spec(at, template.spec)
+    _check_template_spec(at, template)
     policy, wanted = template.spec.restart_policy, policies or ("Always",)
     if policy not in wanted:
         at("spec.restartPolicy").not_supported(policy, wanted)
+
+
+def _check_template_spec(at: Place, template: o.PodTemplateSpec) -> None:
+    validate_spec(at, template.spec)
+    if template.spec.ephemeral_containers:
+        reason = "ephemeral containers not allowed in pod template"
+        at("spec.ephemeralContainers").forbidden(reason)
 
 
 def validate_pod_template(at: Place, item: o.PodTemplate) -> None:
     """Check the template."""
     at = at("template")
     validate_labels(at("metadata.labels"), item.template.metadata.labels)
-    validate_spec(at, item.template.spec)
+    _check_template_spec(at, item.template)
 
 
 def validate_horizontal_pod_autoscaler(at: Place, item: o.HorizontalPodAutoscaler) -> None:

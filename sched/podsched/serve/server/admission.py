@@ -26,9 +26,10 @@ from podsched.api.objects import (
     ServiceAccount,
     timestamp,
 )
-from podsched.api.pod_admission import admit_pod
+from podsched.api.pod_admission import admit_pod, admit_resize
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec, merge_label_keys
 from podsched.api.pod_groups import admit_pod_group, drop_group_claims, template_refusal
+from podsched.api.pod_parts import RESIZE
 from podsched.api.priorities import PriorityClasses
 from podsched.api.service_accounts import (
     DEFAULT_ACCOUNT,
@@ -100,6 +101,9 @@ def _errors_in(kind: Kind, message: AnyObject, sources: AdmissionSources) -> lis
         found += sources.priority_classes().default_conflict(message)
     if isinstance(message, ResourceClaim | ResourceClaimTemplate):
         found += _admin_errors(message.metadata.namespace, admin_request(message), sources)
+    if isinstance(message, Pod) and message.spec.ephemeral_containers:
+        reason = "ephemeral containers not allowed in create"
+        found.append(forbidden("spec.ephemeralContainers", reason))
     found += validate(kind, message)
     if isinstance(message, CertificateSigningRequest) and not found:
         found += request_errors(message)
@@ -107,16 +111,22 @@ def _errors_in(kind: Kind, message: AnyObject, sources: AdmissionSources) -> lis
 
 
 def admit_update(
-    kind: Kind, message: AnyObject, old: AnyObject, *, now: float, sources: AdmissionSources
+    kind: Kind,
+    message: AnyObject,
+    old: AnyObject,
+    *,
+    now: float,
+    sources: AdmissionSources,
+    part: str = "",
 ) -> None:
     """Set the defaults of an object that replaces ``old``, in place, and validate it.
 
     It gets the status of ``old`` and those metadata that clients cannot change. now: Unix time in
-    seconds. Raises ApiError.
+    seconds; part: the subresource of an update of a part of a pod. Raises ApiError.
     """
     classes = sources.priority_classes()
     _complete(message, old, now, classes)
-    _check_policies(kind, message, sources, old)
+    _check_policies(kind, message, sources, old, part)
     _keep_metadata(message, old)
     if isinstance(message, Namespace) and isinstance(old, Namespace):
         message.spec.finalizers[:] = old.spec.finalizers
@@ -124,7 +134,7 @@ def admit_update(
         _copy_field(message, old, "status")
     if _without_metadata(message) != _without_metadata(old):
         message.metadata.generation = old.metadata.generation + 1
-    found = validate(kind, message, old)
+    found = validate(kind, message, old, part)
     if isinstance(message, PriorityClass):
         found += classes.default_conflict(message)
     if found:
@@ -132,22 +142,28 @@ def admit_update(
 
 
 def _check_policies(
-    kind: Kind, message: AnyObject, sources: AdmissionSources, old: AnyObject | None = None
+    kind: Kind,
+    message: AnyObject,
+    sources: AdmissionSources,
+    old: AnyObject | None = None,
+    part: str = "",
 ) -> None:
     """Apply LimitRanges, RuntimeClass and the server's settings to an object, in place.
 
-    Raises ApiError if they forbid it.
+    old, part: of an update, as for ``admit_update``. Raises ApiError if they forbid it.
     """
     metadata = message.metadata
     why = ""
     if not sources.pod_group_claims:
         drop_group_claims(message, old)
     if isinstance(message, Pod):
-        # An update cannot change containers or the runtime class.
+        # An update cannot change the runtime class; of containers, a resize alone can.
+        ranges = sources.limit_ranges(metadata.namespace)
         if old is None:
-            ranges = sources.limit_ranges(metadata.namespace)
             runtime = sources.runtime_class(message.spec.runtime_class_name)
             why = admit_pod(message, ranges, runtime)
+        elif part == RESIZE and not old.metadata.HasField("deletion_timestamp"):
+            why = admit_resize(message, ranges)
     elif isinstance(message, PodGroup):
         why = admit_pod_group(message, sources.priority_classes()) if old is None else ""
     elif isinstance(message, PersistentVolumeClaim):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from podsched.api.pod_parts import POD_PARTS
+
 
 class Method(NamedTuple):
     """The verb and subresource of a method.
@@ -55,8 +57,11 @@ METHODS: Final[Mapping[str, Method]] = {
     "Discovery": Method("get"),
     # Of the REST API alone.
     "CreateToken": Method("create", "token"),
-    "UpdateApproval": Method("update", "approval"),
-    "PatchApproval": Method("patch", "approval"),
+    **{
+        f"{verb.title()}{name.title()}": Method(verb, name)
+        for name in ("approval", *POD_PARTS)
+        for verb in ("update", "patch")
+    },
     **{
         f"{verb.title()}{name.title()}": Method(verb, name)
         for name, verbs in PASSED_ON.items()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Namespace, ObjectMeta, Pod
+from podsched.api.pod_parts import POD_PARTS
 from podsched.api.validation import validate
 from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_change, check_status
@@ -37,8 +38,8 @@ Make = Callable[[Entry], AnyObject]
 class Rewrite:
     """One change of an object. verb: the verb to authorize.
 
-    subresource: "" for the whole object, "status", "finalize" of a namespace, or "approval" of a
-    CertificateSigningRequest.
+    subresource: "" for the whole object, "status", "finalize" of a namespace, "approval" of a
+    CertificateSigningRequest, or a part of a pod.
     """
 
     kind: Kind
@@ -119,7 +120,8 @@ class Rewriter:
         else:
             # ``admit_update`` keeps a namespace's finalizers; only "finalize" may change them.
             wanted = [*message.spec.finalizers] if isinstance(message, Namespace) else []
-            admit_update(kind, message, old, now=self._now(), sources=self._sources)
+            part = change.subresource if change.subresource in POD_PARTS else ""
+            admit_update(kind, message, old, now=self._now(), sources=self._sources, part=part)
             if change.subresource == "finalize" and isinstance(message, Namespace):
                 message.spec.finalizers[:] = wanted
         check_change(kind, old, message)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from podsched.api.pod_parts import POD_PARTS
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.authentication import no_authentication
 from podsched.serve.server.core import ServerCore
@@ -53,6 +54,8 @@ _ACTS_AS: Final = "impersonate-"
 _NO_IMPERSONATION: Final = (
     "impersonation is not served: leave out --as; sched auth can-i --as tells what others may do"
 )
+#: Subresources that are a part of their object, which is answered.
+_OF_PARTS: Final = ("status", "approval", *POD_PARTS)
 _WITHOUT_BODY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: The method in metrics and the audit log for requests that concern no object.
 DISCOVERY: Final = "Discovery"
@@ -88,13 +91,10 @@ class Handler:
             ("patch", ""): writing.patch,
             ("delete", ""): writing.delete,
             ("deletecollection", ""): writing.delete_collection,
-            ("get", "status"): reading.get,
-            ("update", "status"): writing.update,
-            ("patch", "status"): writing.patch,
+            **{("get", name): reading.get for name in _OF_PARTS},
+            **{("update", name): writing.update for name in _OF_PARTS},
+            **{("patch", name): writing.patch for name in _OF_PARTS},
             ("update", "finalize"): writing.update,
-            ("get", "approval"): reading.get,
-            ("update", "approval"): writing.update,
-            ("patch", "approval"): writing.patch,
             ("create", "binding"): below.bind,
             ("create", "eviction"): below.evict,
             ("create", "token"): self._tokens.create,

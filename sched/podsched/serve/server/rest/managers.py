@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from podsched.api import codec
 from podsched.api.objects import AnyObject, timestamp
+from podsched.api.pod_parts import POD_PARTS, part_of_spec
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import too_large
@@ -192,6 +193,10 @@ def applied(
 
 def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
     """Return the part of a configuration that the manager's subresource writes."""
+    if manager.subresource in POD_PARTS:
+        spec = config.get("spec")
+        own = part_of_spec(spec, manager.subresource) if isinstance(spec, dict) else {}
+        return {**config, "spec": own}
     if manager.subresource:
         kept = ("apiVersion", "kind", "metadata", manager.subresource)
         return {key: value for key, value in config.items() if key in kept}

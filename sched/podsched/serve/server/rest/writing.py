@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from podsched.api.kinds import KINDS
 from podsched.api.kubelet_defaults import set_kubelet_defaults
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, Pod
+from podsched.api.pod_parts import POD_PARTS, with_part
 from podsched.lib.event_loop import Turn
 from podsched.serve.server import errors
 from podsched.serve.server.access.rights import rights
@@ -141,6 +142,7 @@ class Writing:
             message = kind.new()
             message.CopyFrom(decoded.message)  # type: ignore[arg-type]
             check_event(target, message, entry.message)
+            message = _own_part(target, message, entry)
             set_kubelet_defaults(message, entry.message)
             return managed(resource, entry, message, manager)
 
@@ -293,7 +295,15 @@ def _patched(
     message = read_patched(target.resource, content, level, warnings)
     check_identity(target, message, entry)
     check_event(target, message, entry.message)
+    message = _own_part(target, message, entry)
     set_kubelet_defaults(message, entry.message)
+    return message
+
+
+def _own_part(target: Target, message: AnyObject, entry: Entry) -> AnyObject:
+    """Return the replacement, limited to the part of a pod that the subresource changes."""
+    if target.subresource in POD_PARTS and isinstance(message, Pod):
+        return with_part(cast(Pod, entry.message), message, target.subresource)
     return message
 
 
