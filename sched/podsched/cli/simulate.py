@@ -30,6 +30,7 @@ from podsched.cli.options import Form
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, terminal_width, wrapped
+from podsched.cli.quota_changes import quota_changes
 from podsched.cli.what_if import Changes, what_if
 from podsched.cli.workloads import MAX_PODS, Workload, read_workloads
 from podsched.config.errors import ConfigError
@@ -56,6 +57,9 @@ class _Flags:
     """Drain a node as budgets permit; pods with a controller are replaced; repeatable."""
     pending: bool = flag(False)
     """Schedule the cluster's pending pods, too, before --pod."""
+    quota: list[str] | None = flag(None, "QUEUE/RESOURCE=+N")
+    """Change the quota of a ClusterQueue or Cohort by +N or -N, or to =N, and show which waiting
+    units are admitted then; QUEUE/FLAVOR/RESOURCE where several flavors have it; repeatable."""
     scenarios: Path | None = flag(None, "FILE")
     """Scenarios, one JSON object per line, plain or gzipped."""
     allocations: Path | None = flag(None, "FILE")
@@ -98,8 +102,9 @@ def simulate(
     victims, and why the rest does not fit.
 
     --add-node, --remove-node and --drain change the cluster first. Without --pod, the pending pods
-    are scheduled on added nodes. The cluster is given by -f, --live or --kubeconfig, to which -f
-    adds.
+    are scheduled on added nodes. --quota shows which units that wait in queues are admitted with
+    another quota, which are preempted, and why the rest waits. The cluster is given by -f, --live
+    or --kubeconfig, to which -f adds.
 
     With --scenarios, each line of the file is a scenario, and each result a line of
     JSON. With --allocations, each line is a node with devices and claims, and each result tells
@@ -122,21 +127,32 @@ def simulate(
     if alone := given.files():
         if len(alone) > 1:
             fail(f"{' and '.join(alone)} name two files: use one of them", USAGE)
-        if cluster.given or given.pod or source.given or changes.given or given.replicas:
+        others = given.pod or given.replicas or given.quota
+        if cluster.given or source.given or changes.given or others:
             fail(f"{alone[0]} cannot be combined with a cluster, pods or a configuration", USAGE)
         raise typer.Exit(_from_file(given))
-    if not given.pod and not changes.given:
-        fail("no pod to schedule: use --pod FILE, or --scenarios FILE", USAGE)
-    if not cluster.given:
-        fail("no cluster: use -f FILE, --live or --kubeconfig FILE", USAGE)
+    _check_question(given, changes, cluster)
     objects = cluster.objects()
     workload = read_workloads(given.pod, given.replicas) if given.pod else Workload([], [])
-    if len(workload.pods) != 1 or workload.others or given.replicas or changes.given:
-        code = what_if(objects, workload, changes, source, as_json=given.output is Form.JSON)
+    as_json = given.output is Form.JSON
+    if given.quota:
+        code = quota_changes(objects, workload, given.quota, source, as_json=as_json)
+    elif len(workload.pods) != 1 or workload.others or given.replicas or changes.given:
+        code = what_if(objects, workload, changes, source, as_json=as_json)
     else:
         code = _one_pod(objects, workload.pods[0], source, given.output)
     if code:
         raise typer.Exit(code)
+
+
+def _check_question(given: _Flags, changes: Changes, cluster: ClusterSource) -> None:
+    """Exit if the flags ask for nothing, for two things, or of no cluster."""
+    if given.quota and changes.given:
+        fail("--quota cannot be combined with --add-node, --remove-node, --drain, --pending", USAGE)
+    if not given.pod and not changes.given and not given.quota:
+        fail("no pod to schedule: use --pod FILE, or --scenarios FILE", USAGE)
+    if not cluster.given:
+        fail("no cluster: use -f FILE, --live or --kubeconfig FILE", USAGE)
 
 
 def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form) -> int:

@@ -112,6 +112,16 @@ def simulate_workload(
 
     Extenders of the configuration are not asked. Raises PluginError for a broken plugin.
     """
+    return cluster_after(workload, config, factories, progress).history()
+
+
+def cluster_after(
+    workload: Workload,
+    config: SchedulerConfiguration,
+    factories: Mapping[str, PluginFactory],
+    progress: Callable[[float], object] = lambda at: None,
+) -> SimulatedCluster:
+    """Return the cluster as it is at the end of a workload's run; see ``simulate_workload``."""
     return run_in_virtual_time(_Simulation(workload, config, factories, progress).run())
 
 
@@ -139,7 +149,7 @@ class _Simulation(LoopListener):
             listener=self,
         )
 
-    async def run(self) -> History:
+    async def run(self) -> SimulatedCluster:
         running = asyncio.get_running_loop()
         self._clock = running.time
         cluster = SimulatedCluster(self._workload, self._handle, running.time, running.call_later)
@@ -157,7 +167,7 @@ class _Simulation(LoopListener):
         tasks.start(self._loop.run(), "scheduling", endless=True)
         tasks.start(self._drive(cluster), "workload", ended=lambda task: tasks.end())
         await tasks.run()
-        return cluster.history()
+        return cluster
 
     async def _drive(self, cluster: SimulatedCluster) -> None:
         """Carry out the changes by others at their times, and wait for the end."""

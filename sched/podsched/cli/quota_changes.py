@@ -1,0 +1,183 @@
+"""``sched simulate --quota``: which waiting units another quota would admit, and where."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from podsched.api.objects import AnyObject, ClusterQueue, Cohort
+from podsched.api.quantity import QuantityError
+from podsched.api.validation import validate
+from podsched.cli.cluster_source import admit
+from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.output import say
+from podsched.cli.policy import Source
+from podsched.cli.printers import wrapped
+from podsched.cli.what_if import config_of
+from podsched.cli.workloads import Workload
+from podsched.framework.plugin import PluginError
+from podsched.lab.replay.queue_changes import UnitResult, play_change
+from podsched.queues.amounts import amount, amount_text
+from podsched.registry import factories
+
+_FORM: Final = "QUEUE/[FLAVOR/]RESOURCE=+N, -N or =N, such as research/nvidia.com/gpu=+8"
+_CHANGE: Final = re.compile(r"([^/=]+)/([^=]+)=([+=-]?)([^+=-].*)")
+#: Names of flavors or resources in a message, and nodes of a unit, that are shown.
+_NAMED: Final = 10
+
+
+def quota_changes(
+    objects: list[AnyObject],
+    workload: Workload,
+    changes: Sequence[str],
+    source: Source,
+    *,
+    as_json: bool,
+) -> int:
+    """Play changes of quota and print the result; return the exit code."""
+    before = [*objects, *workload.others, *workload.pods]
+    config = config_of(source)
+    admit([*objects, *workload.others], workload.pods)
+    after, texts = list(before), []
+    for change in changes:
+        texts.append(_change(after, change))
+    try:
+        results = play_change(before, after, config, factories())
+    except (QuantityError, PluginError) as error:
+        fail(str(error), FAILED)
+    if as_json:
+        print(json.dumps({"quotas": texts, "units": [_document(one) for one in results]}, indent=2))
+    else:
+        for line in _lines(texts, results):
+            say(line)
+    return 0 if all(one.nodes and not one.why for one in results) else FAILED
+
+
+def _change(objects: list[AnyObject], text: str) -> str:
+    """Replace the queue that a change names by a changed copy; return what changed."""
+    parts = _CHANGE.fullmatch(text)
+    if parts is None:
+        fail(f"--quota {text}: is not {_FORM}", USAGE)
+    name, wanted, sign, number = parts.groups()
+    place, item = _queue(objects, name, text)
+    changed = type(item)()
+    changed.CopyFrom(item)  # type: ignore[arg-type]
+    flavor, quota = _quota(changed, wanted, text)
+    try:
+        old, new = amount(quota.name, quota.nominal_quota), amount(quota.name, number)
+    except QuantityError as error:
+        fail(f"--quota {text}: {error}", USAGE)
+    if sign == "+":
+        new = old + new
+    elif sign == "-":
+        new = old - new
+    was, says = (amount_text(quota.name, number) for number in (old, new))
+    what = f"{type(item).__name__} {name}: {flavor}/{quota.name}"
+    if new < 0:
+        fail(f"--quota {text}: {what} has {was}, so it cannot have {number} less", USAGE)
+    quota.nominal_quota = says
+    if problems := validate(type(item).__name__, changed):
+        fail(f"--quota {text}: {problems[0]}", USAGE)
+    objects[place] = changed
+    return f"{what}={says} (was {was})"
+
+
+def _queue(objects: Sequence[AnyObject], name: str, text: str) -> tuple[int, ClusterQueue | Cohort]:
+    """Return a queue and its place: a ClusterQueue, or a Cohort if no ClusterQueue has the name."""
+    found = [
+        (place, item)
+        for kind in (ClusterQueue, Cohort)
+        for place, item in enumerate(objects)
+        if isinstance(item, kind) and item.metadata.name == name
+    ]
+    if not found:
+        known = _listed([item.metadata.name for item in objects if isinstance(item, ClusterQueue)])
+        what = f'there is no ClusterQueue or Cohort "{name}" (ClusterQueues: {known})'
+        fail(f"--quota {text}: {what}", USAGE)
+    return found[0]
+
+
+def _quota(item: ClusterQueue | Cohort, wanted: str, text: str) -> tuple[str, Any]:
+    """Return the flavor and the quota that are named; a resource's domain may be left out."""
+    quotas = [
+        (flavor.name, quota)
+        for group in item.spec.resource_groups
+        for flavor in group.flavors
+        for quota in flavor.resources
+    ]
+    found = [
+        (flavor, quota)
+        for flavor, quota in quotas
+        if wanted in (quota.name, f"{flavor}/{quota.name}")
+    ] or [
+        (flavor, quota)
+        for flavor, quota in quotas
+        if wanted in (short := quota.name.rpartition("/")[2], f"{flavor}/{short}")
+    ]
+    kind, name = type(item).__name__, item.metadata.name
+    if not found:
+        known = _listed([f"{flavor}/{quota.name}" for flavor, quota in quotas])
+        fail(f'--quota {text}: {kind} {name} has no quota of "{wanted}" (it has {known})', USAGE)
+    if len(found) > 1:
+        names = _listed([f"{name}/{flavor}/{quota.name}" for flavor, quota in found])
+        fail(f"--quota {text}: {wanted} may be any of {names}: say which", USAGE)
+    return found[0]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return (", ".join(sorted(names)[:_NAMED]) + more) or "none"
+
+
+# ---------------------------------------------------------------------- results
+
+
+def _document(result: UnitResult) -> dict[str, Any]:
+    named = asdict(result)
+    return {
+        "unit": named["unit"],
+        "clusterQueue": named["cluster_queue"],
+        "admittedWithout": named["admitted_without"],
+        "nodes": named["nodes"],
+        "preempted": named["preempted"],
+        "why": named["why"],
+    }
+
+
+def _lines(texts: Sequence[str], results: Sequence[UnitResult]) -> Iterator[str]:
+    yield from texts
+    yield ""
+    waiting = [one for one in results if one.nodes or one.why]
+    if not waiting:
+        yield "No unit is waiting."
+    else:
+        then = sum(bool(one.nodes) for one in waiting)
+        now = sum(one.admitted_without for one in waiting)
+        yield (
+            f"{then:,} of {len(waiting):,} waiting units would be admitted; {now:,} without the "
+            "change."
+        )
+    if results:
+        yield ""
+        rows = [["UNIT", "QUEUE", "WITHOUT", "THEN"]]
+        rows += [[one.unit, one.cluster_queue, _without(one), _then(one)] for one in results]
+        yield "\n".join(wrapped(rows))
+
+
+def _without(one: UnitResult) -> str:
+    return "admitted" if one.admitted_without else "runs" if one.preempted else "waits"
+
+
+def _then(one: UnitResult) -> str:
+    parts = []
+    if one.preempted:
+        parts.append(f"preempted: {_listed(one.preempted)}")
+    if one.nodes:
+        counts = sorted(Counter(one.nodes.values()).items())
+        pods = [node if count == 1 else f"{node} ({count} pods)" for node, count in counts]
+        parts.append(f"on {_listed(pods)}")
+    return "; ".join([*parts, *([one.why] if one.why else [])])

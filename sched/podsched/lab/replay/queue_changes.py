@@ -1,0 +1,112 @@
+"""Which units of queues a change of quota would admit, and where: played in virtual time.
+
+The leader's own code runs twice on a cluster's objects, as they are and with the change. A pod
+stays where it is bound; what runs does not end by itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from podsched.api.objects import AnyObject, Pod
+from podsched.ask.queues.counting import admission_of
+from podsched.ask.queues.waiting import explain_admission
+from podsched.config.load import SchedulerConfiguration
+from podsched.framework.plugin import PluginFactory
+from podsched.lab.replay.simulation import cluster_after
+from podsched.lab.replay.workload import Workload, scheduler_of
+from podsched.term.admission.admission import Admission
+
+#: Virtual seconds of a run: deciding takes none, and victims are gone after one.
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class UnitResult:
+    """A unit that waits, or that is preempted; its pods are "namespace/name"."""
+
+    unit: str
+    cluster_queue: str
+    admitted_without: bool
+    """Whether it would be admitted without the change, too."""
+    nodes: Mapping[str, str]
+    """By pod, the node that a waiting pod gets."""
+    preempted: Sequence[str]
+    """Those of its pods that ran, and are preempted."""
+    why: str
+    """Why it still waits, "" if it does not."""
+
+
+def play_change(
+    before: Sequence[AnyObject],
+    after: Sequence[AnyObject],
+    config: SchedulerConfiguration,
+    factories: Mapping[str, PluginFactory],
+) -> list[UnitResult]:
+    """Return what becomes of the units that wait or are preempted, by ClusterQueue and name.
+
+    ``before`` and ``after`` are the objects of a cluster, each with a uid, and the same with other
+    quotas. Raises QuantityError, or PluginError for a broken plugin.
+    """
+    # Nobody reports pods as ready here, so they would be evicted for it.
+    queues = config.queues.model_copy(update={"wait_for_pods_ready": None})
+    config = replace(config, queues=queues)
+    start = _admission(before, config)
+    without, then = (_played(each, config, factories) for each in (before, after))
+    results = []
+    for key, unit in sorted(start.units.items(), key=lambda item: (item[1].queue, item[0])):
+        preempted = sorted(pod.key for uid, pod in unit.held.items() if uid not in then.pods)
+        now_waiting = then.admission.units.get(key)
+        if not unit.waiting and not preempted:
+            continue
+        explained = None if now_waiting is None else explain_admission(then.admission, key)
+        waits = now_waiting is not None and bool(now_waiting.waiting)
+        results.append(
+            UnitResult(
+                unit=key,
+                cluster_queue=unit.queue,
+                admitted_without=any(without.pods.get(uid) for uid in unit.waiting),
+                nodes={
+                    pod.key: then.pods[uid]
+                    for uid, pod in unit.waiting.items()
+                    if then.pods.get(uid)
+                },
+                preempted=preempted,
+                why=explained.sentence if waits and explained is not None else "",
+            )
+        )
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class _Played:
+    """The end of a run: nodes of the pods by uid ("" without one), and the queues."""
+
+    pods: Mapping[str, str]
+    admission: Admission
+
+
+def _played(
+    objects: Sequence[AnyObject],
+    config: SchedulerConfiguration,
+    factories: Mapping[str, PluginFactory],
+) -> _Played:
+    ours = {profile.scheduler_name for profile in config.profiles}
+    pods = [item for item in objects if isinstance(item, Pod)]
+    foreign = {pod.metadata.uid for pod in pods if scheduler_of(pod) not in ours}
+    # Pods last: those that have a node find it there.
+    ordered = sorted(objects, key=lambda item: isinstance(item, Pod))
+    workload = Workload(time.time(), _SECONDS, ordered, foreign=foreign)
+    cluster = cluster_after(workload, config, factories)
+    kinds = {type(item).__name__ for item in objects}
+    left = [item for kind in sorted(kinds) for item in cluster.objects(kind)]
+    nodes = {item.metadata.uid: item.spec.node_name for item in left if isinstance(item, Pod)}
+    return _Played(nodes, _admission(left, config))
+
+
+def _admission(objects: Iterable[AnyObject], config: SchedulerConfiguration) -> Admission:
+    return admission_of(
+        objects, config.queues, [profile.scheduler_name for profile in config.profiles]
+    )
