@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 from podsched.cache import counters
 from podsched.cache.columns import Columns
 from podsched.cache.pod_class import PodClasses
+from podsched.cache.pod_counter import TermQuery
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from support.cache_world import Labelled, LabelTerms, info, make_node
@@ -145,6 +146,14 @@ def test_a_term_is_carried_from_its_first_pod_to_its_last() -> None:
     columns.remove_pod(1, pods[1])
     assert not columns.terms_in_cluster(family)
     assert columns.terms_version(family) not in versions
+
+
+def test_a_term_that_was_asked_for_before_any_pod_had_it_is_counted_once() -> None:
+    columns, classes = a_column_of()
+    query = TermQuery(LabelTerms(), ("app", "a"))
+    assert columns.counter(query)[0] == 0
+    columns.add_pod(0, info(classes, "a", labels={"app": "a"}))
+    assert columns.counter(query)[0] == 1
 
 
 def test_classes_without_pods_are_swept_and_their_terms_with_them() -> None:

@@ -305,6 +305,19 @@ def test_a_counter_made_during_a_trial_has_another_version_after_it() -> None:
     assert cache.columns.counter_version(query) != during
 
 
+def test_so_has_one_that_a_committed_inner_trial_changed_before_the_rollback() -> None:
+    cache = cluster_of("n0")
+    pods = [waiting(cache, name, labels={"app": "b"}) for name in ("p", "q")]
+    query = Labelled("app", "b")
+    with Trial(cache) as trial:
+        trial.assume(pods[0], "n0")
+        during = cache.columns.counter_version(query)
+        inner = trial.inner()
+        inner.assume(pods[1], "n0")
+        inner.commit()
+    assert cache.columns.counter_version(query) != during
+
+
 def test_rows_that_a_trial_touched_are_in_the_journal() -> None:
     cache = cluster_of(*NODES)
     pod = waiting(cache, "p")

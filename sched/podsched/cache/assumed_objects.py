@@ -135,6 +135,7 @@ class _Assuming:
 
     def do(self) -> bool:
         of, wanted = self.of, self.assumption
+        # Made again after an event: the informer may have another object by now.
         if wanted is not None and not wanted.holds(of._cluster.get(of._kind, *self.name)):
             return False
         self.before = of.put(self.name, wanted)

@@ -107,8 +107,11 @@ class Cache:
         self.columns: Columns = self.cluster.columns
         self.nominator = self.cluster.nominator
         self._schedulers = schedulers
+        #: By uid, every pod that counts on a node, known or unknown.
         self._held: dict[str, _Held] = {}
+        #: The uids of the pods of ``_held`` in stage ASSUMED, so that counting them is O(1).
         self._assumed: set[str] = set()
+        #: The pods on unknown nodes, by node name and uid.
         self._pods_without_node: dict[str, dict[str, PodInfo]] = {}
 
     def copy(self) -> Cache:
@@ -189,6 +192,7 @@ class Cache:
                 raise CacheError(f"pod {pod.key} ({pod.uid}) is in the cache already")
         rows = [self.columns.row_of(name) for name in node_names]
         # NumPy adds once per row even if the row occurs several times in the index.
+        # Terminating pods have a ClassUsage of their own, so they cannot share the step.
         distinct = len(pods) > 1 and len(set(rows)) == len(rows) and None not in rows
         if not distinct or any(p.cls is not pods[0].cls or p.terminating for p in pods):
             for pod, node_name in zip(pods, node_names, strict=True):
@@ -213,12 +217,15 @@ class Cache:
         if pod.uid not in self._assumed:
             raise CacheError(f"pod {pod.key} ({pod.uid}) wasn't assumed so cannot be forgotten")
         info = self._drop(pod.uid)
+        # First, because the event names the node.
         change = _deleted(info)
         info.node_name = pod.node_name = ""
         return change
 
     def nominate(self, pod: PodInfo, node_name: str) -> bool:
         """Nominate a pod in memory; return False if it is bound, assumed or unknown."""
+        # As kube-scheduler's nominator. The nomination of a pod that is gone would never end; a pod
+        # with a node would count twice there.
         known = self.cluster.pods.get(pod.key)
         if known is None or known.uid != pod.uid or pod.uid in self._held:
             return False
@@ -256,6 +263,7 @@ class Cache:
         if held is None:
             return None
         node_name = held.info.node_name
+        # First: once the pod has left the list, its place in it is unknown.
         number = self.cluster.orders.take(node_name, self._pods_of(node_name), uid)
         self._drop(uid)
         return Removed(held, node_name, number)
@@ -393,6 +401,7 @@ class Cache:
             self.cluster.put(kind, new)
         else:
             self.cluster.delete(kind, meta.namespace, meta.name)
+        # After the object is replaced, because the assumption is compared with the new object.
         self.cluster.drop_outdated_assumption(kind, meta.namespace, meta.name)
         resource = OBJECT_RESOURCES.get(kind)
         if resource is None:
@@ -430,6 +439,7 @@ class Cache:
         known = self.cluster.pods.get(key)
         if new is None or is_finished(new):
             return self._pod_gone(known) if known is not None else NOTHING
+        # This may raise QuantityError, so nothing is changed before it.
         info = make_pod_info(new, self.classes, known)
         if known is not None and known.uid != info.uid:
             gone = self._pod_gone(known)
@@ -449,12 +459,15 @@ class Cache:
             return self._pod_assigned(known, info)
         held = self._held.get(info.uid)
         if held is not None and held.stage is Stage.ASSUMED:
+            # An update from before the binding arrives while it is written. The columns keep the
+            # version that was assumed: the update with the node replaces it.
             return Applied(pending=PendingChange(known, info, assumed=True))
         if held is not None:
             self._drop(info.uid)
             change = _deleted(held.info)
             anomaly = Anomaly(AnomalyKind.UNASSIGNED, info.key, held.info.node_name)
             return Applied((change,), PendingChange(None, info), anomaly)
+        # Nominations by other schedulers do not count, as in kube-scheduler.
         if self.is_responsible_for(info.cls.scheduler_name):
             self.nominator.update(known, info)
         if known is None and info.group:
@@ -474,6 +487,8 @@ class Cache:
             changes = tuple(Change(e, before.pod, info.pod) for e in events)
             return Applied(changes, anomaly=anomaly)
         anomaly = self.add_pod(info)
+        # The queue has to drop a pod that it knows as pending. A pod that is first seen with a node
+        # never was in the queue.
         pending = PendingChange(known, None, held is not None) if known is not None else None
         change = Change(ASSIGNED_POD_ADD, None, info.pod)
         return Applied((change,), pending, anomaly)
@@ -486,9 +501,12 @@ class Cache:
             self.nominator.delete(known.uid)
             return Applied(pending=PendingChange(known, None))
         if held.stage is Stage.ASSUMED and not held.binding_finished:
+            # Its binding cycle ends the assumption, together with what plugins reserved for the
+            # pod.
             return Applied(pending=PendingChange(known, None, assumed=True))
         self._drop(known.uid)
         change = _deleted(held.info)
+        # Bound, but deleted before the informer saw it with its node.
         pending = None
         if held.stage is Stage.ASSUMED:
             pending = PendingChange(known, None, assumed=True)

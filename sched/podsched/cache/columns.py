@@ -86,6 +86,7 @@ class Columns:
         made._zeros = self._zeros.copy()
         made._usages = self._usages.copy()
         made._running, made._terminating = made._usages.running, made._usages.terminating
+        # The journals begin anew, because no reader of the original reads the copy.
         made.counters = Counters(self.size, made._usages, made.versions)
         made._ports = self._ports.copy()
         return made
@@ -125,6 +126,7 @@ class Columns:
         ``keep_row``: no other node gets the row until ``table.release``.
         """
         row = self.table.row_of[name]
+        # The pods first, so that usage, counters and ports are 0 for the next node in this row.
         pods = list(self._pods[row].values())
         for pod in pods:
             self.remove_pod(row, pod)
@@ -179,6 +181,7 @@ class Columns:
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
         """Remove the pod of this uid from the row. Raises KeyError if it is not there."""
+        # Subtract what was added: the caller's version of the pod may be of another class.
         pod = self._pods[row].pop(pod.uid)
         usage = (self._terminating if pod.terminating else self._running)[pod.cls]
         cells = self._cells
@@ -233,6 +236,7 @@ class Columns:
         if not len(pods):
             return
         cls = pods[0].cls
+        # Check all pods before the first is added, so that nothing changes if this raises.
         numbers = rows.tolist()
         for row, pod in zip(numbers, pods, strict=True):
             if pod.cls is not cls or pod.terminating or pod.uid in self._pods[row]:
@@ -256,6 +260,7 @@ class Columns:
         """
         found = (self._terminating if pod.terminating else self._running).get(pod.cls)
         if found is None:
+            # Before the new usage is added: it has no pods yet, so the sweep would drop it.
             self._usages.sweep(after=self.counters.sweep)
             found, like = self._usages.add(pod, self._amounts(pod.cls))
             self.counters.attach(found, like)

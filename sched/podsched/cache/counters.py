@@ -69,11 +69,13 @@ class Counters:
         """Return the query's counter; build it if there is none."""
         counter = self._counters.get(query)
         if counter is None and isinstance(query, TermQuery):
-            self._family(query.family)
-            counter = self._counters.get(query)
+            # Not by ``_create``: usages add to the counter of a term when the term is attached, so
+            # as a query it would be counted twice.
+            counter = self._counters[self._term(self._family(query.family), query.term).query]
         if counter is None:
             self._drop_idle()
             counter = self._create(query)
+        # The latest version serves as a clock: it only grows, and reading it costs nothing.
         counter.last_use = self._versions.latest
         return counter
 
@@ -110,18 +112,22 @@ class Counters:
         """Count the usage, with its existing pods, for each term of its pods."""
         terms = list(family.family.terms(usage.exemplar))
         for term in dict.fromkeys(terms):
-            known = family.known.get(term)
-            if known is None:
-                query = TermQuery(family.family, term)
-                known = family.known[term] = TermTotal(family, query)
-                if query not in self._counters:
-                    self._create_empty(query)
+            known = self._term(family, term)
             amount = terms.count(term)
             counter = self._counters[known.query]
             usage.counters.append((counter, amount))
             usage.terms.append((known, amount))
             _count_rows(counter, usage, amount)
             self._change_total(known, amount * sum(usage.rows.values()))
+
+    def _term(self, family: Family, term: Hashable) -> TermTotal:
+        """Return a term of a family; a new one has a counter that is 0 on all rows."""
+        known = family.known.get(term)
+        if known is None:
+            query = TermQuery(family.family, term)
+            known = family.known[term] = TermTotal(family, query)
+            self._create_empty(query)
+        return known
 
     def _create_empty(self, query: PodQuery) -> PodCounter:
         self._versions.latest += 1
@@ -162,6 +168,9 @@ class Counters:
     def add(self, usage: ClassUsage, row: int, pods: int) -> None:
         """Count ``pods`` more (or fewer, when negative) pods of the usage on the row."""
         versions = self._versions
+        # ``Versions.change`` inlined, with one number for all counters of the pod: it is called for
+        # each pod with counters, and a version is only compared with earlier ones of its own
+        # counter.
         versions.latest = version = versions.latest + 1
         saved = versions.saved
         for counter, amount in usage.counters:
@@ -228,6 +237,7 @@ class Counters:
             of_label.remove(counter)
             if not of_label:
                 del self._by_label[label]
+        # O(classes), so counters are dropped by halves and not one by one.
         for usage in self._usages:
             usage.counters = [c for c in usage.counters if c[0].query not in queries]
             usage.terms = [c for c in usage.terms if c[0].query not in queries]

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from podsched.cache.columns import Columns
+from podsched.cache.columns import Columns, has_same_usage
 from podsched.cache.deltas import ClassContent, Delta, NodeDelta, PodDelta, class_content
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows
@@ -86,6 +86,7 @@ class DeltaEncoder:
         self._number = 0
         self._values_sent = 0
         self._due: set[int] = set()
+        # -1 is older than any journal, so the first delta compares all rows.
         self._position = self._start_times = -1
 
     def encode(self, limit: int | None = None) -> Delta | None:
@@ -100,6 +101,7 @@ class DeltaEncoder:
         writer = _DeltaWriter(self.classes)
         self._forget_gone(writer)
         rows = sorted(self._due)[:limit]
+        # Rows beyond the limit stay due, although the journal is read from here on.
         self._due.difference_update(rows)
         for row in rows:
             self._compare(row, writer)
@@ -244,15 +246,11 @@ def _order_there(
     order = {uid: pod for uid, pod in before.items() if uid not in gone}
     for pod in added:
         old = order.get(pod.uid)
-        if old is not None and not (old.cls is pod.cls and old.terminating == pod.terminating):
+        if old is not None and not has_same_usage(old, pod):
             del order[pod.uid]
         order[pod.uid] = pod
     return list(order)
 
 
 def _same_when_sent(old: PodInfo, new: PodInfo) -> bool:
-    return (
-        old.cls is new.cls
-        and old.terminating == new.terminating
-        and old.start_time == new.start_time
-    )
+    return has_same_usage(old, new) and old.start_time == new.start_time

@@ -237,6 +237,7 @@ class Fork:
     def fork(self, rows: Rows) -> Fork:
         """Return a fork of the base with the changes that were made to these rows here."""
         rows = np.asarray(rows, dtype=np.intp)
+        # Without ``__init__``, which would copy the base's usage instead of this fork's.
         child = Fork.__new__(Fork)
         child._base, child._rows = self._base, self._rows[rows]
         child._deltas, child._ports, child._usage, child._cells = {}, {}, [], []

@@ -75,6 +75,7 @@ class NodeTable:
         #: Changes on every change of a node that any plugin can see (not on heartbeats).
         self.nodes = Version()
         self._rows: list[_Row | None] = [None] * size
+        #: Rows without a node, the lowest last: ``pop`` gives rows in ascending order.
         self._free = list(range(size - 1, -1, -1))
         self._labels: dict[str, Column[np.int32]] = {}
         #: By label, how many nodes have it.
@@ -147,6 +148,7 @@ class NodeTable:
         The table must not be full and must not have a node of this name. A given row must be empty
         and reserved: it was kept (``remove``), or the caller chooses the rows of all nodes.
         """
+        # First, because it raises QuantityError for bad amounts; then nothing has changed.
         amounts = allocatable_in_units(node.status.allocatable)
         name = node.metadata.name
         if row is None:

@@ -106,6 +106,8 @@ class Nominator:
             node_name = self._node_of.get(new.uid, "")
         if node_name and self._node_of.get(new.uid) == node_name:
             pods = self._pods[node_name]
+            # Only another class counts differently on the node; a mere status update leaves
+            # evaluations valid.
             if pods[new.uid].cls is not new.cls:
                 self._note(node_name)
             pods[new.uid] = new

@@ -62,6 +62,7 @@ class ObjectsByNode:
             self._remove(old)
         if new is not None:
             self._add(new)
+        # Rows may belong to other nodes now, so writing cells would be wrong: compute anew later.
         if not self._fits():
             self._rows = None
         for name in touched:

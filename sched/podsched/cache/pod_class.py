@@ -155,10 +155,13 @@ class PodClasses:
         _forget_half(self._memo, self._memo_size)
         _forget_half(self._named, self._memo_size)
         name = _name_part(pod)
+        # The first such pod: later ones find their content in ``_named`` and look up the longer
+        # key.
         if name is not None and key == read:
             self._named[key] = None
             key = (key, name)
         found = self._by_its_content(pod, read, name)
+        # A weak reference, and the latest classes strongly: see the module.
         self._memo[key] = ref(found)
         self._kept.append(found)
         return found
@@ -221,6 +224,7 @@ class PodClasses:
             if len(self._specs) >= _SPECS_KEPT:
                 self._specs.clear()
             parts, bare = self._relevant(pod.spec)
+            # ``resize`` is part of the key: a resized pod requests what its status says.
             amounts = self._amounts_of(pod, (namespace, bare, parts.amounts, resize))
             shape = self._shape(_ShapeContent(namespace, bare, volumes=parts.volumes))
             found = self._specs[key] = _SpecPart(parts, bare, amounts, shape)
@@ -282,6 +286,8 @@ def _take_volumes(spec: v1.PodSpec) -> tuple[bytes, ...]:
     relevant = [volume for volume in spec.volumes if _has_source(volume)]
     for volume in relevant:
         if not volume.HasField("ephemeral"):
+            # The names of volumes only link them to mounts. Those of ephemeral volumes are also
+            # part of the names of their claims.
             volume.name = ""
     taken = tuple(volume.SerializeToString(deterministic=True) for volume in relevant)
     spec.ClearField("volumes")

@@ -100,6 +100,7 @@ class Trial:
             change.remember()
         with self._saved:
             self._cache.assume_many(pods, node_names)
+        # Only now: if ``assume_many`` raises, it has assumed none, so nothing has to be undone.
         self._changes += made
 
     def _assumption(self, pod: PodInfo, node_name: str) -> _Assumption:
@@ -175,6 +176,8 @@ class Trial:
             self._outer._changes += self._changes
             self._outer.dropped += self.dropped
         else:
+            # Only the outermost commit frees the rows of removed nodes: until then an outer
+            # rollback may bring these nodes back, and readers that know their rows stay right.
             for change in self._changes:
                 if isinstance(change, _NodeChange):
                     change.keep()
@@ -186,12 +189,14 @@ class Trial:
         with self._saved:
             for change in reversed(self._changes):
                 change.undo()
+        # After the changes are undone, because undoing them gives new versions, too.
         self._saved.put_back()
         self._end()
 
     def _end(self) -> None:
         self._is_open = False
         self._cache.cluster.open_trial = self._outer
+        # The outer trial may still have to put back what it removed.
         if self._outer is None:
             self._cache.cluster.orders.clear()
             self._cache.nominator.orders.clear()
@@ -203,8 +208,11 @@ class Trial:
         """Apply an event about an object as if no open trial had changed the object."""
         set_aside = self._set_aside(key)
         try:
+            # Outside of ``self._saved``: the event's own changes keep their new versions.
             return apply()
         finally:
+            # In ``finally``, because an event that cannot be applied leaves the trial as it was.
+            # The outermost trial's changes come first, as they did originally.
             with self._saved:
                 for trial, changes in reversed(set_aside):
                     trial._make_again(changes)
@@ -217,6 +225,8 @@ class Trial:
             changes = trial._changes_of(key)
             if changes:
                 found.append((trial, changes))
+                # ``self._saved``, not ``trial._saved``: versions are always saved in the innermost
+                # trial.
                 with self._saved:
                     for change in reversed(changes):
                         change.undo()
@@ -236,6 +246,7 @@ class Trial:
                 continue
             changes.remove(change)
             self._changes.remove(change)
+            # It was among the indexed changes, because ``_changes_of`` has indexed all.
             self._indexed -= 1
             if isinstance(change, _Assumption):
                 self.dropped.append(change.pod)
@@ -392,6 +403,7 @@ class _NodeChange:
     def do(self) -> bool:
         cache, columns = self.cache, self.cache.columns
         self.before = cache.cluster.get("Node", "", self.name)
+        # O(nodes), so only where undoing would otherwise put the node at the end of its zone.
         self.order = columns.table.order() if self._leaves_its_place() else {}
         self.row = None
         if self.node is not None:

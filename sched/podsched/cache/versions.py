@@ -65,6 +65,7 @@ class SavedVersions:
         for one, version in self._before.items():
             if version is not None:
                 one.version = version
+            # An event changed it meanwhile, so the outer trial cannot restore it either.
             elif self._outer is not None:
                 self._outer._before[one] = None
 
@@ -75,8 +76,11 @@ class SavedVersions:
         for one, version in self._before.items():
             if version is None:
                 self._outer._before[one] = None
-            else:
+            elif version <= self._outer._began:
                 self._outer._before.setdefault(one, version)
+            else:
+                # It was created during the outer trial: its first content may be the trial's own.
+                self._outer._before.setdefault(one, None)
 
 
 class Versions:

@@ -55,6 +55,8 @@ class BackoffQueue:
 
     def duration(self, pod: QueuedPodInfo) -> float:
         """Return the backoff of the pod after its last failure, in seconds."""
+        # ``count_failure`` resets the errors when a plugin rejects the pod, so 0 means the last
+        # attempt met no error.
         count = pod.consecutive_errors_count or pod.unschedulable_count
         return exponential(self._initial, self._maximum, count)
 
@@ -82,6 +84,8 @@ class BackoffQueue:
         if has_rejectors(pod):
             self._rejected.add(pod.info.uid, (expiration, *order), pod)
         else:
+            # Not in the order of the queue: these pods leave only when their backoff is over, and
+            # activeQ orders them anew.
             self._errors.add(pod.info.uid, (expiration, pod.sequence), pod)
 
     def get(self, uid: str) -> QueuedPodInfo | None:

@@ -157,6 +157,7 @@ class InFlight:
         for event, entries in self._events.items():
             if best is Strategy.IMMEDIATELY:
                 break
+            # No hint is asked about a wildcard event: it wakes every pod (``HintTable.strategy``).
             if event.is_wildcard and entries[-1][0] >= since:
                 best = max(best, Strategy.AFTER_BACKOFF)
             for registration, strategy in self._rejecting(pod, event):
@@ -204,6 +205,7 @@ class InFlight:
             self._events.clear()
             self._memo.clear()
             return
+        # Flights are in the order of their pops, so the first has the lowest position.
         oldest = next(iter(self._flights.values())).position
         for event in [e for e, entries in self._events.items() if entries[0][0] < oldest]:
             entries = self._events[event]

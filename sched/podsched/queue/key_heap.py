@@ -93,6 +93,7 @@ class KeyHeap(Generic[T]):
     def _first(self) -> _Entry[T] | None:
         while self._list:
             entry = self._list[0]
+            # Compared by identity: an item that was removed and added again has a new entry.
             if self._entries.get(entry[2]) is entry:
                 return entry
             heapq.heappop(self._list)

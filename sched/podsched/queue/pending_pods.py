@@ -196,6 +196,7 @@ class PendingPods:
         pod.gating_plugin = self._gates.rejecting(pod)
         if not pod.gating_plugin:
             return True
+        # Count the plugin once, although the pod may be gated again and again.
         if pod.gating_plugin not in pod.unschedulable_plugins:
             if pod.gating_plugin not in pod.pending_plugins:
                 self._rejections[pod.gating_plugin, pod.info.cls.scheduler_name] += 1
@@ -210,6 +211,7 @@ class PendingPods:
         """Replace a pod of activeQ or a backoff queue by its new version, and reorder it."""
         before = self._order(pod)
         pod.info = new
+        # Usually nothing that the order depends on has changed, and the heap can stay as it is.
         if self._order(pod) == before:
             return
         if self.active.remove(new.uid) is not None:
@@ -236,6 +238,7 @@ class PendingPods:
             other = bool(batch) and head.info.cls is not batch[-1].info.cls
             if other and may_join is not None and not may_join(batch, head.info):
                 break
+            # A member of a PodGroup neither joins a batch nor is joined.
             if batch and head.info.group:
                 break
             source.pop()
@@ -279,6 +282,7 @@ class PendingPods:
             pod.consecutive_errors_count += 1
         failure = FailedAttempt(now, pod.attempts, (*pod.unschedulable_plugins,))
         pod.failures = (*pod.failures[1 - REMEMBERED_FAILURES :], failure)
+        # 0: computed when it is first needed, from the new number of failures.
         pod.backoff_expiration = 0.0
         pod.was_flushed_from_unschedulable = False
         self._stamp(pod, now)

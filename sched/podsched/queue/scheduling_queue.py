@@ -245,6 +245,7 @@ class SchedulingQueue:
         flight = self._in_flight.get(uid)
         if flight is not None:
             pod.info = flight.latest
+        # After ``done`` the pod is not in flight, so ``add`` may have entered it as a new pod.
         if (flight is not None and flight.deleted) or self._pods.get(uid) is not None:
             self._in_flight.finish(uid)
             return ""
@@ -252,9 +253,11 @@ class SchedulingQueue:
         pod.pending_plugins = set(pending_plugins)
         pod.gating_plugin = ""
         self._pods.count_failure(pod, now)
+        # After an error no plugin can say which events help, so only the backoff counts.
         strategy = Strategy.AFTER_BACKOFF
         if flight is not None and has_rejectors(pod):
             strategy = self._in_flight.replay(flight, pod, group_key(pod))
+        # After the replay, because ``finish`` drops the events that only this pod needed.
         self._in_flight.finish(uid)
         place = self._pods.enter_failed(pod, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
         self._pods.report()
@@ -267,6 +270,8 @@ class SchedulingQueue:
             if flight is None or flight.deleted:
                 continue
             pod.info = flight.latest
+            # ``pop`` counted this attempt. The sequence number is unchanged, which restores the
+            # order.
             pod.attempts -= 1
             self._pods.to_active(pod, None, now)
         self._pods.report()
@@ -309,6 +314,7 @@ class SchedulingQueue:
         for pod in pods:
             flight = self._in_flight.get(pod.uid)
             if flight is not None:
+                # It is in no queue now. The event is replayed if the attempt fails.
                 flight.own.append((FORCE_ACTIVATE, None, pod.pod))
                 continue
             queued = self._pods.unschedulable.remove(pod.uid) or self._pods.backoff.remove(pod.uid)
@@ -339,6 +345,7 @@ class SchedulingQueue:
         The event is recorded for pods in flight as well, even if it helps no pending pod: their
         attempts may have read the cluster before it.
         """
+        # Most events in an idle cluster end here.
         if not len(self._in_flight) and not len(self._pods.unschedulable):
             return 0
         if not event.is_wildcard and not self._hints.matching(event):
@@ -391,6 +398,8 @@ class SchedulingQueue:
         old = pod.info
         if not _concerns_queue(old, new) and self._pods.unschedulable.replace_info(new):
             return
+        # Removed before ``info`` changes, because a pod's group key must not change while it is
+        # there.
         self._pods.unschedulable.remove(new.uid)
         pod.info = new
         event = _own_event(old, new)
@@ -413,6 +422,7 @@ class SchedulingQueue:
         """Move pods whose backoff is over to activeQ; return their number."""
         completed = list(self._pods.backoff.pop_completed(now))
         for pod in completed:
+            # It passed PreEnqueue when it entered the backoff queue.
             self._pods.to_active(pod, BACKOFF_COMPLETE, now, pre_enqueue=False)
         self._pods.report()
         return len(completed)

@@ -208,6 +208,7 @@ class UnschedulablePods:
                 continue
             for group in rejected.candidates(registration, event, old, new):
                 strategy = _strategy_if_queued(group, registration)
+                # Skip the call if its answer cannot move the pods further than the answer before.
                 if answers.get(group, Strategy.SKIP) >= strategy or not self._concerns(
                     group, event, max_priority
                 ):
