@@ -176,7 +176,8 @@ class RandomQueues:
         step()
         if quiet:
             await self._settle(_QUIET)
-            if self.world.state.admission.has_heads:  # Some are tried again every five minutes.
+            if self.world.state.admission.turns.has_heads:
+                # Some are tried again every five minutes.
                 await self._settle(_BOUND)
             self.check_progress()
         elif self.rng.random() < 0.8:
@@ -354,7 +355,7 @@ class RandomQueues:
             pass
         assert not cache.assumed_count, "assumed, and not bound in time"
         held: Usage = {queue: Counter() for queue in used}
-        for hold in admission.holds.values():
+        for hold in admission.holds.of.values():
             held[hold.queue].update(hold.counted)
         for queue, amounts in used.items():
             counted = {k: v for k, v in admission.snapshot.node(queue).usage.items() if v}
@@ -386,13 +387,13 @@ class RandomQueues:
     def check_progress(self) -> None:
         """What holds when nothing has changed for a while: who could start has started."""
         admission = self.world.state.admission
-        assert not admission.has_heads, "a head is not tried"
+        assert not admission.turns.has_heads, "a head is not tried"
         if any(p.metadata.HasField("deletion_timestamp") for p in self._pods()):
             return
-        assert not admission.holds, "a unit waits for victims that are gone"
+        assert not admission.holds.of, "a unit waits for victims that are gone"
         free = dict(self._free())
         for key, unit in admission.units.items():
-            workload = admission.waiting(key)
+            workload = admission.turns.waiting(key)
             if workload is None or self._backs_off(key):
                 continue
             strategy = admission.snapshot.queues[unit.queue].strategy
@@ -411,7 +412,7 @@ class RandomQueues:
     def _order(self, queue: str) -> Iterator[tuple[Any, str]]:
         admission = self.world.state.admission
         for key, unit in admission.units.items():
-            workload = admission.waiting(key)
+            workload = admission.turns.waiting(key)
             if workload is not None and unit.queue == queue and not self._backs_off(key):
                 yield (-workload.priority, workload.queued_at, workload.uid), key
 

@@ -30,7 +30,8 @@ from podsched.framework.pods import PodInfo
 from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.serve.client.informer import Batch, Event, EventType
-from podsched.term.admission.admission import OBJECTS, Admission, AdmissionGate
+from podsched.term.admission.admission import Admission, AdmissionGate
+from podsched.term.admission.changes import OBJECTS
 from podsched.term.faulty_pods import PodFault
 from podsched.term.set_aside import SetAside
 

@@ -52,7 +52,7 @@ def explain_admission(admission: Admission, key: str) -> QueueAdmission | None:
     if not unit.waiting:
         answer.sentence = f"It is admitted to ClusterQueue {unit.queue}."
         return answer
-    workload, problem = admission.waiting(key), admission.problems.get(key)
+    workload, problem = admission.turns.waiting(key), admission.problems.get(key)
     if problem is not None:
         answer.sentence = f"It is kept out of its queue: {problem.message}."
     elif workload is None:
@@ -69,7 +69,7 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
     snapshot = admission.snapshot
     assignment, victims = _nominated(admission, snapshot, workload)
     first = _add_ahead(answer, admission, workload)
-    hold = admission.holds.get(workload.key)
+    hold = admission.holds.of.get(workload.key)
     if hold is not None and hold.victims:
         answer.victims.extend(sorted(hold.victims)[:_MOST_NAMED])
         answer.sentence = (
@@ -112,7 +112,7 @@ def _add_ahead(answer: QueueAdmission, admission: Admission, workload: Workload)
 
     In a StrictFIFO queue these are all that are ahead; in another those that have quota now.
     """
-    ahead = admission.ahead_of(workload)
+    ahead = admission.turns.ahead_of(workload)
     answer.ahead = len(ahead)
     if len(ahead) > _MOST_SORTED:
         ahead = []

@@ -5,7 +5,11 @@
 - ``endings``: which units are evicted, and when they may be admitted again
 - ``histories``: what LocalQueues have used in the past
 - ``tallies``: counts and usage by queue, for the queues' statuses
-- ``admission``: the queues with their waiting units and their usage, kept current with the cluster
+- ``changes``: which changes of objects matter to queues
+- ``problems``: why a unit cannot wait in its queue
+- ``holds``: quota that is kept for units that wait for their victims
+- ``turns``: the units that wait, and whose turn it is
+- ``admission``: the queues with their units and their usage, kept current with the cluster
 - ``terms``: the flavors that a unit may start on, and its victims
 
 The cycle that decides about the heads of the queues is ``term.cycle.admission_cycle``.

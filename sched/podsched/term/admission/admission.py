@@ -5,14 +5,7 @@ of what ``usage`` says; waiting are the pods without one. So a new leader knows 
 knew, but for the victims that a unit waits for, which it chooses again: they are terminating.
 
 A pod of a queue never enters activeQ: the gate keeps it out, and the cycle of admission pops the
-pods of a unit whose turn it is. In each queue only the head is tried; if it fails, it is tried
-again once something has changed that may help:
-
-| a unit that | is tried again after |
-| --- | --- |
-| lacks quota | a release or more quota in its tree of cohorts |
-| fits no nodes | an event that helps one of its pods (queueing hints), or a release in its tree |
-| waits for its victims | the last of them is gone; until then nothing else of its queue is tried |
+pods of a unit whose turn it is (``turns``).
 
 Pure and synchronous. Without ClusterQueues and LocalQueues nothing is kept and no pod is gated.
 """
@@ -21,13 +14,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
-from podsched.api.objects import ClusterQueue as ClusterQueueObject
 from podsched.api.objects import LocalQueue
-from podsched.api.queue_labels import QUEUE_NAME
-from podsched.api.selectors import compile_selector
 from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
 from podsched.framework.pod_groups import PodGroup
@@ -37,23 +26,17 @@ from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Rules
 from podsched.queues.fair_victims import FairStrategy
 from podsched.queues.objects import Workload
-from podsched.queues.order import Requeue, queue_order, stays_in_heap
-from podsched.queues.pending import Pending, SharedPending
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor, read_levels
+from podsched.term.admission.changes import KINDS, matters
 from podsched.term.admission.devices import CLAIM, DeviceQuota, UncountableError
-from podsched.term.admission.endings import (
-    DRAINS,
-    EVICTED,
-    LOCAL_QUEUE_STOPPED,
-    QUEUE_STOPPED,
-    REQUEUE_COUNT,
-    Endings,
-    bound_at,
-)
+from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.histories import Histories
+from podsched.term.admission.holds import Hold, Holds
+from podsched.term.admission.problems import Problem, draining, find_problem
 from podsched.term.admission.tallies import QueueKey, Standing, Tallies
+from podsched.term.admission.turns import Turns
 from podsched.term.admission.units import (
     Unit,
     created_at,
@@ -65,53 +48,7 @@ from podsched.term.admission.units import (
 )
 from podsched.term.admission.usage import Flavors, read, used
 
-#: The kinds of which a change means that everything is read anew.
-KINDS: Final = frozenset(
-    {
-        "ClusterQueue",
-        "LocalQueue",
-        "Cohort",
-        "ResourceFlavor",
-        "WorkloadPriorityClass",
-        "DeviceClass",
-        "Topology",
-    }
-)
-#: The kinds whose changes matter here, beside Pod and Node.
-OBJECTS: Final = KINDS | {"Namespace", "PodGroup", CLAIM}
 REASON_GATED: Final = "waiting for admission to a queue"
-#: Seconds between two choices of victims for a unit.
-PAUSE: Final = 1.0
-#: Behind every place in a queue.
-_LAST: Final = (float("inf"),)
-REASON_DEACTIVATED: Final = (
-    "The workload is deactivated: its pods were not ready in time too often. Remove the annotation "
-    f"{REQUEUE_COUNT} of its PodGroup to try again"
-)
-REASON_NO_QUEUE: Final = f"pods of namespace {{}} have to be in a queue: set the label {QUEUE_NAME}"
-
-
-class Problem(NamedTuple):
-    """Why a unit cannot wait in a queue."""
-
-    reason: Waiting
-    message: str
-
-
-@dataclass(eq=False, slots=True)
-class Hold:
-    """What is kept for a unit that waits for its victims.
-
-    It is the need, less what the victims still use: they are counted until they are gone.
-    """
-
-    queue: str
-    need: Mapping[FlavorResource, int]
-    victims: set[str]
-    """The keys of their units."""
-    since: float
-    """When the victims were chosen."""
-    counted: dict[FlavorResource, int] = field(default_factory=dict)
 
 
 class _Place(NamedTuple):
@@ -147,54 +84,39 @@ class Admission:
         self.problems: dict[str, Problem] = {}
         """Of units that can wait in no queue, by key."""
         self.units: dict[str, Unit] = {}
-        self.holds: dict[str, Hold] = {}
-        """By the key of the unit that waits for its victims."""
         #: Keys of units with pods that are nominated to nodes, although no hold says for how long.
         self._unheld: dict[str, None] = {}
         #: Keys of units that wait for their claims to be made, by namespace.
         self._claimless: dict[str, dict[str, None]] = {}
         self._outdated = True
-        self._pending: dict[str, Pending | SharedPending] = {}
-        #: What waits, or is being decided about, by the unit's key.
-        self._asked: dict[str, Workload] = {}
         #: By key of the pod.
         self._places: dict[str, _Place] = {}
         #: The flavors of pods that were assumed, by uid, until the pod is gone.
         self._flavors: dict[str, Flavors] = {}
-        self._not_before: dict[str, float] = {}
         #: Keys of units to look at again: as a part of the change that has been counted, and later.
         self._stale: dict[str, None] = {}
         self._stale_later: dict[str, None] = {}
         #: Keys of pods to count again.
         self._stale_pods: dict[str, None] = {}
-        #: The names of queues that may have a head to try, and of others why they do not: the
-        #: place in the queue's order of the head that was tried in vain.
-        self._ready: dict[str, None] = {}
-        self._blocked: dict[str, tuple[Any, ...]] = {}
-        #: Names of queues below roots in which something was released.
-        self._released: dict[str, None] = {}
-        #: Keys of units that could not be placed, and of those that an event may have helped.
-        self._parked: dict[str, None] = {}
-        self._helped: dict[str, None] = {}
         #: The uids of pods that have joined or left queues, whose gate has to be asked again.
         self._gated_anew: dict[str, None] = {}
-        #: Keys of units that wait for their turn since recently.
-        self._new_waiting: dict[str, None] = {}
         #: Keys of units whose problem has changed.
         self._new_problems: dict[str, None] = {}
         self.leaving: Counter[str] = Counter()
         """By ClusterQueue: pods that use quota although they are terminating."""
+        self.holds = Holds(self.units, self._stale)
+        self.turns = Turns(self.holds, self.histories, self.endings)
 
     # ------------------------------------------------------------------ what changes
 
     def note(self, kind: str, old: Any | None, new: Any | None) -> None:
         """Note a change of an object that is neither a pod nor a node."""
         if kind in KINDS:
-            if _decides(kind, old) != _decides(kind, new):
+            if matters(kind, old, new):
                 self._outdated = True
                 # Pods that come after the first queue are gated before all is read.
                 self.active |= new is not None and kind in ("ClusterQueue", "LocalQueue")
-        elif self.active and _decides(kind, old) != _decides(kind, new):
+        elif self.active and matters(kind, old, new):
             metadata = (new if new is not None else old).metadata  # type: ignore[union-attr]
             if kind == CLAIM:
                 self._note_claim(f"{metadata.namespace}/{metadata.name}")
@@ -220,8 +142,7 @@ class Admission:
         key = unit_key(pod)
         if key == self.current:
             return SUCCESS
-        if key in self._parked:
-            self._helped[key] = None
+        self.turns.note_helped(key)
         return unresolvable(REASON_GATED)
 
     def _queue_of(self, pod: PodInfo) -> str | None:
@@ -253,17 +174,7 @@ class Admission:
                 self.count((_pop_first(changed),))
                 yield
             yield from self._refresh_later()
-        for key in list(self._helped):
-            if self._tried_again_at(key) <= now:
-                del self._helped[key]
-                self._unpark(key)
-        for key, time in list(self._not_before.items()):
-            if time <= now:
-                del self._not_before[key]
-                if key in self._asked:
-                    self._release(self._asked[key].queue)
-                    self._new_waiting[key] = None
-        self._release_trees()
+        self.turns.refresh(now)
 
     def count(self, keys: Iterable[str]) -> None:
         """Take in changes of some pods, given by their keys."""
@@ -272,13 +183,8 @@ class Admission:
         while self._stale_pods:
             self._count_anew(_pop_first(self._stale_pods))
         self._refresh_units()
-        for hold in self.holds.values():
-            self._recount(hold)
-
-    def take_new_waiting(self) -> list[str]:
-        """Remove and return the keys of units that wait for their turn by now."""
-        found, self._new_waiting = self._new_waiting, {}
-        return list(found)
+        for queue in self.holds.recount():
+            self.turns.try_again(queue)
 
     def discard(self) -> None:
         """Read everything anew: a decision was given up half-way."""
@@ -327,101 +233,31 @@ class Admission:
         found = [key for key in self._unheld if not self._is_about_to_be_tried(key)]
         for key in found:
             del self._unheld[key]
-        return [key for key in found if key in self.units and key not in self.holds]
+        return [key for key in found if key in self.units and key not in self.holds.of]
 
     def _is_about_to_be_tried(self, key: str) -> bool:
-        workload = self._asked.get(key)
-        return workload is not None and workload.queue in self._ready
+        workload = self.turns.waiting(key)
+        return workload is not None and self.turns.is_ready(workload.queue)
 
     # ------------------------------------------------------------------ heads
-
-    @property
-    def has_heads(self) -> bool:
-        """Whether a queue may have a head to try."""
-        return bool(self._ready)
-
-    def waiting(self, key: str) -> Workload | None:
-        """Return what a unit waits for in its queue, also while it is decided about."""
-        return self._asked.get(key)
-
-    def ahead_of(self, workload: Workload) -> list[Workload]:
-        """Return what waits in a unit's queue and has its turn before it, in no order."""
-        pending = self._pending[workload.queue]
-        sticky, shared = pending.sticky, isinstance(pending, SharedPending)
-
-        def turn(one: Workload) -> tuple[Any, ...]:
-            past = self.histories.usage(one.local_queue) if shared else 0.0
-            return one.key != sticky, past, *queue_order(one)
-
-        own, priority, since = turn(workload), workload.priority, workload.queued_at
-        found = []
-        for one in self._asked.values():
-            if one.queue != workload.queue:
-                continue
-            if not shared and one.key != sticky and workload.key != sticky:
-                # Most are told apart without making their places: there may be 100,000.
-                if one.priority < priority:
-                    continue
-                if one.priority > priority or one.queued_at < since:
-                    found.append(one)
-                    continue
-                if one.queued_at > since:
-                    continue
-            if turn(one) < own:
-                found.append(one)
-        return found
 
     def next_time(self) -> float | None:
         """Return when a backoff ends next, or a unit has to be ready."""
         sample = self.histories.next_time()
         sample = None if sample is None else sample - self.endings.epoch
-        helped = map(self._tried_again_at, self._helped)
-        times = (*self._not_before.values(), *helped, self.endings.next_time(), sample)
+        times = self.turns.next_time(), self.endings.next_time(), sample
         return min((time for time in times if time is not None), default=None)
 
     def heads(self) -> list[Workload]:
-        """Take the heads of the queues that have one to try.
-
-        Units whose victims are gone come first, alone: what has been freed was kept for them, and
-        others, such as the victims themselves, would take it before it is their turn.
-        """
-        found = []
-        waiting = {hold.queue for hold in self.holds.values() if hold.victims}
-        served = {hold.queue for hold in self.holds.values() if not hold.victims}
-        for name in list(self._ready):
-            if name in waiting or name in self._blocked:
-                del self._ready[name]
-        for name in [name for name in self._ready if name in served] or list(self._ready):
-            head = self._pending[name].pop()
-            if head is None:
-                del self._ready[name]
-            else:
-                found.append(head)
-        for head in found:
-            self.lift(head.key)
+        """Take the heads of the queues that have one to try; see ``Turns.pop_heads``."""
+        found = self.turns.pop_heads()
         self.count(())
         return found
-
-    def lift(self, key: str) -> None:
-        """End the hold of a unit, which is decided about, or gone."""
-        hold = self.holds.pop(key, None)
-        if hold is not None and hold.queue in self.snapshot.queues:
-            self.snapshot.remove_usage(hold.queue, hold.counted)
-            self._stale |= dict.fromkeys((key, *hold.victims))
 
     def admitted(self, key: str, flavors: Mapping[str, Flavors], keys: Iterable[str]) -> None:
         """Count pods that were assumed: their flavors by uid, and their keys."""
         self._flavors |= flavors
-        workload = self._asked.pop(key, None)
-        if workload is not None:
-            pending = self._pending[workload.queue]
-            pending.remove(key)
-            if isinstance(pending, SharedPending):
-                asked: Counter[str] = Counter()
-                for pods in workload.pod_sets:
-                    asked.update(pods.total(pods.count))
-                self.histories.admitted(workload.local_queue, key, asked)
-        self._parked.pop(key, None)
+        self.turns.admitted(key)
         self._stale[key] = None
         self.count(keys)
 
@@ -429,51 +265,8 @@ class Admission:
         self, workload: Workload, need: Mapping[FlavorResource, int], victims: set[str]
     ) -> None:
         """Keep quota for a unit that waits for victims."""
-        made = Hold(workload.queue, dict(need), victims, self._now)
-        self.holds[workload.key] = made
-        self._recount(made)
-        for key in victims:
-            self._stale[key] = None
+        self.holds.add(workload.key, Hold(workload.queue, dict(need), victims, self._now))
         self.count(())
-
-    def wait_until(self, key: str, until: float) -> None:
-        """Do not try a unit before a time, once it waits again."""
-        self._not_before[key] = until
-
-    def requeue(
-        self,
-        workload: Workload,
-        reason: Requeue,
-        *,
-        parked: bool = False,
-        tried: tuple[Mapping[str, int], ...] = (),
-    ) -> None:
-        """Put a head back that was not admitted.
-
-        ``parked``: its pods wait for the events that may help them. ``tried``: flavors remain that
-        the search has not reached, and it goes on there at once; see ``Workload.tried``.
-        """
-        key, name = workload.key, workload.queue
-        if self._asked.get(key) is not workload:
-            return  # It has changed, or is gone.
-        workload = self._asked[key] = replace(workload, tried=tried)
-        if parked:
-            self._parked[key] = None
-        strategy = self.snapshot.queues[name].strategy
-        pending = self._pending[name]
-        pending.requeue(workload, reason, untried=bool(tried))
-        stays = stays_in_heap(strategy, reason, untried=bool(tried), backoff=False)
-        if stays and not tried and reason is not Requeue.FAILED_AFTER_NOMINATION:
-            # Whose turn it is among LocalQueues changes with time.
-            shared = isinstance(pending, SharedPending)
-            self._blocked[name] = queue_order(workload) if not shared else _LAST
-        self._offer(name)
-
-    def back_off(self, workload: Workload, until: float) -> None:
-        """Put a head back that may not be tried for a while."""
-        self._not_before[workload.key] = until
-        if self._asked.get(workload.key) is workload:
-            self._pending[workload.queue].requeue(workload, Requeue.GENERIC, backoff=True)
 
     # ------------------------------------------------------------------ reading everything
 
@@ -483,14 +276,9 @@ class Admission:
         queues = cluster.list("ClusterQueue")
         self.active = bool(queues or self._queues_only or cluster.list("LocalQueue"))
         before, self._places = self._places, {}
-        for held in (self.units, self.problems, self._pending, self._asked, self._parked):
-            held.clear()
-        for lost in (self._ready, self._blocked, self._released, self._helped, self.leaving):
+        for lost in (self.units, self.problems, self.leaving, self._claimless):
             lost.clear()
-        self._claimless.clear()
         self._devices.forget()
-        for hold in self.holds.values():
-            hold.counted = {}
         cluster.changed_pods = {} if self.active else None
         listed = cluster.list("Topology")
         topologies = {one.metadata.name: read_levels(one) for one in listed}
@@ -500,12 +288,10 @@ class Admission:
             [read_flavor(one, topologies) for one in cluster.list("ResourceFlavor")],
         )
         self.tallies.clear()
+        self.holds.begin(self.snapshot)
+        self.turns.begin(self.snapshot, queues)
         for one in queues:
-            name = one.metadata.name
-            strategy, usage = self.snapshot.queues[name].strategy, self.histories.usage
-            shared = self.histories.decide(one)
-            self._pending[name] = SharedPending(strategy, usage) if shared else Pending(strategy)
-            self.tallies.changed[QueueKey("ClusterQueue", name)] = None
+            self.tallies.changed[QueueKey("ClusterQueue", one.metadata.name)] = None
         for local in cluster.list("LocalQueue"):
             key = f"{local.metadata.namespace}/{local.metadata.name}"
             self.tallies.changed[QueueKey("LocalQueue", key)] = None
@@ -514,14 +300,14 @@ class Admission:
             for key in dict.fromkeys([*cluster.pods, *assumed]):
                 self._count(key)
                 yield
-        self._stale_later, self._stale = self._stale, {}
+        self._stale_later |= self._stale
+        self._stale.clear()
         yield from self._refresh_later()
-        for key, hold in list(self.holds.items()):
-            if key not in self._asked or self._asked[key].queue != hold.queue:
-                del self.holds[key]
-                self._unheld[key] = None
-            else:
-                self._recount(hold)
+        for key, hold in list(self.holds.of.items()):
+            workload = self.turns.waiting(key)
+            if workload is None or workload.queue != hold.queue:
+                self.holds.lift(key)
+        self.count(())
         yield from self._gate_anew(before)
 
     def _gate_anew(self, before: Mapping[str, _Place]) -> Iterator[None]:
@@ -632,7 +418,7 @@ class Admission:
         self.snapshot.remove_usage(unit.queue, place.amounts)
         self.tallies.use(unit.queue, unit.local_queue_key, place.amounts, -1)
         self.leaving[unit.queue] -= place.pod.terminating
-        self._release(unit.queue)
+        self.turns.release(unit.queue)
 
     # ------------------------------------------------------------------ units
 
@@ -654,12 +440,13 @@ class Admission:
         group = None if empty else unit_group(self._cluster, unit)
         admitted = self.snapshot.workloads.get(unit.queue, {})
         # A victim of one unit is no candidate for others: each waits for victims of its own.
-        if unit.held and not any(key in hold.victims for hold in self.holds.values()):
+        if unit.held and not self.holds.is_victim(key):
             admitted[key] = self._as_admitted(unit, group)
         else:
             admitted.pop(key, None)
-        self.endings.look(unit, self._draining(unit), self._now)
-        problem, workload = self._problem(unit), None
+        self.endings.look(unit, draining(self._cluster, unit), self._now)
+        problem = find_problem(self._cluster, self.snapshot, self.endings, unit)
+        workload = None
         if problem is None and group is not None and self._is_complete(unit):
             try:
                 devices = self._devices.asked(unit.waiting.values())
@@ -673,8 +460,8 @@ class Admission:
         elif self.problems.get(key) != problem:
             self.problems[key] = problem
             self._new_problems[key] = None
-        self._ask(key, workload)
-        if key not in self.holds and any(map(self._cluster.nominated_node, unit.waiting)):
+        self.turns.ask(key, workload, self._now)
+        if key not in self.holds.of and any(map(self._cluster.nominated_node, unit.waiting)):
             self._unheld[key] = None
         standing = None
         if not empty:
@@ -702,7 +489,7 @@ class Admission:
             created, uid = created_at(self._cluster, unit, group)
             priority = priority_of(self._cluster, unit, group, first)
         past = None
-        if isinstance(self._pending.get(unit.queue), SharedPending):
+        if self.turns.is_shared(unit.queue):
             past = self.histories.usage(unit.local_queue_key)
         return Workload(
             unit.key,
@@ -716,131 +503,6 @@ class Admission:
             usage=unit.usage,
             local_queue_usage=past,
         )
-
-    def _draining(self, unit: Unit) -> str:
-        """Return the reason why a unit is evicted, as its queue drains, or ""."""
-        queue = self._cluster.get("ClusterQueue", "", unit.queue)
-        if queue is not None and queue.spec.stop_policy == DRAINS:
-            return QUEUE_STOPPED
-        local = self._cluster.get("LocalQueue", unit.namespace, unit.local_queue)
-        if local is not None and local.spec.stop_policy == DRAINS:
-            return LOCAL_QUEUE_STOPPED
-        return ""
-
-    def _problem(self, unit: Unit) -> Problem | None:
-        """Return why a unit cannot wait in its queue."""
-        namespace, name = unit.namespace, unit.local_queue
-        if not name:
-            return Problem(Waiting.MISCONFIGURED, REASON_NO_QUEUE.format(namespace))
-        local: LocalQueue | None = self._cluster.get("LocalQueue", namespace, name)
-        if local is None:
-            return Problem(Waiting.MISCONFIGURED, f"LocalQueue {name} doesn't exist")
-        if local.spec.stop_policy not in ("", "None"):
-            return Problem(Waiting.SUSPENDED, f"LocalQueue {name} is stopped")
-        queue: ClusterQueueObject | None = self._cluster.get("ClusterQueue", "", unit.queue)
-        if queue is None:
-            return Problem(Waiting.MISCONFIGURED, f"ClusterQueue {unit.queue} doesn't exist")
-        if queue.spec.stop_policy not in ("", "None"):
-            return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is stopped")
-        if self.endings.is_deactivated(unit.key):
-            return Problem(Waiting.SUSPENDED, REASON_DEACTIVATED)
-        if not self.snapshot.admits(unit.queue):
-            return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is inactive")
-        space = self._cluster.get("Namespace", "", namespace)
-        has_selector = queue.spec.HasField("namespace_selector")
-        selector = compile_selector(queue.spec.namespace_selector if has_selector else None)
-        if not selector.matches({} if space is None else space.metadata.labels):
-            message = "workload namespace doesn't match ClusterQueue selector"
-            return Problem(Waiting.MISCONFIGURED, message)
-        return None
-
-    def _ask(self, key: str, workload: Workload | None) -> None:
-        """Have a unit wait for what it asks for now; None: for nothing."""
-        old = self._asked.get(key)
-        if old is not None and workload is not None and _same(old, workload):
-            return
-        if old is not None:
-            del self._asked[key]
-            self._pending[old.queue].remove(key)
-            self.lift(key)
-            # Others may wait only because it, of the same shape, was tried in vain.
-            self._parked.pop(key, None)
-            self._release(old.queue)
-        if workload is None:
-            return
-        self._asked[key] = workload
-        pending = self._pending[workload.queue]
-        if (until := self.endings.not_before(key)) > self._now:
-            self._not_before.setdefault(key, until)
-        if key in self._not_before:
-            pending.requeue(workload, Requeue.GENERIC, backoff=True)
-            return
-        self._new_waiting[key] = None
-        pending.push(workload)
-        blocked = self._blocked.get(workload.queue)
-        if blocked is not None and queue_order(workload) < blocked:
-            del self._blocked[workload.queue]
-        self._offer(workload.queue)
-
-    def _tried_again_at(self, key: str) -> float:
-        """Return when a unit is tried again that an event may have helped.
-
-        It is not at once, if it waits for victims: perhaps they could not be evicted, or are gone
-        and their bindings are not known to have failed.
-        """
-        hold = self.holds.get(key)
-        return hold.since + PAUSE if hold is not None and hold.victims else 0.0
-
-    def _unpark(self, key: str) -> None:
-        """Try a unit again, whose pods were woken, and others of its shape."""
-        self._parked.pop(key, None)
-        workload = self._asked.get(key)
-        if workload is not None:
-            self.lift(key)
-            self._try_again(workload.queue)
-
-    # ------------------------------------------------------------------ queues
-
-    def _offer(self, queue: str) -> None:
-        self._ready[queue] = None
-
-    def _release(self, queue: str) -> None:
-        """Note that something was released in a queue, which may help all of its tree."""
-        self._released[queue] = None
-
-    def _release_trees(self) -> None:
-        if not self._released:
-            return
-        nodes = self.snapshot.forest.queues
-        roots = {nodes[name].root for name in self._released if name in nodes}
-        self._released = {}
-        for name, node in nodes.items():
-            if node.root in roots:
-                self._try_again(name)
-
-    def _try_again(self, queue: str) -> None:
-        self._pending[queue].release(lambda workload: workload.key not in self._not_before)
-        self._blocked.pop(queue, None)
-        self._offer(queue)
-
-    def _recount(self, hold: Hold) -> None:
-        """Count a hold as what is missing of the need, once all its victims are gone."""
-        if hold.queue not in self.snapshot.queues:
-            return
-        gone = {key for key in hold.victims if key not in self.units or not self.units[key].held}
-        if gone:
-            hold.victims -= gone
-            if not hold.victims:
-                self._try_again(hold.queue)
-        wanted = {}
-        for key, need in hold.need.items():
-            still = sum(self.units[one].usage.get(key, 0) for one in hold.victims)
-            if need > still:
-                wanted[key] = need - still
-        if wanted != hold.counted:
-            self.snapshot.remove_usage(hold.queue, hold.counted)
-            self.snapshot.add_usage(hold.queue, wanted)
-            hold.counted = wanted
 
 
 class AdmissionGate:
@@ -868,34 +530,3 @@ def _pop_first(keys: dict[str, None]) -> str:
     key = next(iter(keys))
     del keys[key]
     return key
-
-
-def _decides(kind: str, item: Any | None) -> object:
-    """Return the part of an object that decides; None without one."""
-    if item is None:
-        return None
-    if kind == "Namespace":
-        return dict(item.metadata.labels)
-    if kind == "WorkloadPriorityClass":
-        return item.value
-    if kind == CLAIM:
-        return True  # Its spec never changes.
-    if kind == "DeviceClass":
-        return item.spec.extended_resource_name
-    if kind == "PodGroup":
-        evicted = [
-            (one.status, one.reason, one.last_transition_time.seconds)
-            for one in item.status.conditions
-            if one.type == EVICTED
-        ]
-        return item.spec, dict(item.metadata.labels), dict(item.metadata.annotations), evicted
-    return item.spec
-
-
-def _same(one: Workload, other: Workload) -> bool:
-    """Whether a unit asks for the same as before, at the same place in the order."""
-    return (
-        one.shape == other.shape
-        and one.queue == other.queue
-        and queue_order(one) == queue_order(other)
-    )

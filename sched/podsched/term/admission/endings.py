@@ -64,6 +64,8 @@ class Endings:
         self.current: dict[str, Ending] = {}
         """By key, until no pod of the unit has a node any more."""
         self._ended: dict[str, Ending] = {}
+        #: Keys of units with a pod that has a node.
+        self._running: set[str] = set()
         #: By key, when a unit has to be ready; and these times in order, with some outdated ones.
         self._due: dict[str, float] = {}
         self._times: list[tuple[float, str]] = []
@@ -82,14 +84,14 @@ class Endings:
         if not unit.held:
             self._due.pop(key, None)
             unit.was_ready = False
-            admitted = unit.has_held or _is_true(self._group(key), QUOTA_RESERVED)
-            unit.has_held = False
+            admitted = key in self._running or _is_true(self._group(key), QUOTA_RESERVED)
+            self._running.discard(key)
             if known is not None:
                 self._ended[key] = self.current.pop(key)
             elif admitted and unit.waiting:
                 self._ended[key] = _WITHOUT_NODES
             return
-        unit.has_held = True
+        self._running.add(key)
         if stopped and known is None:
             kind = stopped.removesuffix("Stopped")
             self.current[key] = Ending(stopped, f"The {kind} is stopped")

@@ -73,8 +73,6 @@ class Unit:
     """Those with a node, bound or assumed."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
     """What the held ones use."""
-    has_held: bool = False
-    """Whether there were held ones since it was last said that there are none."""
     was_ready: bool = False
     """Whether all held ones have been ready."""
     sets: dict[str, str] = field(default_factory=dict)

@@ -80,7 +80,7 @@ class AdmissionCycle:
     @property
     def has_work(self) -> bool:
         """Whether a queue may have a head to try."""
-        return self._admission.has_heads
+        return self._admission.turns.has_heads
 
     def next_wakeup(self) -> float | None:
         """Return when there is something to do without a change; None: never."""
@@ -129,7 +129,7 @@ class AdmissionCycle:
         Those of a queue need quota, too; the members that are bound have theirs.
         """
         admission = self._admission
-        workload, terms = admission.waiting(key), None
+        workload, terms = admission.turns.waiting(key), None
         if workload is not None:
             queue = admission.snapshot.queues[workload.queue]
             assignment, _ = nominate(admission.snapshot, queue, workload, admission.rules)
@@ -147,7 +147,7 @@ class AdmissionCycle:
         workload = entry.workload
         if not (entry.admitted or entry.preempts):
             tried = entry.assignment.tried if entry.untried else ()
-            self._admission.requeue(workload, entry.requeue, tried=tried)
+            self._admission.turns.requeue(workload, entry.requeue, tried=tried)
             self._say(workload.key, entry.waiting or Waiting.QUOTA, self._quota_message(entry))
             return
         cycle.withdraw(entry)
@@ -200,12 +200,12 @@ class AdmissionCycle:
             victims = {one.workload.key for one in chosen.victims}
             cycle.claim(chosen.victims)
             self._endings.preempted(chosen.victims, chosen.note_of)
-            admission.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
+            admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
             admission.hold(workload, chosen.need, victims)
             why = chosen.assignment.message or result.status.message
             self._say(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
         else:
-            admission.requeue(workload, Requeue.NO_FIT, parked=True)
+            admission.turns.requeue(workload, Requeue.NO_FIT, parked=True)
             message, short = _placement_message(result), entry.assignment.message
             if short:
                 message = f"{short}; {message}"
@@ -214,7 +214,7 @@ class AdmissionCycle:
     def _back_off(self, workload: Workload) -> None:
         failed = self._errors[workload.key] = self._errors.get(workload.key, 0) + 1
         pause = exponential(FIRST_BACKOFF, LONGEST_BACKOFF, failed)
-        self._admission.back_off(workload, self._clock() + pause)
+        self._admission.turns.back_off(workload, self._clock() + pause)
 
     def _withdraw_nominations(self) -> None:
         for key in self._admission.take_unheld():

@@ -91,7 +91,7 @@ class UnitEndings:
         for key in endings.take_ready():
             message = "All pods reached readiness and the workload is running"
             self._say(key, QueueCondition(PODS_READY, TRUE, "Started", message))
-        for key in self._admission.take_new_waiting():
+        for key in self._admission.turns.take_new_waiting():
             self._requeued(key)
 
     def preempted(self, victims: Sequence[Victim], note: Callable[[Victim], str]) -> None:
@@ -150,7 +150,7 @@ class UnitEndings:
         if ending.reason in (EVICTED_BY_READINESS, DEACTIVATED):
             endings = self._admission.endings
             count = endings.count(key) + 1
-            self._admission.wait_until(key, self._clock() + endings.backoff(count))
+            self._admission.turns.wait_until(key, self._clock() + endings.backoff(count))
             group = pod_group(self._cluster, key)
             if group is not None and group.uid:
                 self._conditions.annotate(group, {REQUEUE_COUNT: str(count)})

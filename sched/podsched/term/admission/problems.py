@@ -1,0 +1,74 @@
+"""Why a unit cannot wait in its queue, and whether its queue drains."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from podsched.api.objects import ClusterQueue, LocalQueue
+from podsched.api.queue_labels import QUEUE_NAME
+from podsched.api.selectors import compile_selector
+from podsched.framework.nodes import ClusterView
+from podsched.queues.assignment import Waiting
+from podsched.queues.snapshot import Snapshot
+from podsched.term.admission.endings import (
+    DRAINS,
+    LOCAL_QUEUE_STOPPED,
+    QUEUE_STOPPED,
+    REQUEUE_COUNT,
+    Endings,
+)
+from podsched.term.admission.units import Unit
+
+REASON_DEACTIVATED: Final = (
+    "The workload is deactivated: its pods were not ready in time too often. Remove the annotation "
+    f"{REQUEUE_COUNT} of its PodGroup to try again"
+)
+REASON_NO_QUEUE: Final = f"pods of namespace {{}} have to be in a queue: set the label {QUEUE_NAME}"
+
+
+class Problem(NamedTuple):
+    """Why a unit cannot wait in a queue."""
+
+    reason: Waiting
+    message: str
+
+
+def find_problem(
+    cluster: ClusterView, snapshot: Snapshot, endings: Endings, unit: Unit
+) -> Problem | None:
+    """Return why a unit cannot wait in its queue; None if it can."""
+    namespace, name = unit.namespace, unit.local_queue
+    if not name:
+        return Problem(Waiting.MISCONFIGURED, REASON_NO_QUEUE.format(namespace))
+    local: LocalQueue | None = cluster.get("LocalQueue", namespace, name)
+    if local is None:
+        return Problem(Waiting.MISCONFIGURED, f"LocalQueue {name} doesn't exist")
+    if local.spec.stop_policy not in ("", "None"):
+        return Problem(Waiting.SUSPENDED, f"LocalQueue {name} is stopped")
+    queue: ClusterQueue | None = cluster.get("ClusterQueue", "", unit.queue)
+    if queue is None:
+        return Problem(Waiting.MISCONFIGURED, f"ClusterQueue {unit.queue} doesn't exist")
+    if queue.spec.stop_policy not in ("", "None"):
+        return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is stopped")
+    if endings.is_deactivated(unit.key):
+        return Problem(Waiting.SUSPENDED, REASON_DEACTIVATED)
+    if not snapshot.admits(unit.queue):
+        return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is inactive")
+    space = cluster.get("Namespace", "", namespace)
+    has_selector = queue.spec.HasField("namespace_selector")
+    selector = compile_selector(queue.spec.namespace_selector if has_selector else None)
+    if not selector.matches({} if space is None else space.metadata.labels):
+        message = "workload namespace doesn't match ClusterQueue selector"
+        return Problem(Waiting.MISCONFIGURED, message)
+    return None
+
+
+def draining(cluster: ClusterView, unit: Unit) -> str:
+    """Return the reason why a unit is evicted, as its queue drains, or ""."""
+    queue = cluster.get("ClusterQueue", "", unit.queue)
+    if queue is not None and queue.spec.stop_policy == DRAINS:
+        return QUEUE_STOPPED
+    local = cluster.get("LocalQueue", unit.namespace, unit.local_queue)
+    if local is not None and local.spec.stop_policy == DRAINS:
+        return LOCAL_QUEUE_STOPPED
+    return ""

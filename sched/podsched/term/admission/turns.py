@@ -1,0 +1,303 @@
+"""Whose turn it is: the units that wait in the queues, and the heads that may be tried.
+
+In each queue only the head is tried; if it fails, it is tried again once something has changed that
+may help:
+
+| a unit that | is tried again after |
+| --- | --- |
+| lacks quota | a release or more quota in its tree of cohorts |
+| fits no nodes | an event that helps one of its pods (queueing hints), or a release in its tree |
+| waits for its victims | the last of them is gone; until then nothing else of its queue is tried |
+
+Pure and synchronous.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from podsched.api.objects import ClusterQueue
+from podsched.queues.objects import Workload
+from podsched.queues.order import Requeue, queue_order, stays_in_heap
+from podsched.queues.pending import Pending, SharedPending
+from podsched.queues.snapshot import Snapshot
+from podsched.term.admission.endings import Endings
+from podsched.term.admission.histories import Histories
+from podsched.term.admission.holds import Holds
+
+#: Seconds between two choices of victims for a unit.
+PAUSE: Final = 1.0
+#: Behind every place in a queue.
+_LAST: Final = (float("inf"),)
+
+
+class Turns:
+    """See the module."""
+
+    def __init__(self, holds: Holds, histories: Histories, endings: Endings) -> None:
+        self._holds = holds
+        self._histories = histories
+        self._endings = endings
+        self._snapshot = Snapshot(())
+        self._pending: dict[str, Pending | SharedPending] = {}
+        #: What waits, or is being decided about, by the unit's key.
+        self._asked: dict[str, Workload] = {}
+        self._not_before: dict[str, float] = {}
+        #: The names of queues that may have a head to try, and of others why they do not: the
+        #: place in the queue's order of the head that was tried in vain.
+        self._ready: dict[str, None] = {}
+        self._blocked: dict[str, tuple[Any, ...]] = {}
+        #: Names of queues below roots in which something was released.
+        self._released: dict[str, None] = {}
+        #: Keys of units that could not be placed, and of those that an event may have helped.
+        self._parked: dict[str, None] = {}
+        self._helped: dict[str, None] = {}
+        #: Keys of units that wait for their turn since recently.
+        self._new_waiting: dict[str, None] = {}
+
+    def begin(self, snapshot: Snapshot, queues: Iterable[ClusterQueue]) -> None:
+        """Forget what waits, but not what may not be tried yet; there are these queues now."""
+        self._snapshot = snapshot
+        for of_units in (self._asked, self._parked, self._helped):
+            of_units.clear()
+        for of_queues in (self._pending, self._ready, self._blocked, self._released):
+            of_queues.clear()
+        for one in queues:
+            name = one.metadata.name
+            strategy, usage = snapshot.queues[name].strategy, self._histories.usage
+            shared = self._histories.decide(one)
+            self._pending[name] = SharedPending(strategy, usage) if shared else Pending(strategy)
+
+    def refresh(self, now: float) -> None:
+        """Have units tried that events may have helped, or whose time has come."""
+        for key in list(self._helped):
+            if self._tried_again_at(key) <= now:
+                del self._helped[key]
+                self._unpark(key)
+        for key, time in list(self._not_before.items()):
+            if time <= now:
+                del self._not_before[key]
+                if key in self._asked:
+                    self.release(self._asked[key].queue)
+                    self._new_waiting[key] = None
+        self._release_trees()
+
+    def next_time(self) -> float | None:
+        """Return when a unit may be tried next without a change; None: never."""
+        times = (*self._not_before.values(), *map(self._tried_again_at, self._helped))
+        return min(times, default=None)
+
+    # ------------------------------------------------------------------ what waits
+
+    @property
+    def has_heads(self) -> bool:
+        """Whether a queue may have a head to try."""
+        return bool(self._ready)
+
+    def is_ready(self, queue: str) -> bool:
+        """Whether a queue may have a head to try."""
+        return queue in self._ready
+
+    def is_shared(self, queue: str) -> bool:
+        """Whether the LocalQueues of a ClusterQueue share it by their past usage."""
+        return isinstance(self._pending.get(queue), SharedPending)
+
+    def waiting(self, key: str) -> Workload | None:
+        """Return what a unit waits for in its queue, also while it is decided about."""
+        return self._asked.get(key)
+
+    def ahead_of(self, workload: Workload) -> list[Workload]:
+        """Return what waits in a unit's queue and has its turn before it, in no order."""
+        pending = self._pending[workload.queue]
+        sticky, shared = pending.sticky, isinstance(pending, SharedPending)
+
+        def turn(one: Workload) -> tuple[Any, ...]:
+            past = self._histories.usage(one.local_queue) if shared else 0.0
+            return one.key != sticky, past, *queue_order(one)
+
+        own, priority, since = turn(workload), workload.priority, workload.queued_at
+        found = []
+        for one in self._asked.values():
+            if one.queue != workload.queue:
+                continue
+            if not shared and one.key != sticky and workload.key != sticky:
+                # Most are told apart without making their places: there may be 100,000.
+                if one.priority < priority:
+                    continue
+                if one.priority > priority or one.queued_at < since:
+                    found.append(one)
+                    continue
+                if one.queued_at > since:
+                    continue
+            if turn(one) < own:
+                found.append(one)
+        return found
+
+    def take_new_waiting(self) -> list[str]:
+        """Remove and return the keys of units that wait for their turn by now."""
+        found, self._new_waiting = self._new_waiting, {}
+        return list(found)
+
+    def ask(self, key: str, workload: Workload | None, now: float) -> None:
+        """Have a unit wait for what it asks for now; None: for nothing."""
+        old = self._asked.get(key)
+        if old is not None and workload is not None and _same(old, workload):
+            return
+        if old is not None:
+            del self._asked[key]
+            self._pending[old.queue].remove(key)
+            self._holds.lift(key)
+            # Others may wait only because it, of the same shape, was tried in vain.
+            self._parked.pop(key, None)
+            self.release(old.queue)
+        if workload is None:
+            return
+        self._asked[key] = workload
+        pending = self._pending[workload.queue]
+        if (until := self._endings.not_before(key)) > now:
+            self._not_before.setdefault(key, until)
+        if key in self._not_before:
+            pending.requeue(workload, Requeue.GENERIC, backoff=True)
+            return
+        self._new_waiting[key] = None
+        pending.push(workload)
+        blocked = self._blocked.get(workload.queue)
+        if blocked is not None and queue_order(workload) < blocked:
+            del self._blocked[workload.queue]
+        self._offer(workload.queue)
+
+    # ------------------------------------------------------------------ heads and their outcomes
+
+    def pop_heads(self) -> list[Workload]:
+        """Take the heads of the queues that have one to try.
+
+        Units whose victims are gone come first, alone: what has been freed was kept for them, and
+        others, such as the victims themselves, would take it before it is their turn.
+        """
+        found = []
+        holds = self._holds.of.values()
+        waiting = {hold.queue for hold in holds if hold.victims}
+        served = {hold.queue for hold in holds if not hold.victims}
+        for name in list(self._ready):
+            if name in waiting or name in self._blocked:
+                del self._ready[name]
+        for name in [name for name in self._ready if name in served] or list(self._ready):
+            head = self._pending[name].pop()
+            if head is None:
+                del self._ready[name]
+            else:
+                found.append(head)
+        for head in found:
+            self._holds.lift(head.key)
+        return found
+
+    def admitted(self, key: str) -> None:
+        """Take a unit out of its queue, which starts."""
+        workload = self._asked.pop(key, None)
+        if workload is not None:
+            pending = self._pending[workload.queue]
+            pending.remove(key)
+            if isinstance(pending, SharedPending):
+                asked: Counter[str] = Counter()
+                for pods in workload.pod_sets:
+                    asked.update(pods.total(pods.count))
+                self._histories.admitted(workload.local_queue, key, asked)
+        self._parked.pop(key, None)
+
+    def requeue(
+        self,
+        workload: Workload,
+        reason: Requeue,
+        *,
+        parked: bool = False,
+        tried: tuple[Mapping[str, int], ...] = (),
+    ) -> None:
+        """Put a head back that was not admitted.
+
+        ``parked``: its pods wait for the events that may help them. ``tried``: flavors remain that
+        the search has not reached, and it goes on there at once; see ``Workload.tried``.
+        """
+        key, name = workload.key, workload.queue
+        if self._asked.get(key) is not workload:
+            return  # It has changed, or is gone.
+        workload = self._asked[key] = replace(workload, tried=tried)
+        if parked:
+            self._parked[key] = None
+        strategy = self._snapshot.queues[name].strategy
+        pending = self._pending[name]
+        pending.requeue(workload, reason, untried=bool(tried))
+        stays = stays_in_heap(strategy, reason, untried=bool(tried), backoff=False)
+        if stays and not tried and reason is not Requeue.FAILED_AFTER_NOMINATION:
+            # Whose turn it is among LocalQueues changes with time.
+            shared = isinstance(pending, SharedPending)
+            self._blocked[name] = queue_order(workload) if not shared else _LAST
+        self._offer(name)
+
+    def back_off(self, workload: Workload, until: float) -> None:
+        """Put a head back that may not be tried for a while."""
+        self._not_before[workload.key] = until
+        if self._asked.get(workload.key) is workload:
+            self._pending[workload.queue].requeue(workload, Requeue.GENERIC, backoff=True)
+
+    def wait_until(self, key: str, until: float) -> None:
+        """Do not try a unit before a time, once it waits again."""
+        self._not_before[key] = until
+
+    # ------------------------------------------------------------------ what may help
+
+    def note_helped(self, key: str) -> None:
+        """Note an event that may help a unit, if it is one that could not be placed."""
+        if key in self._parked:
+            self._helped[key] = None
+
+    def release(self, queue: str) -> None:
+        """Note that something was released in a queue, which may help all of its tree."""
+        self._released[queue] = None
+
+    def try_again(self, queue: str) -> None:
+        """Have all units of a queue tried again."""
+        self._pending[queue].release(lambda workload: workload.key not in self._not_before)
+        self._blocked.pop(queue, None)
+        self._offer(queue)
+
+    def _offer(self, queue: str) -> None:
+        self._ready[queue] = None
+
+    def _tried_again_at(self, key: str) -> float:
+        """Return when a unit is tried again that an event may have helped.
+
+        It is not at once, if it waits for victims: perhaps they could not be evicted, or are gone
+        and their bindings are not known to have failed.
+        """
+        hold = self._holds.of.get(key)
+        return hold.since + PAUSE if hold is not None and hold.victims else 0.0
+
+    def _unpark(self, key: str) -> None:
+        """Try a unit again, whose pods were woken, and others of its shape."""
+        self._parked.pop(key, None)
+        workload = self._asked.get(key)
+        if workload is not None:
+            self._holds.lift(key)
+            self.try_again(workload.queue)
+
+    def _release_trees(self) -> None:
+        if not self._released:
+            return
+        nodes = self._snapshot.forest.queues
+        roots = {nodes[name].root for name in self._released if name in nodes}
+        self._released = {}
+        for name, node in nodes.items():
+            if node.root in roots:
+                self.try_again(name)
+
+
+def _same(one: Workload, other: Workload) -> bool:
+    """Whether a unit asks for the same as before, at the same place in the order."""
+    return (
+        one.shape == other.shape
+        and one.queue == other.queue
+        and queue_order(one) == queue_order(other)
+    )
