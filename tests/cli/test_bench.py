@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from podsched.app.local_cluster import write_kubeconfig
 from support.commands import Commands
 
 pytestmark = pytest.mark.integration
@@ -76,4 +77,30 @@ def test_what_kubernetes_api_has_not_is_not_measured_on_it(
 ) -> None:
     done = sched("bench", "--backend", "kubernetes", *arguments)
     assert done.code == 2
+    assert error in done.errors[-1]
+
+
+def test_a_comparison_needs_kube_scheduler(sched: Commands, tmp_path: Path) -> None:
+    done = sched("bench", "compare")
+    assert done.code == 2
+    assert "--control-plane must name a directory with kube-scheduler" in done.errors[-1]
+    done = sched("bench", "compare", "--control-plane", str(tmp_path))
+    assert done.code == 2
+    assert f"{tmp_path}/kube-scheduler: no such file" in done.errors[-1]
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [("v1.36.2", "cannot connect to 127.0.0.1:1"), ("no", "prints no version of Kubernetes")],
+)
+def test_a_comparison_tells_what_it_cannot_use(
+    sched: Commands, tmp_path: Path, version: str, error: str
+) -> None:
+    binary, kubeconfig = tmp_path / "kube-scheduler", tmp_path / "kubeconfig"
+    binary.write_text(f"#!/bin/sh\necho Kubernetes {version}\n")
+    binary.chmod(0o755)
+    write_kubeconfig(kubeconfig, "127.0.0.1:1", None)
+    given = f"--control-plane={tmp_path}", f"--kubeconfig={kubeconfig}"
+    done = sched("bench", "compare", *given)
+    assert done.code != 0
     assert error in done.errors[-1]

@@ -59,7 +59,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What to run: the arguments of ``sched``, and the port that serves /readyz."""
+    """What to run: the arguments of ``sched``, and the port that serves /readyz.
+
+    program: another program with its first arguments, by its absolute path.
+    """
 
     name: str
     arguments: Sequence[str]
@@ -69,6 +72,7 @@ class ProcessSpec:
     tls: TlsFiles | None = None
     """With what to ask for its health; None: it has no TLS."""
     place: Place = Place()
+    program: tuple[str, ...] = (sys.executable, "-m", "podsched")
 
 
 class Part(Protocol):
@@ -135,7 +139,7 @@ class ManagedProcess:
 
     async def _spawn(self) -> None:
         place = self.spec.place
-        command = [*place.launcher, sys.executable, "-m", "podsched", *self.spec.arguments]
+        command = [*place.launcher, *self.spec.program, *self.spec.arguments]
         log = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             self._process = await asyncio.create_subprocess_exec(

@@ -30,6 +30,10 @@ from podsched.cli.printers import aligned
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.settings import Accelerator, Evaluator
+from podsched.lab.bench.compare import NODES as COMPARE_NODES
+from podsched.lab.bench.compare import PODS as COMPARE_PODS
+from podsched.lab.bench.compare import CompareOptions, run_compare
+from podsched.lab.bench.control_plane import NotComparableError
 from podsched.lab.bench.explaining import run_explain
 from podsched.lab.bench.failover import NODES as FAILOVER_NODES
 from podsched.lab.bench.failover import RATE, FailoverLoad, run_failover
@@ -49,13 +53,15 @@ from podsched.lab.bench.soak import MOST_GROWTH, NODES, PODS, run_soak
 from podsched.lab.bench.workload_file import builtin_names, builtin_workloads, load_workloads, sized
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
+from podsched.telemetry.log_output import configure_logging
 
 ALL, FAILOVER, QUEUE, LIST, SCALE = "all", "Failover", "Queue", "list", "scale"
 SOAK, OVERLOAD, RESTART, EXPLAIN = "Soak", "Overload", "Restart", "Explain"
+COMPARE = "compare"
 #: What "all" runs. The others take minutes, and speed is not what they measure.
 _SPEED = (*builtin_names(), FAILOVER, QUEUE)
-_NAMES = (*_SPEED, SOAK, OVERLOAD, RESTART, EXPLAIN, SCALE)
-_UNPLOTTED = (FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN)
+_NAMES = (*_SPEED, SOAK, OVERLOAD, RESTART, EXPLAIN, SCALE, COMPARE)
+_UNPLOTTED = (FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN, COMPARE)
 
 R = TypeVar("R")
 
@@ -113,7 +119,7 @@ class _Flags:
     repeat: int = flag(1, "N", min=1)
     """Runs per workload; the median and the spread are reported."""
     times: int = flag(3, "N", min=1)
-    """Rounds of Failover per fault."""
+    """Rounds of Failover per fault, or of compare."""
     bound: int = flag(0, "N", min=0)
     """Pods that are bound before Failover or Restart begins."""
     api_servers: int = flag(1, "N", min=1)
@@ -128,6 +134,13 @@ class _Flags:
     """Most bound pods of scale."""
     seconds: float = flag(0, "N", min=0)
     """Begin no further size of scale after; 0: no limit."""
+    kubeconfig: Path | None = flag(None, "FILE")
+    """The Kubernetes cluster on which compare measures; an empty one for tests."""
+    control_plane: Path | None = flag(None, "DIRECTORY")
+    """Directory of kube-scheduler for compare; without --kubeconfig also of kube-apiserver and
+    etcd, which are started."""
+    shared_cluster: bool = flag(False)
+    """Let compare use a cluster that has other nodes, or pods that wait."""
     plot: Path | None = flag(None, "FILE")
     """Write a chart (SVG): throughput over time, Soak's memory, or scale's cost per pod."""
     as_json: bool = flag(False, names="--json")
@@ -159,12 +172,15 @@ def bench(
     keeps growing. Overload measures what ten flooding clients do to others.
     Restart stops a whole system with --bound pods, starts it again on its data
     and measures the time until the first binding. Explain measures explanations
-    and what they cost others. "all" leaves out the last five.
+    and what they cost others. compare measures kube-scheduler and podsched in
+    turns on one Kubernetes cluster (--kubeconfig, --control-plane, --nodes,
+    --pods, --times). "all" leaves out the last six.
     """
     if workload == LIST:
         _list(as_json=given.as_json)
         return
     _check(workload, given)
+    configure_logging("text", "warning")
     options = BenchOptions(
         given.create_mode or CreateMode.BATCH,
         given.batch_size,
@@ -199,6 +215,8 @@ def _check(workload: str, given: _Flags) -> None:
             fail(f"--create-mode {mode}: Kubernetes' API creates single pods", USAGE)
     if given.plot is not None and len(given.backend) > 1:
         fail("--plot: plots one backend", USAGE)
+    if workload == COMPARE and given.control_plane is None:
+        fail("compare: --control-plane must name a directory with kube-scheduler", USAGE)
 
 
 def _is_file(workload: str) -> bool:
@@ -271,7 +289,19 @@ def _others(
         SCALE: partial(run_scale, limits, options),
         EXPLAIN: partial(run_explain, nodes, pods, options),
         OVERLOAD: partial(run_overload, nodes, pods, options),
+        COMPARE: partial(run_compare, _comparison(given)),
     }
+
+
+def _comparison(given: _Flags) -> CompareOptions:
+    return CompareOptions(
+        given.control_plane or Path(),
+        given.kubeconfig,
+        given.nodes or COMPARE_NODES,
+        given.pods or COMPARE_PODS,
+        given.times,
+        given.shared_cluster,
+    )
 
 
 def _plot(result: Any, path: Path) -> None:
@@ -309,6 +339,8 @@ def _with_progress(measure: Callable[[Progress], Coroutine[Any, Any, R]]) -> R:
                 bar.update(bars[stage], completed=min(done, total), total=total)
 
             return asyncio.run(measure(progress))
+    except (ConfigError, NotComparableError) as exc:
+        fail(str(exc), USAGE)
     except (ClientError, StoreError, ProcessFailed, TimeoutError) as exc:
         fail(str(exc) or "timed out", FAILED)
 

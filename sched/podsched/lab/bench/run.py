@@ -26,6 +26,7 @@ from podsched.serve.client.errors import of_result
 from podsched.serve.client.informer import Batch, Informer
 from podsched.serve.kube.access import from_kubeconfig
 from podsched.serve.kube.http import KubeHttp
+from podsched.serve.kube.informer import KubeInformer
 from podsched.serve.kube.paths import collection
 
 #: Seconds between two looks while many pods are waited for: more would cost more than the watch.
@@ -83,9 +84,9 @@ class PodWatch:
 
 
 @contextlib.asynccontextmanager
-async def watching(client: ApiClient) -> AsyncIterator[PodWatch]:
-    """Watch all pods, including existing ones, while the block runs."""
-    pods, informer = PodWatch(), Informer(client, ["Pod"])
+async def watching(informer: Informer | KubeInformer) -> AsyncIterator[PodWatch]:
+    """Watch all pods, including existing ones, while the block runs. informer: of pods alone."""
+    pods = PodWatch()
     task = asyncio.create_task(informer.run(pods.handle), name="watch pods")
     try:
         await informer.synced.wait()
@@ -188,7 +189,7 @@ async def bench(
     async with (
         bench_cluster(options) as cluster,
         ApiClient(cluster.server, client_options) as client,
-        watching(client) as pods,
+        watching(Informer(client, ["Pod"])) as pods,
     ):
         yield Bench(cluster, client, pods)
 

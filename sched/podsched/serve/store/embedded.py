@@ -53,6 +53,7 @@ class EmbeddedEtcdOptions:
         --initial-cluster. All members must be started together.
     cert, key: files to serve TLS with; None: no TLS. client_ca: require client certificates
         signed by it, also of the other members.
+    binary: absolute path of etcd; None: the one that ``find_etcd`` finds.
     """
 
     data_dir: Path
@@ -69,6 +70,7 @@ class EmbeddedEtcdOptions:
     cert: Path | None = None
     key: Path | None = None
     client_ca: Path | None = None
+    binary: Path | None = None
 
 
 def find_etcd() -> Path:
@@ -126,7 +128,7 @@ class EmbeddedEtcd:
         """Start it and wait until it answers. Raises EmbeddedEtcdError with a one-line message."""
         if self.pid is not None:
             raise EmbeddedEtcdError(f"etcd runs already (pid {self.pid})")
-        binary = find_etcd()
+        binary = self._options.binary or find_etcd()
         self.version = await version_of(binary)
         self._options.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         tries = 1 if self._client_port and self._peer_port else _PORT_TRIES

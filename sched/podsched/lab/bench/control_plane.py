@@ -1,0 +1,193 @@
+"""A Kubernetes control plane of the user's own binaries, for ``compare``.
+
+``control_plane`` runs etcd and kube-apiserver on this machine for a block; no controller manager,
+so nothing but the measured scheduler and the client works on the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from podsched.app.supervisor import READY_WITHIN, ManagedProcess, ProcessFailed, ProcessSpec
+from podsched.config.feature_gates import VERSION
+from podsched.lib.certificates import new_signing_key
+from podsched.lib.network import free_port
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client.errors import ClientError
+from podsched.serve.kube.access import from_kubeconfig
+from podsched.serve.kube.http import KubeHttp
+from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+
+API_SERVER, SCHEDULER, ETCD = "kube-apiserver", "kube-scheduler", "etcd"
+
+_VERSION = re.compile(r"v(\d+)\.(\d+)\.\d+\S*")
+_LOOK_EVERY = 0.2
+_GROUP = "system:masters"
+_NAME = "compare"
+
+
+class NotComparableError(Exception):
+    """The binaries or the cluster cannot be used to compare schedulers; nothing was measured."""
+
+
+def binaries(directory: Path, names: Sequence[str]) -> dict[str, Path]:
+    """Return the absolute paths of programs in a directory. Raises NotComparableError."""
+    found = {name: (directory / name).absolute() for name in names}
+    for name, path in found.items():
+        if not path.is_file():
+            raise NotComparableError(
+                f"{path}: no such file; the directory must have {name} of Kubernetes {VERSION}"
+            )
+        if not os.access(path, os.X_OK):
+            raise NotComparableError(f"{path}: not executable")
+    return found
+
+
+async def version_of(binary: Path) -> str:
+    """Return what a binary of Kubernetes says is its version. Raises NotComparableError."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            str(binary), "--version", stdout=asyncio.subprocess.PIPE
+        )
+    except OSError as error:
+        raise NotComparableError(f"{binary}: cannot be run: {error.strerror}") from error
+    output, _ = await process.communicate()
+    found = _VERSION.search(output.decode(errors="replace"))
+    if not found:
+        raise NotComparableError(f"{binary}: --version prints no version of Kubernetes")
+    return found[0]
+
+
+def check_versions(scheduler: str, server: str) -> None:
+    """Raise NotComparableError unless kube-scheduler is comparable and supported by the server.
+
+    podsched behaves as one version of kube-scheduler. Kubernetes' version skew policy: a scheduler
+    may be one minor version older than the API server, and not newer.
+    """
+    minor, served = _minor(scheduler), _minor(server)
+    if f"{minor[0]}.{minor[1]}" != VERSION:
+        raise NotComparableError(
+            f"kube-scheduler is {scheduler}, but podsched behaves as {VERSION}: use v{VERSION}"
+        )
+    if served[0] != minor[0] or served[1] - minor[1] not in (0, 1):
+        raise NotComparableError(
+            f"the API server is {server}: kube-scheduler {scheduler} needs one of the same minor "
+            "version or the next"
+        )
+
+
+def _minor(version: str) -> tuple[int, int]:
+    found = _VERSION.fullmatch(version)
+    if not found:
+        raise NotComparableError(f'"{version}" is no version of Kubernetes, such as v{VERSION}.0')
+    return int(found[1]), int(found[2])
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """How to reach a cluster, and those of its processes that run on this machine, by name."""
+
+    kubeconfig: Path
+    pids: dict[str, int | None] = field(default_factory=dict)
+    etcd: str = ""
+    """The version of its etcd; "" if it is not known."""
+    controllers: bool = True
+    """Whether a controller manager runs, which deletes what is in a deleted namespace."""
+
+
+@asynccontextmanager
+async def control_plane(directory: Path, data: Path) -> AsyncIterator[ControlPlane]:
+    """Run etcd and kube-apiserver of a directory for the block, with everything in ``data``.
+
+    Raises NotComparableError, ProcessFailed, EmbeddedEtcdError.
+    """
+    found = binaries(directory, (API_SERVER, ETCD))
+    port, token, kubeconfig = free_port(), secrets.token_urlsafe(32), data / "kubeconfig"
+    _write(kubeconfig, yaml.safe_dump(_kubeconfig(port, token)))
+    tasks = TaskSet("the control plane")
+    async with EmbeddedEtcd(EmbeddedEtcdOptions(data / ETCD, binary=found[ETCD])) as etcd:
+        arguments = _arguments(data, etcd.endpoint, port, token)
+        program = (str(found[API_SERVER]),)
+        spec = ProcessSpec(API_SERVER, arguments, port, restart=False, program=program)
+        server = ManagedProcess(spec, data, tasks)
+        try:
+            await server.start()
+            await _until_ready(server, kubeconfig)
+            pids = {API_SERVER: server.pid, ETCD: etcd.pid}
+            version = ".".join(map(str, etcd.version or ()))
+            yield ControlPlane(kubeconfig, pids, version, controllers=False)
+        finally:
+            await server.stop()
+            await tasks.stop()
+
+
+def _arguments(data: Path, etcd: str, port: int, token: str) -> list[str]:
+    """Return kube-apiserver's arguments, without limits on the number of requests."""
+    tokens, key, public = (data / name for name in ("tokens.csv", "key.pem", "public.pem"))
+    _write(tokens, f"{token},{_NAME},{_NAME},{_GROUP}\n")
+    for path, content in zip((key, public), new_signing_key(), strict=True):
+        _write(path, content.decode())
+    return [
+        f"--etcd-servers={etcd}",
+        f"--secure-port={port}",
+        "--bind-address=127.0.0.1",
+        f"--cert-dir={data / 'certificates'}",
+        f"--token-auth-file={tokens}",
+        "--authorization-mode=RBAC",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-signing-key-file={key}",
+        f"--service-account-key-file={public}",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--endpoint-reconciler-type=none",
+        # No controller makes service accounts, or takes the taint from nodes that are ready.
+        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        "--max-requests-inflight=0",
+        "--max-mutating-requests-inflight=0",
+        "--enable-priority-and-fairness=false",
+    ]
+
+
+def _kubeconfig(port: int, token: str) -> dict[str, Any]:
+    cluster = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": _NAME, "cluster": cluster}],
+        "users": [{"name": _NAME, "user": {"token": token}}],
+        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
+        "current-context": _NAME,
+    }
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+
+
+async def _until_ready(server: ManagedProcess, kubeconfig: Path) -> None:
+    http = KubeHttp(from_kubeconfig(kubeconfig), timeout=2.0, wait_for_server=False)
+    try:
+        async with asyncio.timeout(READY_WITHIN):
+            while True:
+                if server.exit_code is not None:
+                    raise ProcessFailed(f"{API_SERVER} ended:\n{server.log_tail()}")
+                try:
+                    await http.request_bytes("GET", "/readyz")
+                    return
+                except ClientError:
+                    await asyncio.sleep(_LOOK_EVERY)
+    except TimeoutError:
+        raise ProcessFailed(f"{API_SERVER} did not become ready:\n{server.log_tail()}") from None
+    finally:
+        await http.close()
