@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
@@ -62,10 +63,12 @@ class Candidates:
             for piece, device in pool.devices():
                 identity = DeviceID(pool.driver, pool.name, device.name)
                 self.devices.append(Candidate(len(self.devices), identity, device, piece, pool))
-        self._selected: dict[tuple[str, int], bool] = {}
+        # By index of the device.
+        self._selected: dict[str, dict[int, bool]] = defaultdict(dict)
         # None for a device that does not suit, else what the request would consume of it.
-        self._needs: dict[tuple[Alternative, int], Amounts | None] = {}
+        self._needs: dict[Alternative, dict[int, Amounts | None]] = defaultdict(dict)
         self._tolerated: dict[tuple[Alternative, int], bool] = {}
+        self._available: dict[Alternative, list[Candidate]] = {}
 
     def of_pool(self, pool: Pool) -> Iterator[Candidate]:
         return (candidate for candidate in self.devices if candidate.pool is pool)
@@ -97,10 +100,10 @@ class Candidates:
 
         Raises AllocationError if a selector fails.
         """
-        key = (alternative, candidate.index)
-        if key not in self._needs:
-            self._needs[key] = self._find_needs(alternative, candidate)
-        return self._needs[key]
+        known, index = self._needs[alternative], candidate.index
+        if index not in known:
+            known[index] = self._find_needs(alternative, candidate)
+        return known[index]
 
     def may_suit(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Whether the device suits, or a selector fails on it."""
@@ -108,6 +111,30 @@ class Candidates:
             return self.needs(alternative, candidate) is not None
         except AllocationError:
             return True
+
+    def available(self, alternative: Alternative) -> Sequence[Candidate]:
+        """Return the devices that the request could get if it were the only one.
+
+        Raises AllocationError if a selector fails.
+        """
+        if alternative not in self._available:
+            self._available[alternative] = [
+                candidate
+                for candidate in self.devices
+                if self._is_available(alternative, candidate)
+            ]
+        return self._available[alternative]
+
+    def _is_available(self, alternative: Alternative, candidate: Candidate) -> bool:
+        return (
+            (bool(alternative.request.admin_access) or not self.is_allocated(candidate))
+            and self.needs(alternative, candidate) is not None
+            and self.tolerates(alternative, candidate)
+            and all(
+                self.values(alternative, index, candidate) is not None
+                for index in alternative.constraints
+            )
+        )
 
     def tolerates(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Whether the request tolerates the device's taints."""
@@ -131,9 +158,9 @@ class Candidates:
         if device.binding_conditions and not self._features.binding_conditions:
             return None
         of_class, request = alternative.device_class, alternative.request
-        if not self.select(f"class {of_class.name}", of_class.selectors, candidate):
+        if not self.select("class", of_class.name, of_class.selectors, candidate):
             return None
-        if not self.select(f"claim {alternative.claim}", request.selectors, candidate):
+        if not self.select("claim", alternative.claim, request.selectors, candidate):
             return None
         if candidate.slice.per_device_node_selection and not reaches(self._node, device.nodes):
             return None
@@ -144,26 +171,30 @@ class Candidates:
         fit = needs is not None and fits(needs, device.capacity, in_use, _NO_AMOUNTS)
         return needs if fit else None
 
-    def select(self, author: str, selectors: Sequence[str | None], candidate: Candidate) -> bool:
-        """Whether a device matches all selectors. Raises AllocationError if one fails."""
+    def select(
+        self, kind: str, author: object, selectors: Sequence[str | None], candidate: Candidate
+    ) -> bool:
+        """Whether a device matches all selectors of an object.
+
+        Raises AllocationError if one fails, which names the ``author`` and its ``kind``.
+        """
         for index, expression in enumerate(selectors):
             try:
                 if not self._matches(expression or "", candidate):
                     return False
             except CompileError as error:
                 problem = f"CEL compile error: {error}"
-                raise AllocationError(f"{author}: selector #{index}: {problem}") from error
+                raise AllocationError(f"{kind} {author}: selector #{index}: {problem}") from error
             except EvaluationError as error:
                 problem = f"CEL runtime error: {error}"
-                raise AllocationError(f"{author}: selector #{index}: {problem}") from error
+                raise AllocationError(f"{kind} {author}: selector #{index}: {problem}") from error
         return True
 
     def _matches(self, expression: str, candidate: Candidate) -> bool:
-        key = (expression, candidate.index)
-        if key not in self._selected:
-            selector = self._compile(expression)
-            self._selected[key] = selector.matches(candidate.device.view)
-        return self._selected[key]
+        known, index = self._selected[expression], candidate.index
+        if index not in known:
+            known[index] = self._compile(expression).matches(candidate.device.view)
+        return known[index]
 
 
 def suits(

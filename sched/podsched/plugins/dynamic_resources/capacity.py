@@ -22,21 +22,29 @@ def consumed_capacity(
     None if the device lacks a requested capacity, or if its policy does not allow the amount.
     """
     requested = requested or {}
-    if requested.keys() - capacity.keys():
+    if requested and requested.keys() - capacity.keys():
         return None
-    consumed = {name: _consumed(requested.get(name), of) for name, of in capacity.items()}
-    allowed = all(_is_allowed(consumed[name], of.policy) for name, of in capacity.items())
-    return consumed if allowed else None
+    consumed = {}
+    for name, of in capacity.items():
+        consumed[name] = amount = _consumed(requested.get(name), of)
+        if of.policy is not None and not _is_allowed(amount, of.policy):
+            return None
+    return consumed
 
 
 def fits(
     needed: Amounts, capacity: Mapping[str, DeviceCapacity], in_use: Amounts, taken: Amounts
 ) -> bool:
     """Whether the capacity is enough for what is needed beside what is in use and taken."""
-    return all(
-        amount + in_use.get(name, 0) + taken.get(name, 0) <= capacity[name].value
-        for name, amount in needed.items()
-    )
+    for name, amount in needed.items():
+        of = capacity[name].value
+        for used in (in_use.get(name), taken.get(name)):
+            if used:
+                amount += used
+        # A request without an amount wants all of it; fractions are slow to compare.
+        if amount is not of and amount > of:
+            return False
+    return True
 
 
 def _consumed(requested: Fraction | None, capacity: DeviceCapacity) -> Fraction:
@@ -62,8 +70,8 @@ def _rounded_up(requested: Fraction, policy: RequestPolicy, minimum: Fraction) -
     return Fraction(least + steps * step)
 
 
-def _is_allowed(amount: Fraction, policy: RequestPolicy | None) -> bool:
-    if policy is None or amount == policy.default:
+def _is_allowed(amount: Fraction, policy: RequestPolicy) -> bool:
+    if amount == policy.default:
         return True
     if not policy.has_range:
         return not policy.valid_values or amount in policy.valid_values

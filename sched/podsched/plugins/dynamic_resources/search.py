@@ -12,7 +12,7 @@ which a failure does not depend (``conflicts``), and where too few devices are l
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -23,6 +23,7 @@ from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.model import MAX_RESULTS
 from podsched.plugins.dynamic_resources.supply import Supply
 from podsched.plugins.dynamic_resources.taken import Taken, TakenDevices
+from podsched.plugins.dynamic_resources.unsatisfiable import is_unsatisfiable
 
 #: How many devices are looked at between two pauses, of which each choice counts as ten. A device
 #: takes about 1 µs, or 20 µs when its selectors are evaluated.
@@ -113,6 +114,7 @@ class Search:
         #: How many choices were made, or made again.
         self.choices = 0
         self._looked_at = 0
+        self._has_failed_once = False
         self.found = False
 
     def run(self) -> Iterator[None]:
@@ -130,17 +132,35 @@ class Search:
                 return
             else:
                 outcome = step
+                if not self._has_failed_once:
+                    self._has_failed_once = True
+                    if (yield from self._is_unsatisfiable()):
+                        return
             self.choices += 1
-            self._looked_at += _DEVICES_PER_CHOICE
-            if self._looked_at > _DEVICES_PER_PAUSE:
-                self._looked_at = 0
-                yield
+            yield from self._count_devices(_DEVICES_PER_CHOICE)
             last = self._open[-1]
             if isinstance(last, _AlternativeChoice):
                 step = self._next_alternative(last, outcome)
             else:
                 assert isinstance(last, _DeviceChoice)
                 step = self._next_device(last, outcome)
+
+    def _count_devices(self, count: int) -> Iterator[None]:
+        """Count devices that are looked at, with a pause where there were many."""
+        self._looked_at += count
+        if self._looked_at > _DEVICES_PER_PAUSE:
+            self._looked_at = 0
+            yield
+
+    def _is_unsatisfiable(self) -> Generator[None, None, bool]:
+        """Return whether it is certain that there is no solution."""
+        if self._equivalence is None:
+            return False
+        for is_certain in is_unsatisfiable(self._levels, self._candidates, self._equivalence):
+            if is_certain:
+                return True
+            yield from self._count_devices(len(self._candidates.devices))
+        return False
 
     def _enter(self, index: int, *, starts_claim: bool) -> _Step:
         """Return the first choice of a request, or the outcome if there is none."""

@@ -97,20 +97,19 @@ def _of_request(
     """Yield the steps of a request, and add the devices that it could get to ``free``."""
     wanted = max(of.request.count, 1) if of.all_devices is None else 1
     name = f"{_name(of)}: devices"
-    author = f"class {of.device_class.name}"
+    of_class = of.device_class
     left = [
         each
         for each in candidates.devices
-        if candidates.select(author, of.device_class.selectors, each)
+        if candidates.select("class", of_class.name, of_class.selectors, each)
     ]
     example = ""
     if len(left) < wanted:
-        selectors = of.device_class.selectors
-        example = _nearest(selectors, candidates.devices, left, candidates, node)
-    yield Measured(f"{name} of {author}", wanted, len(left), example)
+        example = _nearest(of_class.selectors, candidates.devices, left, candidates, node)
+    yield Measured(f"{name} of class {of_class.name}", wanted, len(left), example)
     for expression in of.request.selectors:
         selected = [
-            each for each in left if candidates.select(f"claim {of.claim}", [expression], each)
+            each for each in left if candidates.select("claim", of.claim, [expression], each)
         ]
         example = ""
         if len(selected) < wanted:
@@ -181,7 +180,7 @@ def _missed(
 
 def _holds(term: str, candidate: Candidate, candidates: Candidates) -> bool:
     try:
-        return candidates.select("", [term], candidate)
+        return candidates.select("", "", [term], candidate)
     except AllocationError:
         return False
 
@@ -232,7 +231,7 @@ def _why_not(of: Alternative, each: Candidate, candidates: Candidates, users: Us
     )
     for author, expressions in selectors:
         try:
-            if candidates.select(f"claim {of.claim}", expressions, each):
+            if candidates.select("claim", of.claim, expressions, each):
                 continue
         except AllocationError as error:
             return str(error)

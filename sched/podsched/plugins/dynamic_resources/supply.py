@@ -90,11 +90,8 @@ class Supply:
         if self._may_exceed or not all(map(self._equivalence.is_safe, levels)):
             return None
         alternatives = [of for level in levels for of in level.alternatives if _least(of)]
-        wanted = [
-            candidate
-            for candidate in self._candidates.devices
-            if any(self._may_get(of, candidate) for of in alternatives)
-        ]
+        indexes = {of.index for each in alternatives for of in self._candidates.available(each)}
+        wanted = [of for of in self._candidates.devices if of.index in indexes]
         if any(map(self._candidates.is_shareable, wanted)):
             return None
         # A device that consumes of several sets counts for one of them: the bound is less tight.
@@ -107,13 +104,6 @@ class Supply:
             sum(min(map(_least, level.alternatives)) for level in levels),
             [of for of in wanted if not of.device.counters],
             [_consumers(name, devices) for (_, name), devices in sets.items()],
-        )
-
-    def _may_get(self, alternative: Alternative, candidate: Candidate) -> bool:
-        return (
-            not self._candidates.is_allocated(candidate)
-            and self._candidates.needs(alternative, candidate) is not None
-            and self._candidates.tolerates(alternative, candidate)
         )
 
 
