@@ -69,6 +69,8 @@ class Candidates:
         self._needs: dict[Alternative, dict[int, Amounts | None]] = defaultdict(dict)
         self._tolerated: dict[tuple[Alternative, int], bool] = {}
         self._available: dict[Alternative, list[Candidate]] = {}
+        # By claim and constraint.
+        self._values: dict[tuple[int, int], dict[int, Values | None]] = defaultdict(dict)
 
     def of_pool(self, pool: Pool) -> Iterator[Candidate]:
         return (candidate for candidate in self.devices if candidate.pool is pool)
@@ -150,8 +152,12 @@ class Candidates:
         self, alternative: Alternative, constraint: int, candidate: Candidate
     ) -> Values | None:
         """Return a device's values of the attribute of a constraint of the claim."""
-        of = alternative.claim.constraints[constraint]
-        return attribute_values(of, candidate.device, candidate.id.driver, self._features)
+        known, index = self._values[alternative.claim_index, constraint], candidate.index
+        if index not in known:
+            of = alternative.claim.constraints[constraint]
+            device, driver = candidate.device, candidate.id.driver
+            known[index] = attribute_values(of, device, driver, self._features)
+        return known[index]
 
     def _find_needs(self, alternative: Alternative, candidate: Candidate) -> Amounts | None:
         device = candidate.device

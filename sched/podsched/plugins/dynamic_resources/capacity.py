@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from fractions import Fraction
 
-from podsched.plugins.dynamic_resources.model import DeviceCapacity, RequestPolicy
+from podsched.plugins.dynamic_resources.model import Amount, DeviceCapacity, RequestPolicy
 
-Amounts = Mapping[str, Fraction]
+Amounts = Mapping[str, Amount]
 
 
 def consumed_capacity(
     requested: Amounts | None, capacity: Mapping[str, DeviceCapacity]
-) -> dict[str, Fraction] | None:
+) -> dict[str, Amount] | None:
     """Return what a request consumes of each capacity of a device.
 
     None if the device lacks a requested capacity, or if its policy does not allow the amount.
@@ -47,7 +46,7 @@ def fits(
     return True
 
 
-def _consumed(requested: Fraction | None, capacity: DeviceCapacity) -> Fraction:
+def _consumed(requested: Amount | None, capacity: DeviceCapacity) -> Amount:
     policy = capacity.policy
     if requested is None:
         default = policy.default if policy else None
@@ -59,7 +58,7 @@ def _consumed(requested: Fraction | None, capacity: DeviceCapacity) -> Fraction:
     return min((of for of in policy.valid_values if of >= requested), default=requested)
 
 
-def _rounded_up(requested: Fraction, policy: RequestPolicy, minimum: Fraction) -> Fraction:
+def _rounded_up(requested: Amount, policy: RequestPolicy, minimum: Amount) -> Amount:
     if requested < minimum:
         return minimum
     if policy.step is None:
@@ -67,10 +66,10 @@ def _rounded_up(requested: Fraction, policy: RequestPolicy, minimum: Fraction) -
     # In whole units, as Quantity.Value() has it.
     least, step = math.ceil(minimum), math.ceil(policy.step)
     steps = -(-(math.ceil(requested) - least) // step)
-    return Fraction(least + steps * step)
+    return least + steps * step
 
 
-def _is_allowed(amount: Fraction, policy: RequestPolicy) -> bool:
+def _is_allowed(amount: Amount, policy: RequestPolicy) -> bool:
     if amount == policy.default:
         return True
     if not policy.has_range:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from fractions import Fraction
 
-from podsched.plugins.dynamic_resources.model import AllocatedState, Device
+from podsched.plugins.dynamic_resources.model import AllocatedState, Amount, Device
 from podsched.plugins.dynamic_resources.pools import Pool
 
 _Counter = tuple[str, str]
@@ -21,8 +20,8 @@ class Counters:
         self._allocated = allocated
         self._by_name = by_name
         # By pool: what is available, with None if a counter is below zero already.
-        self._available: dict[Hashable, dict[_Counter, Fraction] | None] = {}
-        self._taken: dict[Hashable, dict[_Counter, Fraction]] = {}
+        self._available: dict[Hashable, dict[_Counter, Amount] | None] = {}
+        self._taken: dict[Hashable, dict[_Counter, Amount]] = {}
 
     def take(self, pool: Pool, device: Device) -> bool:
         """Take what a device needs; return False, and take nothing, if that is not available."""
@@ -34,24 +33,24 @@ class Counters:
             if counter in available and taken.get(counter, 0) + amount > available[counter]:
                 return False
         for counter, amount in device.counters.items():
-            taken[counter] = taken.get(counter, Fraction()) + amount
+            taken[counter] = taken.get(counter, 0) + amount
         return True
 
-    def available(self, pool: Pool) -> Mapping[tuple[str, str], Fraction] | None:
+    def available(self, pool: Pool) -> Mapping[tuple[str, str], Amount] | None:
         """Return what the search may take by (set, counter); None if one is below zero already."""
         key = self._key(pool)
         if key not in self._available:
             self._available[key] = self._left(pool)
         return self._available[key]
 
-    def room(self, pool: Pool, counter: tuple[str, str]) -> Fraction | None:
+    def room(self, pool: Pool, counter: tuple[str, str]) -> Amount | None:
         """Return what is left of a counter, less than nothing where no device can be had.
 
         None if the pool has no such counter.
         """
         available = self.available(pool)
         if available is None:
-            return Fraction(-1)
+            return -1
         if counter not in available:
             return None
         return available[counter] - self._taken.get(self._key(pool), {}).get(counter, 0)
@@ -73,7 +72,7 @@ class Counters:
     def _key(self, pool: Pool) -> Hashable:
         return pool.name if self._by_name else (pool.driver, pool.name)
 
-    def _left(self, pool: Pool) -> dict[_Counter, Fraction] | None:
+    def _left(self, pool: Pool) -> dict[_Counter, Amount] | None:
         left = {
             (name, counter): amount
             for name, counters in pool.counter_sets.items()

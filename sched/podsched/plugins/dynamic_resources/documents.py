@@ -6,7 +6,6 @@ Documents that validation would refuse raise KeyError, TypeError or ValueError.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from typing import Any
 
 from google.protobuf.json_format import ParseDict
@@ -18,6 +17,7 @@ from podsched.api.quantity import format_quantity, parse
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
     AllocationResult,
+    Amount,
     Device,
     DeviceCapacity,
     DeviceClass,
@@ -218,32 +218,38 @@ def _device(document: Document, driver: str) -> Device:
 
 def _capacity(document: Document) -> DeviceCapacity:
     policy = document.get("requestPolicy")
-    return DeviceCapacity(parse(document["value"]), None if policy is None else _policy(policy))
+    return DeviceCapacity(amount_of(document["value"]), None if policy is None else _policy(policy))
 
 
 def _policy(document: Document) -> RequestPolicy:
     valid_range = document.get("validRange")
     bounds = {
-        name: parse(valid_range[key])
+        name: amount_of(valid_range[key])
         for name, key in (("minimum", "min"), ("maximum", "max"), ("step", "step"))
         if valid_range is not None and valid_range.get(key) is not None
     }
     if bounds.get("step", 1) <= 0:
         del bounds["step"]  # Validation refuses it; a stored one must not end a search.
     return RequestPolicy(
-        default=None if document.get("default") is None else parse(document["default"]),
-        valid_values=tuple(parse(value) for value in document.get("validValues") or ()),
+        default=None if document.get("default") is None else amount_of(document["default"]),
+        valid_values=tuple(amount_of(value) for value in document.get("validValues") or ()),
         has_range=valid_range is not None,
         **bounds,
     )
 
 
-def _counters(document: Document) -> dict[str, Fraction]:
-    return {name: parse(of["value"]) for name, of in (document.get("counters") or {}).items()}
+def amount_of(quantity: str) -> Amount:
+    """Return the amount of a quantity. Raises QuantityError."""
+    amount = parse(quantity)
+    return amount.numerator if amount.denominator == 1 else amount
 
 
-def _quantities(document: Mapping[str, str] | None) -> dict[str, Fraction]:
-    return {name: parse(text) for name, text in (document or {}).items()}
+def _counters(document: Document) -> dict[str, Amount]:
+    return {name: amount_of(of["value"]) for name, of in (document.get("counters") or {}).items()}
+
+
+def _quantities(document: Mapping[str, str] | None) -> dict[str, Amount]:
+    return {name: amount_of(text) for name, text in (document or {}).items()}
 
 
 def _node_selection(document: Document) -> NodeSelection:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
-from fractions import Fraction
 from typing import Any, Final
 
-from podsched.api.quantity import parse
 from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import ClusterView
-from podsched.plugins.dynamic_resources.model import AllocatedState, DeviceID
+from podsched.plugins.dynamic_resources.documents import amount_of
+from podsched.plugins.dynamic_resources.model import AllocatedState, Amount, DeviceID
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.v1 import objects_pb2 as v1
 
@@ -20,7 +19,7 @@ PoolKey = tuple[str, str]
 #: Namespace and name of a claim.
 ClaimKey = tuple[str, str]
 #: A device, and what a share consumes of it; None if it is allocated exclusively.
-Use = tuple[DeviceID, Mapping[str, Fraction] | None]
+Use = tuple[DeviceID, Mapping[str, Amount] | None]
 
 
 def uses_of(claim: v1.ResourceClaim | None) -> Sequence[Use]:
@@ -30,7 +29,7 @@ def uses_of(claim: v1.ResourceClaim | None) -> Sequence[Use]:
     return [
         (
             DeviceID(result.driver, result.pool, result.device),
-            {name: parse(of) for name, of in result.consumed_capacity.items()}
+            {name: amount_of(of) for name, of in result.consumed_capacity.items()}
             if result.share_id
             else None,
         )
@@ -49,7 +48,7 @@ class DevicesInUse:
         self._exclusive: dict[DeviceID, int] = {}
         #: The number of shares of a device, and what they consume of it together.
         self._shares: dict[DeviceID, int] = {}
-        self._capacity: dict[DeviceID, dict[str, Fraction]] = {}
+        self._capacity: dict[DeviceID, dict[str, Amount]] = {}
         self._names: dict[PoolKey, set[str]] = {}
         self._of_pool: dict[PoolKey, Hashable] = {}
         self._uses: dict[ClaimKey, Sequence[Use]] = {}
@@ -162,7 +161,7 @@ class DevicesInUse:
         shares = None if capacity is None else frozenset(capacity.items())
         return device in self._exclusive, shares
 
-    def _add(self, device: DeviceID, consumed: Mapping[str, Fraction] | None) -> None:
+    def _add(self, device: DeviceID, consumed: Mapping[str, Amount] | None) -> None:
         self._names.setdefault(device[:2], set()).add(device.device)
         if consumed is None:
             self._exclusive[device] = self._exclusive.get(device, 0) + 1
@@ -170,10 +169,10 @@ class DevicesInUse:
             self._shares[device] = self._shares.get(device, 0) + 1
             amounts = self._capacity.setdefault(device, {})
             for name, amount in consumed.items():
-                amounts[name] = amounts.get(name, Fraction()) + amount
+                amounts[name] = amounts.get(name, 0) + amount
         self._note(device)
 
-    def _remove(self, device: DeviceID, consumed: Mapping[str, Fraction] | None) -> None:
+    def _remove(self, device: DeviceID, consumed: Mapping[str, Amount] | None) -> None:
         if consumed is not None:
             self._remove_share(device, consumed)
         elif self._exclusive[device] > 1:
@@ -187,7 +186,7 @@ class DevicesInUse:
                 del self._names[device[:2]]
         self._note(device)
 
-    def _remove_share(self, device: DeviceID, consumed: Mapping[str, Fraction]) -> None:
+    def _remove_share(self, device: DeviceID, consumed: Mapping[str, Amount]) -> None:
         self._shares[device] -= 1
         if not self._shares[device]:
             del self._shares[device], self._capacity[device]

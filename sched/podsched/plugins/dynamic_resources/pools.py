@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 from podsched.api.node_selectors import compile_node_selector
 from podsched.plugins.dynamic_resources.model import (
+    Amount,
     Device,
     DeviceID,
     Features,
@@ -33,7 +33,7 @@ class Pool:
     invalid: bool = False
     slices: Sequence[ResourceSlice] = ()
     other_slices: Sequence[ResourceSlice] = ()
-    counter_sets: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)
+    counter_sets: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.driver}/{self.name}"

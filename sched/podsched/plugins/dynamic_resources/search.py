@@ -7,14 +7,17 @@ and takes any number of devices.
 
 Choices that equal one that failed before are not tried again (``equivalence``), nor are choices on
 which a failure does not depend (``conflicts``), and where too few devices are left none is tried
-(``supply``).
+(``supply``). If a request cannot be satisfied at all, the search ends at its first failure
+(``unsatisfiable``).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from operator import attrgetter
 
 from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
@@ -29,7 +32,8 @@ from podsched.plugins.dynamic_resources.unsatisfiable import is_unsatisfiable
 #: takes about 1 µs, or 20 µs when its selectors are evaluated.
 _DEVICES_PER_PAUSE = 500
 _DEVICES_PER_CHOICE = 10
-#: A search of fewer choices takes a millisecond, which is less than looking for what is lacking.
+#: A search of fewer choices takes a millisecond, which is less than remembering states and looking
+#: for what is lacking.
 _EASY = 32
 #: How many failed states are remembered; one takes about 1 KiB.
 _MOST_STATES = 1 << 14
@@ -86,6 +90,8 @@ class _DeviceChoice(_Choice):
     failed: set[Hashable] = field(default_factory=set)
     refused: Refused = field(default_factory=Refused)
 
+
+_INDEX = attrgetter("index")
 
 _Step = _Choice | _Failed | _Outcome
 
@@ -241,7 +247,7 @@ class Search:
             candidate = alternative.all_devices[choice.place]
             choice.refused.refused.append(candidate)
             return taken.take(alternative, candidate, must=True)
-        for candidate in self._candidates.devices[choice.position :]:
+        for candidate in self._next_candidates(choice):
             self._looked_at += 1
             if (
                 taken.is_in_use(alternative, candidate)
@@ -255,6 +261,19 @@ class Search:
                 return found
             choice.refused.refused.append(candidate)
         return None
+
+    def _next_candidates(self, choice: _DeviceChoice) -> Sequence[Candidate]:
+        """Return the devices to try; after a failure only those that can be had at all."""
+        devices: Sequence[Candidate] = self._candidates.devices
+        position = choice.position
+        if (
+            self._equivalence is not None
+            and self._has_failed_once
+            and self._equivalence.is_safe(choice.level)
+        ):
+            devices = self._candidates.available(choice.alternative)
+            position = bisect_left(devices, position, key=_INDEX)
+        return devices[position:]
 
     def _equals_failed(self, choice: _DeviceChoice, candidate: Candidate) -> bool:
         assert self._equivalence is not None
@@ -319,7 +338,9 @@ class Search:
         return self._equivalence.state(level) in self._failed_states
 
     def _remember_failure(self, level: Level) -> None:
-        if self._equivalence is not None and len(self._failed_states) < _MOST_STATES:
+        if self._equivalence is None or self.choices < _EASY:
+            return
+        if len(self._failed_states) < _MOST_STATES:
             self._failed_states.add(self._equivalence.state(level))
 
     def _conflicts_of_state(self, level: Level) -> int:

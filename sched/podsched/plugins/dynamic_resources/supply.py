@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import accumulate
 from operator import itemgetter
 
@@ -18,11 +17,11 @@ from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.in_use import PoolKey
-from podsched.plugins.dynamic_resources.model import MAX_RESULTS
+from podsched.plugins.dynamic_resources.model import MAX_RESULTS, Amount
 from podsched.plugins.dynamic_resources.taken import TakenDevices
 
 #: Of a counter set: for each counter what the devices consume of it, least first.
-_Consumers = Sequence[tuple[tuple[str, str], Sequence[tuple[Fraction, Candidate]]]]
+_Consumers = Sequence[tuple[tuple[str, str], Sequence[tuple[Amount, Candidate]]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +74,7 @@ class Supply:
         return min(self._most_of(counter, devices) for counter, devices in consumers)
 
     def _most_of(
-        self, counter: tuple[str, str], devices: Sequence[tuple[Fraction, Candidate]]
+        self, counter: tuple[str, str], devices: Sequence[tuple[Amount, Candidate]]
     ) -> int:
         room = self._taken.room(devices[0][1].pool, counter)
         amounts = (amount for amount, of in devices if self._taken.is_untaken(of))
@@ -119,7 +118,7 @@ def _consumers(name: str, devices: Sequence[Candidate]) -> _Consumers:
         (
             counter,
             sorted(
-                ((of.device.counters.get(counter, Fraction()), of) for of in devices),
+                ((of.device.counters.get(counter, 0), of) for of in devices),
                 key=itemgetter(0),
             ),
         )

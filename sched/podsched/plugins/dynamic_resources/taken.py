@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.capacity import Amounts
@@ -15,7 +14,13 @@ from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
 from podsched.plugins.dynamic_resources.constraints import Constraint, make_constraint
 from podsched.plugins.dynamic_resources.counters import Counters
 from podsched.plugins.dynamic_resources.errors import AllocationError
-from podsched.plugins.dynamic_resources.model import AllocatedState, Fault, Features, ResourceClaim
+from podsched.plugins.dynamic_resources.model import (
+    AllocatedState,
+    Amount,
+    Fault,
+    Features,
+    ResourceClaim,
+)
 from podsched.plugins.dynamic_resources.pools import Pool
 
 _NO_AMOUNTS: Amounts = {}
@@ -36,12 +41,12 @@ class _Shares:
 
     def __init__(self) -> None:
         self.count = 0
-        self.consumed: dict[str, Fraction] = {}
+        self.consumed: dict[str, Amount] = {}
 
     def add(self, amounts: Amounts) -> None:
         self.count += 1
         for name, amount in amounts.items():
-            self.consumed[name] = self.consumed.get(name, Fraction()) + amount
+            self.consumed[name] = self.consumed.get(name, 0) + amount
 
     def remove(self, amounts: Amounts) -> None:
         self.count -= 1
@@ -130,7 +135,7 @@ class TakenDevices:
         """Whether the search has not taken the device."""
         return not self._claims.get(candidate.index)
 
-    def room(self, pool: Pool, counter: tuple[str, str]) -> Fraction | None:
+    def room(self, pool: Pool, counter: tuple[str, str]) -> Amount | None:
         """Return what is left of a counter; see ``Counters.room``."""
         return self._counters.room(pool, counter)
 
