@@ -326,7 +326,9 @@ def test_a_replica_set_selects_its_own_pods() -> None:
     item.spec.selector.match_labels["app"] = "web"
     assert "`selector` does not match template `labels`" in complaints(prepared(item))[0]
     item.spec.template.metadata.labels["app"] = "web"
-    assert complaints(item) == []
+    assert complaints(item) == ["spec.template.spec.containers: Required value"]
+    item.spec.template.spec.containers.add(name="main", image="app:1")
+    assert complaints(prepared(item)) == []
 
 
 def test_a_storage_class_keeps_its_provisioner() -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
-from podsched import Client, from_manifest
 from podsched.app.local_cluster import LocalCluster
 from podsched.cli import plan_files
 from support.commands import Commands
@@ -62,12 +60,9 @@ def test_a_plan_is_carried_out_once_and_only_on_what_it_rests_on(
     assert [one["action"] for one in after["writes"]] == ["unchanged", "unchanged"]
 
 
-def pod(name: str, cpu: str, owner: str = "") -> str:
-    """A manifest of a pod, of the ReplicaSet with this uid perhaps."""
+def pod(name: str, cpu: str) -> str:
+    """A manifest of a pod."""
     metadata: dict[str, Any] = {"name": name, "labels": {"app": "moved"}}
-    if owner:
-        reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": owner}
-        metadata["ownerReferences"] = [reference | {"controller": True}]
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     spec = {"containers": [container], "terminationGracePeriodSeconds": 0}
     return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
@@ -80,7 +75,10 @@ REPLICAS = json.dumps(
         "metadata": {"name": "web"},
         "spec": {
             "selector": {"matchLabels": {"app": "moved"}},
-            "template": {"metadata": {"labels": {"app": "moved"}}},
+            "template": {
+                "metadata": {"labels": {"app": "moved"}},
+                "spec": json.loads(pod("x", "1"))["spec"],
+            },
         },
     }
 )
@@ -146,41 +144,19 @@ def test_what_a_budget_forbids_meanwhile_leaves_everything_as_it_was(crowded: Co
 def test_a_replacement_by_a_controller_gets_the_place_that_was_held(running: Commands) -> None:
     empty(running)
     running.ok("apply", "-f", "-", stdin=REPLICAS)
-    owner = looked_at(running.server)
-    running.ok("apply", "-f", "-", stdin=pod("web-1", "1", owner))
-    running.until("Running", "get", "pod/web-1")
-    node = running.ok("get", "pod/web-1", "-o", "jsonpath={.spec.nodeName}").strip()
+    running.until("Running", "get", "pods")
+    [old] = names(running)
+    node, uid = (
+        running.ok("get", old, "-o", f"jsonpath={{.{field}}}").strip()
+        for field in ("spec.nodeName", "metadata.uid")
+    )
     other = next(name for name in ("node-0000", "node-0001") if name != node)
-    document = {"moves": [{"namespace": "default", "name": "web-1", "from": node, "to": other}]}
-    uid = running.ok("get", "pod/web-1", "-o", "jsonpath={.metadata.uid}").strip()
-    document["moves"][0]["uid"] = uid
-    token = plan_files.save({"kind": "Plan", "freed": [node], **document})
-    controller = Thread(target=replace_when_gone, args=(running.server, owner))
-    controller.start()
+    move = {"namespace": "default", "name": old.removeprefix("pod/"), "from": node, "to": other}
+    moves = [move | {"uid": uid}]
+    token = plan_files.save({"kind": "Plan", "freed": [node], "moves": moves})
     said = running.ok("defragment", "--execute", token)
-    controller.join()
-    assert f"pod/web-1 moved from {node} to {other} as web-2" in said
+    [new] = names(running)
+    assert f"{old} moved from {node} to {other} as {new.removeprefix('pod/')}" in said
     assert f"node/{node} is free, and cordoned" in said
-    assert names(running) == ["pod/web-2"]
     running.ok("uncordon", node)
-
-
-def looked_at(server: str) -> str:
-    """Say of the ReplicaSet that its controller has looked at it; return its uid."""
-    with Client(server) as client:
-        owner = client.get("ReplicaSet", "web", "default")
-        owner.status.observed_generation = 1
-        return client.update_status(owner).metadata.uid
-
-
-def replace_when_gone(server: str, owner: str) -> None:
-    """Do what a controller does: create another pod when one is gone."""
-    with Client(server) as client:
-        eventually_blocking("it is gone", lambda: "web-1" not in listed(client))
-        manifest = json.loads(pod("web-2", "1", owner))
-        manifest["metadata"]["namespace"] = "default"
-        client.create(from_manifest(manifest).message)
-
-
-def listed(client: Client) -> list[str]:
-    return [item.metadata.name for item in client.list("Pod", "default").items]
+    running.ok("delete", "replicaset/web")

@@ -29,7 +29,10 @@ REPLICAS = {
     "metadata": {"name": "web", "namespace": "default"},
     "spec": {
         "selector": {"matchLabels": {"app": "web"}},
-        "template": {"metadata": {"labels": {"app": "web"}}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
     },
 }
 BUDGET = {

@@ -92,8 +92,13 @@ def _fill_service(item: o.Service) -> None:
             port.target_port = str(port.port)
 
 
+def _fill_replica_set(item: o.ReplicaSet) -> None:
+    default_template(item.spec.template)
+
+
 def _fill_stateful_set(item: o.StatefulSet) -> None:
-    """Fill in how its pods are updated and removed."""
+    """Fill in how its pods are made, updated and removed."""
+    default_template(item.spec.template)
     update = item.spec.update_strategy
     _default(update, "type", "RollingUpdate")
     if update["type"] == "RollingUpdate":
@@ -313,6 +318,7 @@ _FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     o.Lease: _fill_lease,
     o.PodDisruptionBudget: _fill_disruption_budget,
     o.Service: _fill_service,
+    o.ReplicaSet: _fill_replica_set,
     o.StatefulSet: _fill_stateful_set,
     o.ReplicationController: _fill_replication_controller,
     o.Deployment: _fill_deployment,

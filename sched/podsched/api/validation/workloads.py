@@ -24,10 +24,41 @@ def validate_service(at: Place, item: o.Service) -> None:
     at("type").one_of(spec.type, ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
 
 
-def validate_replica_set(at: Place, item: o.ReplicaSet | o.StatefulSet | o.Deployment) -> None:
+def validate_replica_set(at: Place, item: o.ReplicaSet | o.Deployment) -> None:
+    """Check replicas, the selector and the template."""
+    _check_replicas(at, item)
+    _check_lasting_template(at("spec.template"), item.spec.template, "ReplicaSet")
+
+
+def validate_stateful_set(at: Place, item: o.StatefulSet) -> None:
+    """Check replicas, the selector and the template, which its controller completes."""
+    _check_replicas(at, item)
+    template = o.PodTemplateSpec()
+    template.CopyFrom(item.spec.template)
+    for name in ("hostname", "subdomain"):
+        template.spec.ClearField(name)
+    claimed = {claim.metadata.name for claim in item.spec.volume_claim_templates}
+    kept = [volume for volume in template.spec.volumes if volume.name not in claimed]
+    del template.spec.volumes[:]
+    for name in claimed:
+        template.spec.volumes.add(name=name).persistent_volume_claim.claim_name = name
+    template.spec.volumes.extend(kept)
+    _check_lasting_template(at("spec.template"), template, "StatefulSet")
+
+
+def _check_lasting_template(at: Place, template: o.PodTemplateSpec, owner: str) -> None:
+    """Check the template of pods that run until they are deleted."""
+    check_template(at, template)
+    if template.spec.HasField("active_deadline_seconds"):
+        reason = f"activeDeadlineSeconds in {owner} is not Supported"
+        at("spec.activeDeadlineSeconds").forbidden(reason)
+
+
+def _check_replicas(at: Place, item: o.ReplicaSet | o.StatefulSet | o.Deployment) -> None:
     """Check replicas, and that the selector selects the pods of the template."""
     spec, at = item.spec, at("spec")
     at("replicas").least(spec.replicas)
+    at("minReadySeconds").least(spec.min_ready_seconds)
     check_selector(at, spec.HasField("selector"), spec.selector, spec.template)
 
 
@@ -47,16 +78,11 @@ def check_selector(
         _check_selected(at, compiled, labels)
 
 
-validate_stateful_set = validate_replica_set
-
-
 def validate_deployment(at: Place, item: o.Deployment) -> None:
     """Check the selector, the template, and how pods are replaced."""
     validate_replica_set(at, item)
     spec, at = item.spec, at("spec")
-    check_template(at("template"), spec.template)
     for name, value in (
-        ("minReadySeconds", spec.min_ready_seconds),
         ("revisionHistoryLimit", spec.revision_history_limit),
         ("progressDeadlineSeconds", spec.progress_deadline_seconds),
     ):
@@ -83,7 +109,7 @@ def validate_daemon_set(at: Place, item: o.DaemonSet) -> None:
     spec = item.spec
     check_selector(at("spec"), spec.HasField("selector"), spec.selector, spec.template)
     at = at("spec")
-    check_template(at("template"), spec.template)
+    _check_lasting_template(at("template"), spec.template, "DaemonSet")
     at("minReadySeconds").least(spec.min_ready_seconds)
     at("revisionHistoryLimit").least(spec.revision_history_limit)
     update = at("updateStrategy")

@@ -100,6 +100,41 @@ async def test_what_no_controller_can_carry_out_is_refused(
     assert field in refused.json["message"]
 
 
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"restartPolicy": "Never"}, 'restartPolicy: Unsupported value: "Never"'),
+        ({"containers": []}, "containers: Required value"),
+        ({"containers": [{"name": "a_b", "image": "i"}]}, "containers[0].name: Invalid value"),
+        ({"activeDeadlineSeconds": 5}, "is not Supported"),
+    ],
+)
+async def test_a_template_whose_pods_would_be_refused_is_refused(
+    kube: KubeClient, kind: str, change: dict[str, Any], message: str
+) -> None:
+    spec = {**TEMPLATE["spec"], **change}
+    item = deployment(template={**TEMPLATE, "spec": spec}) | {"kind": kind}
+    path = f"/apis/apps/v1/namespaces/default/{kind.lower()}s"
+    refused = await kube.request("POST", path, item)
+    assert refused.status == 422
+    assert "spec.template.spec." in refused.json["message"]
+    assert message in refused.json["message"]
+
+
+async def test_the_claims_of_a_stateful_set_are_volumes_of_its_template(kube: KubeClient) -> None:
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    container = {"name": "main", "image": "app:1", "volumeMounts": mounts}
+    template = {**TEMPLATE, "spec": {"containers": [container]}}
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    item = deployment(template=template) | {"kind": "StatefulSet"}
+    path = "/apis/apps/v1/namespaces/default/statefulsets"
+    refused = await kube.request("POST", path, item)
+    assert 'volumeMounts[0].name: Not found: "data"' in refused.json["message"]
+    item["spec"]["volumeClaimTemplates"] = [claim]
+    assert (await kube.request("POST", path, item)).status == 201
+
+
 @pytest.mark.parametrize("schedule", ["*/5 0-6,22 1 jan-mar mon", "@hourly", "@every 1h30m"])
 async def test_schedules_of_cron_are_accepted(kube: KubeClient, schedule: str) -> None:
     assert (await kube.request("POST", CRON_JOBS, cron_job(schedule))).status == 201
