@@ -49,6 +49,8 @@ from podsched.term.admission.units import (
 from podsched.term.admission.usage import Flavors, read, used
 
 REASON_GATED: Final = "waiting for admission to a queue"
+#: Changed pods that are counted in one step; it takes some 0.5 ms.
+_COUNTED_AT_ONCE: Final = 20
 
 
 class _Place(NamedTuple):
@@ -171,7 +173,9 @@ class Admission:
         assert changed is not None
         while changed or self._stale_later:
             while changed:
-                self.count((_pop_first(changed),))
+                # Together: a unit is looked at once for all its pods.
+                number = min(len(changed), _COUNTED_AT_ONCE)
+                self.count([_pop_first(changed) for _ in range(number)])
                 yield
             yield from self._refresh_later()
         self.turns.refresh(now)

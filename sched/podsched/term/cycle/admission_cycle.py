@@ -100,7 +100,9 @@ class AdmissionCycle:
             if uids:
                 await self._turn.give_way()
         self._endings.refresh()
-        self._statuses.refresh(now)
+        for _ in self._statuses.refresh(now):
+            if self._turn.is_over:
+                await self._turn.give_way()
         for key, problem in admission.take_new_problems():
             self._say(key, problem.reason, problem.message)
         self._withdraw_nominations()

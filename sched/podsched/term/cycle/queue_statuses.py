@@ -7,7 +7,7 @@ LocalQueues is read again (``admission.histories``).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from podsched.api import codec
@@ -59,18 +59,20 @@ class QueueStatuses:
         """Return when there is something to write."""
         return self._next if self._admission.tallies.changed else None
 
-    def refresh(self, now: float) -> None:
-        """Write what has changed, unless that was done a moment ago."""
+    def refresh(self, now: float) -> Iterator[None]:
+        """Write what has changed, in steps, unless that was done a moment ago."""
         changed = self._admission.tallies.changed
         if not changed or now < self._next:
             return
         self._next = now + PERIOD
-        for kind, key in changed:
-            self._write(kind, key)
+        for queue in list(changed):
+            del changed[queue]
+            self._write(*queue)
+            yield
         if self._admission.rules.fair:
             for cohort in self._cluster.list("Cohort"):
                 self._write("Cohort", cohort.metadata.name)
-        changed.clear()
+                yield
 
     def _write(self, kind: str, key: str) -> None:
         namespace, _, name = key.rpartition("/")

@@ -16,7 +16,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
+
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.codec import write
 from podsched.api.conditions import (
@@ -65,7 +68,8 @@ class QueueCondition(NamedTuple):
 
 
 class _Write(NamedTuple):
-    patch: api_pb2.PatchRequest
+    patch: Callable[[], api_pb2.PatchRequest]
+    """Makes the patch when it is sent: a later write may have replaced it by then."""
     number: int
     written: Written | None = None
 
@@ -142,7 +146,7 @@ class PodGroupConditions:
     def annotate(self, group: PodGroup, annotations: Mapping[str, str]) -> None:
         """Write annotations of a group."""
         body = {"metadata": {"annotations": dict(annotations)}}
-        self._outbox.put(f"{group.uid}/annotations", _Write(_patch_of(group, body), 0))
+        self._outbox.put(f"{group.uid}/annotations", _Write(partial(_patch_of, group, body), 0))
 
     # ------------------------------------------------------------------ groups being bound
 
@@ -212,15 +216,8 @@ class PodGroupConditions:
         unseen.wanted |= wanted
         unseen.number += 1
         unseen.sent = False
-        after, now = v1.PodGroupStatus(), timestamp(self._wall(), whole=True)
-        after.CopyFrom(known.status)
-        for type_, it in unseen.wanted.items():
-            if it is None:
-                remove_condition(after, type_)
-            else:
-                set_condition(after, type_, *it, now)
-        conditions = [write(condition) for condition in after.conditions]
-        patch = _patch_of(group, {"status": {"conditions": conditions}})
+        now, status = timestamp(self._wall(), whole=True), known.status
+        patch = partial(_conditions_patch, group, status, dict(unseen.wanted), now)
         self._outbox.put(group.uid, _Write(patch, unseen.number, written))
         return True
 
@@ -236,7 +233,7 @@ class PodGroupConditions:
         await self._outbox.run()
 
     async def _send(self, writes: Sequence[_Write]) -> Sequence[api_pb2.BatchResult]:
-        results = await self._patch([one.patch for one in writes])
+        results = await self._patch([one.patch() for one in writes])
         raise_if_fence_lost(results)
         return results
 
@@ -253,6 +250,23 @@ class PodGroupConditions:
         for one in writes:
             if one.written is not None:
                 one.written(str(failure) or "unavailable")
+
+
+def _conditions_patch(
+    group: PodGroup,
+    status: v1.PodGroupStatus,
+    wanted: Mapping[str, _Wanted],
+    now: Timestamp,
+) -> api_pb2.PatchRequest:
+    after = v1.PodGroupStatus()
+    after.CopyFrom(status)
+    for type_, it in wanted.items():
+        if it is None:
+            remove_condition(after, type_)
+        else:
+            set_condition(after, type_, *it, now)
+    conditions = [write(condition) for condition in after.conditions]
+    return _patch_of(group, {"status": {"conditions": conditions}})
 
 
 def _patch_of(group: PodGroup, body: Mapping[str, Any]) -> api_pb2.PatchRequest:
