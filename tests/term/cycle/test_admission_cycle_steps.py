@@ -78,3 +78,13 @@ async def test_what_was_said_of_units_that_are_gone_is_forgotten(
         said = world.term._admission._said
         assert "default/pod:last" in said
         assert len(said) <= 2 + 5
+
+
+async def test_changed_pods_are_counted_twenty_in_a_step() -> None:
+    world = await waiting_world(100)
+    async with world.running():
+        await asyncio.sleep(1)
+        admission, cluster = world.state.admission, world.state.cache.cluster
+        for index in range(100):
+            cluster.note_pod(f"default/p{index}")
+        assert sum(1 for _ in admission.refresh(world.clock())) == 5

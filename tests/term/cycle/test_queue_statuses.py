@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from podsched.api.objects import ClusterQueue, Cohort, LocalQueue
+from podsched.term.cycle.queue_statuses import PERIOD, QueueStatuses
+from podsched.v1 import api_pb2
 from support.queues import (
     QUEUE,
     big_node,
@@ -168,3 +171,57 @@ async def test_the_statuses_do_not_have_everything_read_anew() -> None:
         await asyncio.sleep(3)
         assert status(world, "ClusterQueue", "team").admitted_workloads == 1
         assert world.state.admission.snapshot is before
+
+
+async def _no_patch(patches: Sequence[api_pb2.PatchRequest]) -> Sequence[api_pb2.BatchResult]:
+    raise AssertionError("nothing is sent")
+
+
+async def test_a_round_of_writes_that_is_interrupted_loses_no_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, put = TermWorld(queues={"fairSharing": {}}), list[tuple[str, str]]()
+    flavor(world)
+    cohort(world, "all")
+    for index in range(4):
+        cluster_queue(world, f"team-{index}", {"cpu": 1}, cohort="all")
+    async with world.running():
+        admission = world.state.admission
+        admission.discard()
+        for _ in admission.refresh(world.clock()):
+            pass
+        changed = list(admission.tallies.changed)
+        assert len(changed) == 8
+        statuses = QueueStatuses(admission, _no_patch, wall=world.clock)
+        monkeypatch.setattr(statuses, "_write", lambda *queue: put.append(queue))
+        steps = statuses.refresh(0.0)
+        for _ in range(4):
+            next(steps)
+        assert put == [("Cohort", "all"), *changed[:3]]
+        assert list(admission.tallies.changed) == changed[3:]
+        steps.close()
+        assert statuses.next_time() == PERIOD
+        del put[:]
+        for _ in statuses.refresh(PERIOD):
+            pass
+        assert put == [("Cohort", "all"), *changed[3:]]
+        assert statuses.next_time() is None
+
+
+async def test_a_queue_whose_write_fails_is_written_in_the_next_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = TermWorld()
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 1})
+    async with world.running():
+        admission = world.state.admission
+        admission.discard()
+        for _ in admission.refresh(world.clock()):
+            pass
+        statuses = QueueStatuses(admission, _no_patch, wall=world.clock)
+        with monkeypatch.context() as patched:
+            patched.setattr(statuses, "inactive", lambda item: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                next(statuses.refresh(0.0))
+        assert len(admission.tallies.changed) == 2

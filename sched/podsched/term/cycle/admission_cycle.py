@@ -90,9 +90,7 @@ class AdmissionCycle:
     async def refresh(self, now: float) -> None:
         """Take in what has changed in the cluster."""
         admission = self._admission
-        for _ in admission.refresh(now):
-            if self._turn.is_over:
-                await self._turn.give_way()
+        await self._in_steps(admission.refresh(now))
         uids = admission.take_gated_anew()
         while uids:
             self._state.queue.gate_again(uids[-_GATED_AT_ONCE:], now)
@@ -100,9 +98,7 @@ class AdmissionCycle:
             if uids:
                 await self._turn.give_way()
         self._endings.refresh()
-        for _ in self._statuses.refresh(now):
-            if self._turn.is_over:
-                await self._turn.give_way()
+        await self._in_steps(self._statuses.refresh(now))
         for key, problem in admission.take_new_problems():
             self._say(key, problem.reason, problem.message)
         self._withdraw_nominations()
@@ -110,6 +106,11 @@ class AdmissionCycle:
             if len(of_gone) > 2 * len(admission.units) + _MOST_GONE:
                 for key in of_gone.keys() - admission.units.keys():
                     del of_gone[key]
+
+    async def _in_steps(self, steps: Iterable[None]) -> None:
+        for _ in steps:
+            if self._turn.is_over:
+                await self._turn.give_way()
 
     async def run(self, now: float) -> None:
         """Decide about the heads."""

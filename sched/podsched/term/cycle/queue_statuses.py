@@ -65,14 +65,15 @@ class QueueStatuses:
         if not changed or now < self._next:
             return
         self._next = now + PERIOD
-        for queue in list(changed):
-            del changed[queue]
-            self._write(*queue)
-            yield
+        # Cohorts first: if the round is interrupted, queues remain, and so there is another round.
         if self._admission.rules.fair:
             for cohort in self._cluster.list("Cohort"):
                 self._write("Cohort", cohort.metadata.name)
                 yield
+        for queue in list(changed):
+            self._write(*queue)
+            del changed[queue]
+            yield
 
     def _write(self, kind: str, key: str) -> None:
         namespace, _, name = key.rpartition("/")
