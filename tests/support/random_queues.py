@@ -366,21 +366,24 @@ class RandomQueues:
             assert bool(unit.usage) == bool(by_pods), key
 
     def _check_gangs(self) -> None:
-        bound, leaving = Counter[str](), Counter[str]()
+        bound, leaving, waiting = Counter[str](), Counter[str](), Counter[str]()
         for pod in self._pods():
+            counted = waiting
             if pod.spec.node_name:
                 counted = leaving if pod.metadata.HasField("deletion_timestamp") else bound
-                counted[pod.spec.scheduling_group.pod_group_name] += 1
+            counted[pod.spec.scheduling_group.pod_group_name] += 1
         for group in self.cluster.objects("PodGroup"):
             assert isinstance(group, PodGroup)
             name = group.metadata.name
+            admitted = any(
+                c.type == "Admitted" and c.status == "True" for c in group.status.conditions
+            )
+            if waiting[name] and not bound[name] and not leaving[name]:
+                assert not admitted, f"{name} waits, and Admitted is True"
             if name in self._disturbed:
                 continue
             least = group.spec.scheduling_policy.gang.min_count
             assert bound[name] == 0 or bound[name] >= least, f"{name} runs in part"
-            admitted = any(
-                c.type == "Admitted" and c.status == "True" for c in group.status.conditions
-            )
             if bound[name] or not leaving[name]:
                 assert admitted == (bound[name] > 0), f"{name}: Admitted is {admitted}"
 
@@ -391,6 +394,10 @@ class RandomQueues:
         if any(p.metadata.HasField("deletion_timestamp") for p in self._pods()):
             return
         assert not admission.holds.of, "a unit waits for victims that are gone"
+        for pod in self._waiting():
+            assert not (self._queue_of(pod) and pod.status.nominated_node_name), (
+                f"{pod.metadata.name} waits for no victims, and keeps a node"
+            )
         free = dict(self._free())
         for key, unit in admission.units.items():
             workload = admission.turns.waiting(key)

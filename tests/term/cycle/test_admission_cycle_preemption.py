@@ -250,6 +250,33 @@ async def test_victims_that_cannot_be_evicted_are_tried_again_once_a_second() ->
         assert bound(world) == ["new"]
 
 
+async def test_a_unit_is_a_candidate_again_when_that_which_waited_for_it_is_gone() -> None:
+    """Also if a queue changes at the same time, so that everything is read anew."""
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    team = cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
+    evict_pods = world.cluster.evict_pods
+
+    async def unwilling(requests: Any, *, fence: Any) -> Any:
+        raise Invalid("not now")
+
+    world.cluster.evict_pods = unwilling  # type: ignore[method-assign]
+    async with world.running():
+        job(world, "old", "team", gpu=8)
+        await asyncio.sleep(1)
+        job(world, "new", "team", 10, gpu=8)
+        await asyncio.sleep(0.5)
+        world.cluster.delete("Pod", "default/new")
+        team.spec.resource_groups[0].flavors[0].resources[0].nominal_quota = "9"
+        world.cluster.update(team)
+        world.cluster.evict_pods = evict_pods  # type: ignore[method-assign]
+        await asyncio.sleep(1)
+        job(world, "newer", "team", 10, gpu=8)
+        await asyncio.sleep(2)
+        assert bound(world) == ["newer"]
+
+
 async def test_what_all_victims_have_freed_goes_to_the_unit_that_waited_for_them() -> None:
     """The other would come first in a cycle: it is more important."""
     world = TermWorld()
