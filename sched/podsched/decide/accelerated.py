@@ -62,6 +62,7 @@ class AcceleratedDecider(Decider):
         self._variants = VariantDecisions(self._evaluations, cluster)
         self._remote = RemoteEvaluations(remote_evaluator, self._evaluations, self._variants)
         learn = None if "variants" in without else self._variants.learn
+        # Variants come first, because ``Incremental`` leaves nothing to those after it.
         accelerators: list[Accelerator] = [
             self._variants,
             Incremental(self._evaluations, cluster, learn, lambda: self._remote.available),
@@ -70,6 +71,7 @@ class AcceleratedDecider(Decider):
         super().__init__(cluster, keys, rotation, used)
         self._chance = chance
         self._remote_dry_run = remote_dry_run
+        #: The filters for the latest decision that went to PostFilter.
         self._runner: tuple[Decision, ProfileFilters] | None = None
 
     # ------------------------------------------------------------------ evaluations
@@ -85,6 +87,8 @@ class AcceleratedDecider(Decider):
     def discard(self, pod: PodInfo) -> None:
         """Drop the evaluations of pods like this one and of the pods decided last."""
         self._evaluations.discard(self.key(pod))
+        # All of them: it is not recorded which rest on the dropped evaluations, and this happens
+        # only after a bug.
         self._variants.clear()
         if self._latest is not None:
             self._evaluations.discard(self._latest)
@@ -153,6 +157,7 @@ class AcceleratedDecider(Decider):
         None when there is none.
         """
         assert decision.diagnosis is not None
+        # kube-scheduler's ErrNoNodesAvailable is not a FitError, so PostFilter does not run.
         if not decision.diagnosis.num_all_nodes:
             return None
         if not runtime.post_filter:

@@ -70,6 +70,8 @@ class Decider:
         if one.cls.scheduler_name != other.cls.scheduler_name:
             return False
         most = min(MAX_DISTINCT, MAX_DISTINCT_ROWS // (self._cluster.nodes.size + 1))
+        # Cheapest first: no keys are compared if both classes were decided from an evaluation
+        # before. If one of these evaluations has been dropped since, the batch only takes longer.
         known = self._known_class
         if known in one.cls.compiled and known in other.cls.compiled and len(batch) < most:
             return True
@@ -114,6 +116,7 @@ class Decider:
         goes_on = True
         while goes_on and len(decisions) < len(batch):
             first = not decisions
+            # The common batch is decided by one call, so it is not copied.
             left = batch if first else batch[len(decisions) :]
             # Compute keys only now: pods that had equal keys before a decision may differ after it.
             key = self._latest = self.key(left[0].info)
@@ -122,6 +125,7 @@ class Decider:
             )
             decisions += decided.decisions
             self.phases = decided.phases
+            # Only the first call of an accelerator is asked for details.
             if first:
                 self.details = decided.details
             goes_on = decided.goes_on and not should_stop()

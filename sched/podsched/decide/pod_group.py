@@ -197,6 +197,8 @@ class PodGroupAttempt:
         tried = {_classes(given)}
         while len(tried) < min(MAX_ORDERS, MAX_ORDERED // len(given)):
             placed = {decision.queued.info.uid for decision in self.result.placed}
+            # Members without a node first; ``sorted`` is stable, so otherwise they keep their
+            # order.
             order = sorted(self._members, key=lambda queued: queued.info.uid in placed)
             if _classes(order) in tried:
                 break
@@ -308,6 +310,7 @@ class PodGroupAttempt:
         first: GroupDecision | None = None
         feasible: list[TriedPlacement] = []
         for placement in placements:
+            # Placements are in the order of their levels.
             if feasible and placement.level > feasible[0].placement.level:
                 break
             # One is tried in any case: the members' reasons are those of the first placement.
@@ -330,6 +333,8 @@ class PodGroupAttempt:
             assert first is not None
             self._count_placements(placements, first)
             return
+        # The trials of all placements were rolled back, so the best one is tried again. Events may
+        # have come in between, so it may no longer be feasible.
         best = feasible[0] if len(feasible) == 1 else self._best(feasible)
         with trial.inner() as inner:
             yield from self.try_placement(inner, best.placement, should_stop)
@@ -339,6 +344,8 @@ class PodGroupAttempt:
     def _needed(self) -> int:
         """How many of the members have to be placed for the group to start."""
         needed = (self._group.min_count or 1) - len(self._scheduled)
+        # If one member fewer may start as well, no minimum applies: a basic group, or a profile
+        # without GangScheduling.
         return 1 if needed < 1 or self._feasible(needed - 1).ok else needed
 
     @cached_property
@@ -396,6 +403,7 @@ class PodGroupAttempt:
                     return
             if should_stop():
                 yield
+        # What follows may use all nodes again.
         trial.restrict(None)
         placed = sum(1 for decision in result.decisions if decision.node_name)
         result.waiting = self._feasible(placed)
@@ -427,6 +435,8 @@ class PodGroupAttempt:
         status = self._reserve(decision)
         if status.ok:
             return
+        # It was assumed by the decider. Without its reservation it must not count for later
+        # members.
         trial.forget(decision.queued.info)
         decision.node_name, decision.error = "", status
 
@@ -474,6 +484,7 @@ class PodGroupAttempt:
             search = begin()
             words = name, POST_FILTER_WORDING
             while isinstance(step := guarded(*words, _advance, search, fits), _Try):
+                # Always rolled back: victims are evicted by the API, and only then are gone here.
                 with trial.inner() as without:
                     for pod in step.without:
                         without.remove(pod)
@@ -482,6 +493,8 @@ class PodGroupAttempt:
                 chosen = self.result if fits else chosen
         except PluginFailure as failure:
             step = failure.status
+        # The members fail for the reasons of the attempt with all pods; ``chosen`` gives only their
+        # nominations.
         self.result = refused
         if isinstance(step, Victims):
             refused.victims, refused.preempting_plugin = step, name

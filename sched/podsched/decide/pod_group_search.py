@@ -121,9 +121,14 @@ class PodGroupSearch:
             # Without constraints among members, only the key counts; labels of members do not.
             kinds[pod.cls.id if constrained else decider.key(pod)].members.append(queued)
         self._kinds = list(kinds.values())
+        #: The members placed in this state, with their rows.
         self._path: list[tuple[Step, int]] = []
+        #: By row, the kinds of the members placed there, sorted: which of a kind it is does not
+        #: matter.
         self._on_row: dict[int, tuple[int, ...]] = {}
+        #: By row, a value that is equal for interchangeable nodes.
         self._likeness: dict[int, Hashable] = {}
+        #: States (``_state``) from which the members that are left cannot be placed.
         self._failed: set[Hashable] = set()
         self.proved = False
 
@@ -146,6 +151,7 @@ class PodGroupSearch:
         if state in self._failed:
             return False
         for number, row in self._choices():
+            # Not added to ``_failed``: nothing was proved about this state.
             if not self._budget.left:
                 return False
             self._budget.left -= 1
@@ -173,6 +179,7 @@ class PodGroupSearch:
             self._on_row[row] = tuple(sorted((*before, number)))
             self._path.append((Step(queued, name), row))
             found = yield from self._solve(inner)
+        # The trial has ended and took the member back. On success ``_path`` keeps the step.
         kind.used -= 1
         if not found:
             self._path.pop()

@@ -65,14 +65,17 @@ class Reference:
         if nominated is not None:
             alone = filter_nodes(runtime, state, pod, pre, np.array([nominated]), cluster)
             if alone.plugin[0] == PASSED:
+                # Not scored: the node is taken even if others have higher scores.
                 return Decision(queued, state, nodes.names[nominated], feasible=1, evaluated=1)
         outcome = filter_nodes(runtime, state, pod, pre, every, cluster)
         diagnosis = Diagnosis(len(every), pre, outcome)
+        # kube-scheduler ends the cycle when a Filter fails on a node, even if other nodes fit.
         failed = diagnosis.error()
         if failed.code is Code.ERROR:
             return Decision(queued, state, error=failed)
         feasible = every[outcome.plugin == PASSED]
         if not len(feasible):
+            # Every node was evaluated, so the next search starts at the same node.
             self._rotation.advance(len(every), len(every))
             return Decision(queued, state, diagnosis=diagnosis, evaluated=len(every))
         rows, evaluated = self._sample(runtime, every, feasible)
@@ -88,6 +91,7 @@ class Reference:
         if wanted >= len(every):
             return feasible, len(every)
         some, processed = self._rotation.take(every, feasible, wanted)
+        # Ascending, because of equal totals the lowest row is to win.
         return np.sort(some), processed
 
 

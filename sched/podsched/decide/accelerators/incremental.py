@@ -51,7 +51,9 @@ class Evaluations:
         self._rotation = rotation
         self._shares_columns = shares_columns
         self._looks_ahead = looks_ahead
+        #: Least recently used first.
         self._selectors: OrderedDict[PlacementKey, Selector] = OrderedDict()
+        #: By profile, because weights and plugins differ between profiles.
         self._shared: dict[str, SharedColumns] = {}
 
     def __contains__(self, key: PlacementKey) -> bool:
@@ -93,6 +95,7 @@ class Evaluations:
         if not self._shares_columns:
             return made
         for selector in islice(reversed(self._selectors.values()), MAX_RELATIVES):
+            # The latest first. ``continue_from`` refuses evaluations that differ in too much.
             if selector.evaluation.runtime is runtime and made.continue_from(selector.evaluation):
                 break
         return made
@@ -139,14 +142,18 @@ class Incremental:
             batch.trial.assume_many(pods, [names[row] for row in rows])
 
         run = selector.select_batch([one.info for one in queued], commit, batch.should_stop)
+        # The pod that found no node was evaluated, too.
         tried = len(run.rows) + (run.ending not in (Ending.PLACED, Ending.RESERVED))
         runtime.meter.evaluated(evaluation.cost, tried, failed=run.ending is Ending.FAILED)
+        # A pod on its nominated node has no total, and its evaluation may not be refreshed.
         scored = run.ending is Ending.PLACED and run.rounds[-1].totals[-1] is not None
         if self._learn is not None and is_new and scored:
             self._learn(first, key, selector)
         decisions = _placed(queued, run, evaluation, names)
         phases = evaluation.cost.phases
         kept = _details(evaluation, run) if batch.details and run.rounds else None
+        # Actors prepare only the first pod of a batch. So while they are used, a pod that may need
+        # a first evaluation must not join a batch.
         keeps = not self._prepares_elsewhere()
         if run.ending in (Ending.PLACED, Ending.RESERVED):
             goes_on = run.ending is Ending.PLACED and not selector.reserves(first)

@@ -71,6 +71,8 @@ class VariantDecisions:
         for queued in batch.pods:
             key = self._keys.key_now(queued.info, keys)
             if key in found or self.of(queued.info, key) is not variants:
+                # Two equal pods in a row: end before the first, so that one evaluation decides
+                # both.
                 if key == last:
                     del found[key]
                 break

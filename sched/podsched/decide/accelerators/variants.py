@@ -99,6 +99,7 @@ class Variants:
         self._pre_filter = [named for named in runtime.pre_filter if named.name in varying]
         self._filter = [named for named in runtime.filter if named.name in varying]
         self._score = [named for named in runtime.score if named.name in varying]
+        #: Other plugins that may have something to score once other rows are feasible.
         self._waking = [
             named
             for named in runtime.score
@@ -200,6 +201,7 @@ class Variants:
             if not (result.status.ok or result.status.skipped) or result.node_names is not None:
                 return None
         self.cost.pre_filter_done()
+        # The joint choice keeps no totals, only the best row.
         if self._joint is not None and not all_totals:
             choice = self._select_jointly(self._joint, state, pod)
             if choice is not None:
@@ -233,6 +235,7 @@ class Variants:
         if not agree and not self._others_stay_out(state, pod, joint.feasible()):
             return None
         self.cost.filter_done()
+        # The joint choice stands for one run of each of these plugins in the metrics.
         for filtering in self._filter:
             filtering.runs.count()
         for scoring in self._score:
@@ -283,6 +286,8 @@ class Variants:
 
     def _others_agree(self, feasible: int) -> bool:
         """Whether this number of feasible rows shows that they are those of the evaluation."""
+        # A variant's feasible rows are among those that fit the other plugins, and by ``all_fit``
+        # these are the evaluation's. So equal numbers mean equal rows.
         return feasible == self._fitting and self._others.all_fit
 
     def _others_stay_out(self, state: CycleState, pod: PodInfo, feasible: Rows) -> bool:
@@ -305,6 +310,7 @@ class Variants:
                 continue
             raw = score_all(named, state, pod, nodes, rows)
             if len(rows) < len(raw):
+                # Undefined there, and ``in_range`` looks at every element.
                 raw[~nodes.alive] = 0
             if not in_range(raw):
                 return None
@@ -356,6 +362,7 @@ def _others(evaluation: ClassEvaluation) -> _Others | None:
         if column.active and column.rejects:
             fits &= column.bits == 0
     all_fit = bool(np.array_equal(fits, evaluation.feasibility.feasible))
+    # Plugins that read only Nodes cannot change here: ``_now`` has the version of Nodes.
     follows = any(c.active and not c.only_nodes for c in filtering)
     follows = follows or any(c.active and not c.only_nodes for c in scoring)
     parts: Mapping[str, Scores | int] | None
@@ -399,11 +406,13 @@ def _others_scores(
         if not column.active:
             continue
         if column.normalizes:
+            # Equal raw scores get the same normalised score whichever rows are feasible.
             same = column.flat is not None and (all_fit or _is_flat(column, alive))
             if not same or not column.by_extremes:
                 return None
             parts[column.named.name] = column.flat or 0
             continue
+        # An unshared column has scores only of rows that were feasible for the evaluation's pod.
         if not (column.shared or all_fit) or not len(column.raw):
             return None
         parts[column.named.name] = column.raw * column.named.weight

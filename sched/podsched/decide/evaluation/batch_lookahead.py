@@ -89,6 +89,7 @@ class BatchLookahead:
         except PluginFailure:
             # The next refresh fails in the same way, and reports it.
             return
+        # Otherwise PreFilter ended early, and some inputs are unknown.
         if len(now) == len(before):
             self._learned = dict(zip(inputs.names, now, strict=True))
             named = zip(inputs.names, before, now, strict=True)
@@ -106,6 +107,8 @@ class BatchLookahead:
             return Chosen()
         evaluation = self._evaluation
         nominated = evaluation.feasibility.nominated.rows
+        # Rows with nominated pods are filtered twice, which look-ahead does not do. So they only
+        # limit how far the other rows may be used (``TopRows.barrier``).
         top = top_rows(evaluation.total, len(pods), nominated)
         if not len(top.rows):
             return Chosen()
@@ -232,14 +235,17 @@ class BatchLookahead:
             chosen.totals.append(-negative)
             chosen.feasible.append(feasible)
             placed[row] = pods = placed.get(row, 0) + 1
+            # ``place`` tells each plugin of the pod; False: its verdicts on other rows change.
             if not all(one.place(row) for one in lookaheads):
                 break
             if scores is None:
                 scores = make()
+            # The row's total for the next pod, if this one is there, too.
             total, safe = scores.step(row, pods, placed)
             if not safe:
                 break
             if total == NO_TOTAL:
+                # The row is full, so fewer rows are feasible for the next pod.
                 feasible -= 1
                 heapq.heappop(heap)
             else:

@@ -195,6 +195,7 @@ class ScoreColumn:
     def forget(self) -> None:
         """Mark the column so that PreScore runs and all rows are scored again."""
         before = None
+        # Only such scores can be compared with new ones in ``weigh_anew``.
         by_row = self.flat is None and self._grouped is None and len(self._scores)
         if by_row and self.by_extremes and self.normalizes:
             before = _Weighed(self._raw, self._scores, self.low, self.high)
@@ -266,6 +267,7 @@ class ScoreColumn:
                 self._put_scores(rows, self.scores_of(state, self._raw[rows]))
             return False
         if self.by_extremes and self.low == self.high and len(feasible):
+            # All raw scores are equal: one normalised score stands for all rows, without an array.
             before, self._scores = self.flat, _NO_SCORES
             self.flat = int(self.scores_of(state, np.array([self.low], dtype=np.int64))[0])
             return before != self.flat
@@ -324,6 +326,7 @@ class ScoreColumn:
         if _extremes(raw if everywhere else raw[feasible]) != (before.low, before.high):
             self.weigh_all(state, feasible)
             return None
+        # With the same extremes, an equal raw score is normalised to the same score.
         self.low, self.high, self._scores = before.low, before.high, before.scores
         differs: Bools = raw != before.raw
         differs[changed] = True

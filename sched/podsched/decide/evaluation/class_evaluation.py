@@ -125,6 +125,8 @@ class ClassEvaluation:
         self.state.data.update(other.state.data)
         self.state.skip_filter |= other.state.skip_filter
         self.state.skip_score |= other.state.skip_score
+        # The copied state has data of the different plugins, too. These are stale, so their
+        # PreFilter replaces it before it is read.
         self.inputs.continue_from(other.inputs, different)
         self.feasibility.continue_from(other.feasibility, different)
         self.scores.continue_from(other.scores, different)
@@ -197,6 +199,7 @@ class ClassEvaluation:
         self.failure = None
         self.cost.begin()
         try:
+            # Without ``settle``: plugins whose inputs changed stay stale for the next refresh.
             self.inputs.refresh(pod)
         except PluginFailure:
             return False
@@ -228,6 +231,7 @@ class ClassEvaluation:
         current = self._phase is Phase.CURRENT
         if not current or self._nodes_version != self.cluster.version("Node"):
             return NOTHING_SETTLED
+        # A stale plugin's verdicts are of earlier inputs.
         return self.feasibility.admitted_by(rows) - self.inputs.stale
 
     def _refresh(self, pod: PodInfo) -> None:
@@ -250,6 +254,7 @@ class ClassEvaluation:
     def _scope(self) -> RefreshScope:
         """Return what changed in the columns since the last refresh."""
         nodes, version = self.cluster.nodes, self.cluster.version("Node")
+        # Rows that were excluded before have no verdicts.
         if self.pre_filtered.node_names != self.feasibility.node_names:
             self._enter(Phase.STALE)
         current = self._phase is Phase.CURRENT
@@ -262,6 +267,7 @@ class ClassEvaluation:
             same_nodes = version == self._nodes_version
             candidates = self.feasibility.update_candidates(changed, same_nodes=same_nodes)
         self._position, self._nodes_version = nodes.position, version
+        # Set before the plugins run; if one fails, ``refresh`` goes back to STALE.
         self._enter(Phase.CURRENT)
         return RefreshScope(changed, candidates, self.inputs.stale, same_nodes)
 
@@ -316,6 +322,8 @@ class ClassEvaluation:
         if not self.pre_filtered.status.ok:
             return None
         self._reset()
+        # The parts may see changes that come after this. The next refresh evaluates these rows
+        # again, whatever the parts saw.
         self._position = self.cluster.nodes.position
         filters = self.feasibility.activate()
         scores = self.scores.pre_score_independent(pod)
@@ -328,6 +336,7 @@ class ClassEvaluation:
         if self._pending is not pending:
             return
         self._enter(Phase.STALE)
+        # If the columns have grown meanwhile, arrays of the old size cannot be completed.
         if result is None or self.scores.size != self.cluster.nodes.size:
             return
         pod, feasibility, fits = pending.pod, self.feasibility, result.fits

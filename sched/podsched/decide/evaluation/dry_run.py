@@ -115,6 +115,8 @@ def dry_run_rows(
     nodes = cluster.nodes
     pod = make_pod_info(v1.Pod.FromString(request.pod), classes)
     budgets = [v1.PodDisruptionBudget.FromString(one) for one in request.budgets]
+    # The part may be behind or ahead of the leader: rows may not exist yet, or have lost their
+    # node.
     rows = rows[rows < nodes.size]
     rows = rows[nodes.alive[rows]]
     # The leader has the outcome; a dry run asks the filters alone.

@@ -214,6 +214,7 @@ class Feasibility:
             column.active = active
             if not active and not was_active:
                 continue
+            # While PreFilter skipped the plugin, its column was not kept current.
             stale = everything or name in scope.stale or active != was_active
             if stale and all_rows is None:
                 all_rows = self.candidates()
@@ -284,6 +285,7 @@ class Feasibility:
         if self._rejected or any(c.active and c.rejects for c in self.columns):
             self._make_room_for_bits()
             first_rejections(self.columns, rows, self._candidate, self.plugin, self.bits)
+        # After the pass without nominated pods, because these can only reject more rows.
         counted = self.nominated.first_pass(
             self._state, pod, self.candidates() if rows is None else rows
         )

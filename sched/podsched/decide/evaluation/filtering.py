@@ -125,6 +125,7 @@ def renumbered(bits: Bits, reasons: Sequence[Reason], known: list[Reason]) -> Bi
     for i, reason in enumerate(reasons):
         if reason not in known:
             known.append(reason)
+        # A word has 64 bits; the last stands for all further reasons.
         place = min(known.index(reason), 63)
         result |= (bits >> np.uint64(i) & np.uint64(1)) << np.uint64(place)
     return result
@@ -155,6 +156,7 @@ def run_plain_filters(
             continue
         if not len(places):
             break
+        # Rows that an earlier plugin has rejected are left out: kube-scheduler stops there, too.
         verdicts = filter_one(named, state, pod, nodes, rows[places])
         if not verdicts.reasons:
             continue
@@ -183,6 +185,7 @@ def nominees(pod: PodInfo, cluster: ClusterView, nodes: NodeColumns, rows: Rows)
     """Return the other pods of equal or higher priority that are nominated to these rows."""
     base = nodes.base
     nominated_nodes = cluster.nominated_nodes()
+    # Go through the smaller of the two.
     if len(rows) < len(nominated_nodes):
         return _nominees_of_few(pod, cluster, nodes, rows)
     counting: dict[int, tuple[PodInfo, ...]] = {}
@@ -291,6 +294,7 @@ def run_filters(
     if len(counted.places) == len(rows) and PASSED not in first.plugin:
         # On a fork they are its own rows: nearly always a dry run on a node that is nominated.
         return first if nodes.base is not nodes else replace(first, rows=rows)
+    # A row with nominated pods needs the second pass only if it passed the first.
     left = np.ones(len(rows), dtype=np.bool_)
     left[counted.places] = first.plugin == PASSED
     merged = _OutcomeBuilder(runtime, rows)

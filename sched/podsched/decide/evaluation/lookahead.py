@@ -104,6 +104,7 @@ class LookaheadScores:
         """Add ``steps[i]`` steps to the ``known[i]`` steps of ``rows[i]``."""
         places = np.repeat(np.arange(len(rows)), steps)
         starts = np.cumsum(steps) - steps
+        # Row ``i`` is repeated for each of its steps, with known[i] + 1, known[i] + 2, ... pods.
         copies = np.arange(len(places)) - starts[places] + known[places] + 1
         repeated = rows[places]
         nodes = self._evaluation.cluster.nodes
@@ -132,6 +133,7 @@ class LookaheadScores:
                 continue
             if gone.any():
                 safe[gone] &= column.keeps_others_without(base[gone])
+            # Pods do not change these scores.
             if column.only_nodes:
                 sums += column.scores_at(base[places])
                 continue

@@ -62,11 +62,13 @@ class NominatedRows:
         if versions == before:
             return NO_ROWS
         names = None
+        # Only with the same topology: otherwise rows may belong to other nodes.
         if before is not None and before[1] == versions[1]:
             names = self._cluster.nominations_since(before[0])
         everything = names is None
         now = self._read(self._cluster.nominated_nodes() if names is None else names, candidate)
         if everything:
+            # Rows whose nominations are gone are not among the nodes that were read.
             now.update((row, ()) for row in self._pods.keys() - now.keys())
         differ = sorted(row for row, pods in now.items() if pods != self._pods.get(row, ()))
         for row in differ:

@@ -50,6 +50,7 @@ class PluginInputs:
 
     def refresh(self, pod: PodInfo) -> None:
         """Run PreFilter for the plugins whose inputs changed. Raises PluginFailure."""
+        # ``any`` ends at the first plugin whose result differs; ``_merge`` then asks the others.
         if self._moving is None or any(self._turned(named, pod) for named in self._moving):
             self._merge(pod)
         for name, plugin in self._runtime.inputs_without_pre_filter.items():
@@ -60,6 +61,7 @@ class PluginInputs:
 
     def _merge(self, pod: PodInfo) -> None:
         """Run PreFilter of all plugins in order, until one rejects the pod unresolvably."""
+        # None until all have run: after a failure or an early end each plugin is checked again.
         merge, self._moving = PreFilterMerge(), None
         for named in self._runtime.pre_filter:
             self._turned(named, pod)
@@ -91,6 +93,7 @@ class PluginInputs:
         self._entries = {n: e for n, e in other._entries.items() if n not in different}
         self._other_inputs = {n: i for n, i in other._other_inputs.items() if n not in different}
         self.pre_filtered = other.pre_filtered
+        # What is stale there has not been asked about all rows, so it is stale here, too.
         self.stale = {*different, *other.stale}
 
     def of(self, plugin: str) -> Hashable:

@@ -80,6 +80,7 @@ def pre_filter_one(
 ) -> PreFilterResult:
     """Run one plugin's PreFilter and note its Skip in the state. Raises PluginFailure."""
     name = named.name
+    # PreFilter may run again after its inputs changed, and then not skip.
     state.skip_filter.discard(name)
     result = named.runs.call(name, PRE_FILTER_WORDING, named.plugin.pre_filter, state, pod, cluster)
     status = result.status

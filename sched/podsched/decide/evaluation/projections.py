@@ -212,6 +212,7 @@ class Projections:
             NOTHING_READ if ask is None else guarded(name, PROJECTION_WORDING, ask, pod, cluster)
             for name, ask in plugins
         )
+        # Found for this part of the pod, so a plugin with nothing to read is not called again.
         if place not in compiled:
             pairs = zip(plugins, said, strict=True)
             compiled[place] = [(n, None if one is NOTHING_READ else ask) for (n, ask), one in pairs]
@@ -250,6 +251,7 @@ class Projections:
         found: Sequence[_OfPart] = ()
         try:
             found = tuple([self._of_part(part, pod) for part in self._fixed])
+        # The class gets a key of its own; its evaluation fails in the same way and reports it.
         except (PluginFailure, TypeError):
             own = cls.id
         numbers = [of_part.number for of_part in found]

@@ -50,6 +50,7 @@ def pre_score_one(
     if of_plugin is None:
         return
     name = named.name
+    # PreScore may run again with other feasible rows, and then not skip.
     state.skip_score.discard(name)
     status = of_plugin.runs.call(
         name, PRE_SCORE_WORDING, of_plugin.plugin.pre_score, state, pod, cluster, feasible

@@ -132,6 +132,7 @@ class Selector:
         outcome = self.evaluation.filter_row(pod, row)
         if outcome.plugin[0] == PASSED:
             return row
+        # Until the next refresh only: for other pods of the class the row may fit.
         self.evaluation.override_row(row, outcome)
         return None
 
@@ -203,6 +204,7 @@ class Selector:
                 return Placements(placed, ending, rounds)
             rows = round_.rows
             rounds.append(round_)
+            # Before ``learn``, which compares the inputs before and after the pods were assumed.
             commit(left[: len(rows)], rows)
             if self._looks_ahead and len(pods) > 1 and round_.totals[0] is not None:
                 # If no pod is left there is nothing to look ahead for, and single pods would pay

@@ -107,9 +107,11 @@ class SharedColumns:
             self._forget_failed(key, column)
             return
         verdicts = ask(None)
+        # A plugin over whole columns may have set bits of rows without a node.
         if verdicts.reasons:
             verdicts.bits[self._rows()[1]] = 0
         column.put_whole(verdicts)
+        # A column object of its own, because the class may clear its column; the arrays are shared.
         own = FilterColumn(column.index, column.named)
         own.adopt(column)
         self._keep(key, inputs, bits=own)
@@ -159,6 +161,7 @@ class SharedColumns:
         kept = self._kept.get(key)
         if kept is None or kept.inputs != inputs or kept.size != self._cluster.nodes.size:
             return None
+        # The journal no longer reaches back that far.
         if self._cluster.nodes.changed_since(kept.position) is None:
             return None
         self._kept.move_to_end(key)

@@ -44,6 +44,7 @@ def top_rows(total: Scores, count: int, excluded: Sequence[int]) -> TopRows:
     if len(rows) < count:
         rows = _several_totals(left, count)
     top, rest = rows[:count], rows[count:]
+    # They may be better than every top row; then no row is taken.
     others = ((-int(total[row]), row) for row in excluded if total[row] != NO_TOTAL)
     return TopRows(top, min(_barrier(left, top, rest), *others, NO_BARRIER))
 

@@ -1,7 +1,7 @@
-"""A profile ready to run: its plugins, made once, listed per extension point in the order they run.
+"""The plugins of a profile, created once and listed by extension point in the order of their calls.
 
-What is configured comes from ``config.profiles.Profile``. Plugins that are known by name alone (of
-features podsched does not have) are passed over.
+``config.profiles.Profile`` says what is enabled. Plugins of kube-scheduler that podsched knows only
+by name, because it lacks their feature, are left out.
 """
 
 from __future__ import annotations
@@ -179,6 +179,7 @@ class ProfileRuntime:
             _leave_devices(self.plugins)
         self.pre_enqueue: Sequence[Named[PreEnqueuePlugin]] = self._at(ExtensionPoint.PRE_ENQUEUE)
         self.queue_sort: Sequence[Named[QueueSortPlugin]] = self._at(ExtensionPoint.QUEUE_SORT)
+        # Before ``pre_filter``, which also contains the PreFilter of each of these plugins.
         self.filter: Sequence[Named[FilterPlugin]] = self._at(ExtensionPoint.FILTER)
         self.pre_filter: Sequence[Named[PreFilterPlugin]] = self._pre_filter()
         self.post_filter: Sequence[Named[PostFilterPlugin]] = self._at(ExtensionPoint.POST_FILTER)

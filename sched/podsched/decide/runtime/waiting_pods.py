@@ -59,6 +59,7 @@ class WaitingPod:
     def _decide(self, status: Status) -> bool:
         for timer in self._timers.values():
             timer.cancel()
+        # The first outcome counts: a pod that was just allowed goes on to PreBind.
         if self._outcome.done():
             return False
         self._outcome.set_result(status)
