@@ -10,11 +10,12 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "sched"
 #: The packages that decide; beside them there are messages, configuration and metrics.
 DECIDING = ("cache", "decide", "framework", "legacy", "plugins", "queue", "term")
-#: By module, how many deciding modules it may import, itself included, and their lines.
+#: By module, how many deciding modules it may import, itself included, and their lines without
+#: comments. Comments do not count, because a reason that is written down saves time.
 BOUNDS = {
-    "podsched.decide.reference": (28, 4_200),
-    "podsched.decide.decider": (32, 4_800),
-    "podsched.decide.evaluation.class_evaluation": (32, 5_950),
+    "podsched.decide.reference": (28, 4_090),
+    "podsched.decide.decider": (32, 4_670),
+    "podsched.decide.evaluation.class_evaluation": (32, 5_800),
 }
 
 
@@ -40,7 +41,8 @@ def closure(imports: dict[str, set[str]], module: str) -> set[str]:
 def lines_of(module: str) -> int:
     path = SOURCE.joinpath(*module.split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return len(file.read_text().splitlines())
+    lines = file.read_text().splitlines()
+    return sum(1 for line in lines if not line.lstrip().startswith("#"))
 
 
 @pytest.mark.parametrize("module", BOUNDS)
