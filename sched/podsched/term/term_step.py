@@ -20,8 +20,8 @@
                                                                     +---------+
 
 A term's work is what decides and writes. The scheduling state is kept in standby, too, so that
-leading begins with work and not with loading. It is built anew when work ends or is cancelled, for
-its assumptions will not be confirmed, and also when a bug has left it half changed.
+leading begins with work and not with loading. It is built anew when work ends or is cancelled,
+because its assumptions will not be confirmed, and also when a bug has left it half changed.
 
 | phase       | event          | condition           | next, effects                              |
 | ----------- | -------------- | ------------------- | ------------------------------------------ |
@@ -37,7 +37,7 @@ its assumptions will not be confirmed, and also when a bug has left it half chan
 | SCHEDULING  | WorkEnded      | cancelled by others | STOPPED: Halt                              |
 | ENDING      | WorkEnded      | in any other way    | what was asked for last                    |
 | ENDING      | Reconfigured   |                     | BuildState                                 |
-| SCHEDULING, ENDING | WorkEnded | somebody waits for it | TellReconfigured                       |
+| SCHEDULING, ENDING | WorkEnded | a configuration is awaited | TellReconfigured                  |
 | STANDBY, CATCHING UP | StartedLeading |            | CATCHING UP: CatchUp                       |
 | STANDBY, CATCHING UP | StoppedLeading |            | STANDBY: StandBy                           |
 | STANDBY, CATCHING UP | StopRequested |             | STOPPED: Halt                              |
@@ -54,8 +54,9 @@ Invariants (checked by tests/term/test_term_step_model.py on every reachable sta
     node might seem to have room that is taken.
  5. No work begins in a term that is over, during a pause, or after a stop.
  6. A fault leads to one of: the work starts anew, the term ends, the process ends.
- 7. Who waits for another configuration is told, and not before work with the one before has ended.
- 8. Left in peace, a replica that leads works, and one that does not lead does not.
+ 7. A caller that waits for a new configuration is told, but not before work with the old one has
+    ended.
+ 8. Without further events, a replica that leads works in the end, and any other does not.
 
 No clock, no I/O. The caller, who carries out the effects, decides how long to pause after a fault.
 """
@@ -73,7 +74,7 @@ from podsched.term.faulty_pods import PodFault
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """Leads in no term."""
+    """Does not lead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Scheduling:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """Begins nothing any more."""
+    """Begins no further work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class State:
 
     attempts, builds: how many there were of work and of the scheduling state.
     whole: whether the last build has all that the informer knows.
-    awaited: whether somebody waits for another configuration to be in effect.
+    awaited: whether a caller waits for a new configuration to take effect.
     """
 
     phase: Phase = Standby()
@@ -154,19 +155,19 @@ class StopRequested:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """A leader is to decide nothing, or to go on."""
+    """A leader has to stop deciding, or may go on."""
 
     paused: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Reconfigured:
-    """There is another configuration, and somebody waits for it to be in effect."""
+    """The configuration has changed; a caller waits until the new one is in effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """The informer has seen what CatchUp named."""
+    """The informer has seen the revision of CatchUp."""
 
     attempt: int
 
@@ -266,7 +267,7 @@ class BuildState:
 
 @dataclass(frozen=True, slots=True)
 class NoteFault:
-    """Note on which pods a bug was met, and what follows."""
+    """Record the pods on which a bug was met, and the consequence."""
 
     fault: PodFault
     consequence: str
@@ -279,7 +280,7 @@ class TellFenceLost:
 
 @dataclass(frozen=True, slots=True)
 class TellReconfigured:
-    """Tell who waits that nothing is done any more as the configuration before says."""
+    """Tell the caller that waits: no work runs with the old configuration any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +316,8 @@ def step(state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
     if _is_outdated(state, event):
         return state, ()
     effects: list[Effect] = []
+    # ``_begin`` follows every event, because several may remove the last obstacle: the informer has
+    # caught up, the state is whole, the pause is over.
     state = _begin(_on_event(state, event, effects), effects)
     return state, tuple(effects)
 
@@ -328,6 +331,7 @@ def _is_outdated(state: State, event: Event) -> bool:
             return attempt != phase.attempt
         case StateBuilt(build) | StateBroken(build), _:
             return build != state.builds
+    # In any other phase nothing is awaited that these could answer.
     return isinstance(event, CaughtUp | WorkEnded)
 
 
@@ -341,6 +345,8 @@ def _on_event(state: State, event: Event, effects: list[Effect]) -> State:
         case StartedLeading(term):
             attempt = state.attempts + 1
             state = replace(state, attempts=attempt)
+            # A term is the revision of its acquisition, so all writes of earlier leaders are below
+            # it.
             return _leave(state, CatchingUp(term, attempt, written=term), effects)
         case StoppedLeading():
             return _leave(state, Standby(), effects)
@@ -375,11 +381,14 @@ def _begin(state: State, effects: list[Effect]) -> State:
 def _leave(state: State, then: Standby | CatchingUp | Stopped, effects: list[Effect]) -> State:
     """Go to another phase, by way of ENDING where work runs; nothing leads away from a stop."""
     match state.phase:
+        # Even if the lock is acquired after the stop was requested.
         case _ if _is_to_stop(state):
             return state
         case Ending(attempt):
+            # What is wanted last counts: the work that ends may have been for a term long over.
             return replace(state, phase=Ending(attempt, then))
         case Scheduling(attempt=attempt):
+            # Cancelled first, so that the work does not get the changes of the new state.
             effects.append(CancelWork())
             return _build(replace(state, phase=Ending(attempt, then)), effects)
     return _enter(state, then, effects)
@@ -404,10 +413,12 @@ def _on_paused(state: State, paused: bool, effects: list[Effect]) -> State:
 
 def _on_reconfigured(state: State, effects: list[Effect]) -> State:
     if isinstance(state.phase, Scheduling):
+        # The state is built with the new configuration when the work has ended.
         effects.append(FinishWork())
         return replace(state, awaited=True)
     state = _build(state, effects)
     if isinstance(state.phase, Ending):
+        # Work with the old configuration may still write.
         return replace(state, awaited=True)
     effects.append(TellReconfigured())
     return state
@@ -415,8 +426,11 @@ def _on_reconfigured(state: State, effects: list[Effect]) -> State:
 
 def _on_broken(state: State, fault: PodFault, effects: list[Effect]) -> State:
     if isinstance(state.phase, Scheduling):
+        # The state is built anew when the work has ended (``_start_anew``).
         effects.append(FailWork(fault))
         return replace(state, whole=False)
+    # ``again``: if even the last build did not become whole, the next may break at once, too, so
+    # the caller pauses before it.
     effects.append(NoteFault(fault, "The state is built anew"))
     return _build(state, effects, again=not state.whole)
 
@@ -430,11 +444,16 @@ def _build(state: State, effects: list[Effect], *, again: bool = False) -> State
 
 def _on_work_ended(state: State, event: WorkEnded, effects: list[Effect]) -> State:
     match state.phase, event.fault:
+        # First, in every phase: a bug of unknown cause ends the process, even if the work was to
+        # end.
         case _, fault if not isinstance(fault, PodFault | FenceLost | CancelledError | None):
             effects.append(EndProcess(fault))
             state = _enter(state, Stopped(), effects)
+        # Faults of work that was to end need no reaction: its state was replaced when it was
+        # cancelled.
         case Ending(_, then), _:
             state = _enter(state, then, effects)
+        # If this module had asked for the end, the phase would be ENDING. So the process is ending.
         case Scheduling(), CancelledError():
             state = _enter(state, Stopped(), effects)
         case Scheduling(), FenceLost():
@@ -451,6 +470,7 @@ def _start_anew(state: State, phase: Scheduling, event: WorkEnded, effects: list
     if isinstance(event.fault, PodFault):
         effects.append(NoteFault(event.fault, "The term starts over"))
     state = _build(state, effects)
+    # The informer may not have seen the latest bindings of the work that ended (invariant 4).
     attempt, written = state.attempts + 1, max(phase.written, event.bound_until)
     effects.append(CatchUp(attempt, written, after_fault=event.fault is not None))
     return replace(state, attempts=attempt, phase=CatchingUp(phase.term, attempt, written))

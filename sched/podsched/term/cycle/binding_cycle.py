@@ -194,6 +194,7 @@ class BindingCycle:
             f"binding cycle of {pod.key}",
             ended=partial(self._ended, runtime, assignment),
         )
+        # The task starts with the next turn of the event loop, so ``_ended`` finds this entry.
         self._cycles[pod.uid] = _Cycle(task)
 
     async def _run(
@@ -280,6 +281,7 @@ class BindingCycle:
         False if the pod is at neither.
         """
         waiting = self._state.waiting.get(victim.uid)
+        # At Permit the pod is rejected, as a plugin would do it; at PreBind its task is cancelled.
         if waiting is not None and waiting.preempt(plugin, PREEMPTED):
             return True
         cycle = self._cycles.get(victim.uid)

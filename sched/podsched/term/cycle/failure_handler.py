@@ -94,6 +94,8 @@ class FailureHandler:
         decided in the same batch. ``try_at_once``: there is no failure to report, and no backoff.
         Source: unreserveAndForget and handleBindingCycleError.
         """
+        # The pod is returned before the event is recorded: if it were still in flight, its own
+        # freed room would wake it.
         freed = self._release(runtime, assignment)
         self._return(assignment, status, try_at_once=try_at_once)
         if freed is not None and at_once:
@@ -117,6 +119,7 @@ class FailureHandler:
 
     def _release(self, runtime: ProfileRuntime, assignment: Assignment) -> Change | None:
         pod, cache = assignment.pod, self._state.cache
+        # In kube-scheduler's order (unreserveAndForget): plugins release while the pod is assumed.
         run_unreserve(runtime, assignment)
         self._patches.write(assignment.state, pod)
         return cache.forget(pod) if cache.is_assumed(pod.uid) else None
@@ -130,7 +133,7 @@ class FailureHandler:
             self._meter.dropped(assignment.queued)
             self._notes.ended(assignment.queued, GONE, status.message)
             return
-        # Without the tolerations of the flavors that it did not start on.
+        # The informer's version lacks the tolerations of the flavors on which it did not start.
         assignment.queued.info = known
         if try_at_once:
             self._notes.ended(assignment.queued, OVERTAKEN)
@@ -140,9 +143,9 @@ class FailureHandler:
             self._return_to_queue(assignment, status)
 
     def _announce(self, freed: Sequence[Change], uids: Set[str]) -> None:
-        """Wake the pods that freed room may help, but for those that it was freed by.
+        """Wake the pods that the freed room may help, except the pods that freed it (``uids``).
 
-        It does not help them, and they would be tried and rejected in a loop.
+        These would be tried and rejected in a loop.
         """
         for change in freed:
             self._state.queue.move_all_to_active_or_backoff(

@@ -256,9 +256,9 @@ class PodGroupCycle:
         self._notes.began(began)
         self._assignments = {}
         attempt = self._attempt_of(runtime, group, members, popped_at, terms)
-        # The generator is closed before the trial: it may have trials of its own open.
-        # What completes a gang must not wait for victims to leave.
+        # A gang that is partly bound must not wait for victims to leave.
         is_binding = self._starts.may_be_partial(group.key)
+        # The generator is closed before the trial: it may have trials of its own open.
         with (
             Trial(cache) as trial,
             closing(attempt.run(trial, self._enough, preempts=not is_binding)) as steps,
@@ -267,6 +267,8 @@ class PodGroupCycle:
                 for _ in steps:
                     await self._turn.give_way()
             except BaseException:
+                # The trial rolls back the assumptions, but knows nothing of what plugins have
+                # reserved.
                 for assignment in reversed(self._assignments.values()):
                     run_unreserve(runtime, assignment)
                 raise

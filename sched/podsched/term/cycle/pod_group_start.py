@@ -123,6 +123,8 @@ class GroupStart:
         for assignment, status in self.refused:
             self.owner.failures.undo(self.runtime, assignment, status)
         if self.members:
+            # Set only now: members that were undone above have no binding whose outcome could
+            # count.
             self.unbound = len(self.members)
             self.owner.bind(self)
 
@@ -261,6 +263,7 @@ class GroupStarts:
         left alone.
         """
         members, is_partial = self._state.cache.scheduled_members(key), self.may_be_partial(key)
+        # Evicted members may not be terminating in the cache yet.
         leaving = self._evicted_uids.union(self._victims())
         return [
             pod

@@ -74,6 +74,8 @@ class ClusterChanges:
     async def next(self, timeout: float) -> None:
         """Wait for a change, for at most ``timeout`` seconds."""
         waiter = asyncio.Event()
+        # Each task has an event of its own, because one that is shared could not be cleared before
+        # all have seen it.
         self._waiters.add(waiter)
         try:
             async with asyncio.timeout(timeout):
@@ -182,6 +184,7 @@ async def _write_plan(
     plan = _plan(named, assignment, cluster)
     objects = [(of.kind, of.namespace, of.name) for of in plan.patches if of.resource_version]
     async with writes.turns.of(objects) as waited:
+        # Others have written these objects meanwhile.
         if waited:
             plan = _plan(named, assignment, cluster)
         for _ in range(_PLANS):
@@ -197,6 +200,8 @@ async def _write_plan(
                 await _seen(plan.patches, cluster, changes)
                 plan = _plan(named, assignment, cluster)
                 continue
+            # Keep the turn until the informer shows the write; otherwise the next pod would plan
+            # with the old object, and its patch would be refused.
             if writes.turns.others_wait(objects):
                 await _seen(plan.patches, cluster, changes)
             break

@@ -153,6 +153,8 @@ class Evictor:
         began = loop.time()
         result, try_again = "error", False
         try:
+            # Released before the last eviction: its deletion event has to find the preemptors in a
+            # queue that it can wake.
             *first, last = (v for v in preemption.victims.pods if not v.terminating)
             await self._evict_all(first, preemption)
             _tell(preemption, "preemptors_released", preemption.pods)
@@ -166,6 +168,7 @@ class Evictor:
             # The cache sees evictions shortly after their answers.
             loop.call_later(SEEN_WITHIN, self.end, preemption)
         finally:
+            # In any case, also if an eviction failed before the first call.
             _tell(preemption, "preemptors_released", preemption.pods)
         seconds = loop.time() - began
         self._report.preemption_finished(preemption, result, seconds, try_again=try_again)

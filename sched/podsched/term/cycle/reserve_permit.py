@@ -92,6 +92,7 @@ def refused(status: Status) -> Status:
 def run_unreserve(runtime: ProfileRuntime, assignment: Assignment) -> None:
     """Call Unreserve of all Reserve plugins, in reverse order."""
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    # Also of plugins whose Reserve was not called; as in kube-scheduler, they must tolerate that.
     for named in reversed(runtime.reserve):
         try:
             guarded(named.name, UNRESERVE_WORDING, named.plugin.unreserve, state, pod, node)

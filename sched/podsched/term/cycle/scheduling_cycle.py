@@ -99,6 +99,7 @@ class SchedulingCycle:
         first, now = batch[0].info, self._clock()
         runtime = self._state.profiles[first.cls.scheduler_name]
         self._decider.discard(first)
+        # Pods that are no longer in flight, or are at Permit, were handled before the bug.
         in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
         begun = [q for q in batch if q.info.uid in in_flight and not self._binding.has(q.info.uid)]
         assumed = [q for q in begun if self._state.cache.is_assumed(q.info.uid)]
@@ -161,6 +162,7 @@ class SchedulingCycle:
         if not decisions:
             return pods
         remaining = pods[len(decisions) :]
+        # Only the last can be without a node, because the decider stops there.
         unplaced = decisions.pop() if decisions[-1].diagnosis is not None else None
         self._carry_out(runtime, decisions, popped_at)
         if unplaced is not None:
@@ -214,6 +216,7 @@ class SchedulingCycle:
                 trial.commit()
         now = self._clock()
         if not at_once and self._decider.try_some(runtime, decisions[-1], self._enough):
+            # Decided again later, with the dry runs made until then.
             decisions.pop()
             if not decisions:
                 self._notes.dropped()

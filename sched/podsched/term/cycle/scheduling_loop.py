@@ -278,6 +278,7 @@ class SchedulingLoop:
     async def _run_tasks(self) -> None:
         try:
             await self._tasks.run()
+        # The work begins anew in the same term, with a state that must contain these bindings.
         except PodFault:
             await self.binding.ask_again()
             raise
@@ -296,6 +297,7 @@ class SchedulingLoop:
                     queue.flush(now)
                 self._failures.report_set_aside()
                 await self._admission.refresh(now)
+            # Before all other pods, which could take the room that the missing members need.
             while (incomplete := self._group_starts.take_incomplete()) is not None:
                 await self._admission.complete(incomplete, now)
             if self._admission.has_work:
@@ -330,6 +332,8 @@ class SchedulingLoop:
                 await self._group_cycle.schedule(batch, now)
             return
         suspected = self._state.set_aside.faulty_pods.is_suspected
+        # ``working_on`` attributes a bug to all pods of a part, so a suspected pod gets its own
+        # part.
         parts: Iterable[Sequence[QueuedPodInfo]] = [batch]
         if any(suspected(queued.key) for queued in batch):
             parts = [[queued] for queued in batch]

@@ -57,6 +57,7 @@ class EtcdLock:
         keys = self.keys
         record, revision = await self._store.get(keys.record)
         (term, _), (liveness, _) = await asyncio.gather(
+            # At the revision of the first read, so that the three belong together.
             self._store.get(keys.term, revision=revision),
             self._store.get(keys.liveness, revision=revision),
         )

@@ -66,6 +66,7 @@ def hold(state: Leading, transition: Transition) -> Leading | Standby:
 
 def _on_renewed(state: Leading, event: Written, transition: Transition) -> Leading | Standby:
     assert state.in_flight is not None  # otherwise the answer would be outdated
+    # Not the time of the answer: the lease may have been stored any time since it was sent.
     renewed_at = state.in_flight.sent_at
     view = learned_own_write(state.view, event, state.tenure.term, transition.now)
     state = replace(state, view=view, renewed_at=renewed_at, in_flight=None)

@@ -216,6 +216,8 @@ class LeaseLock:
             revision = self._remember(lease, self._next())
             self._note(lease)
             if new_term:
+                # A new term even if the holder, time and transitions are those of the last
+                # acquisition.
                 self._acquisition = ()
                 self._term_of(record, revision)
             return revision, record

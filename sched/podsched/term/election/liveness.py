@@ -30,6 +30,7 @@ class LivenessLease:
 
     async def ensure(self) -> int:
         """Return the id of the lease; request one if there is none. Raises StoreError."""
+        # One at a time: a second lease would be granted while the first answer is awaited.
         async with self._granting:
             if not self._id:
                 self._id = (await self._store.lease_grant(self._ttl)).id

@@ -123,6 +123,7 @@ class LockIO:
             _log.warning("Could not read the lock", error=repr(error))
         finally:
             self._reading = False
+        # The change that asked for it may have come after the read that just ended.
         if self._read_again:
             self._read_again = False
             self.read()

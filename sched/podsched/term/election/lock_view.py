@@ -87,8 +87,10 @@ class Tenure:
 def learned(view: LockView, snapshot: Snapshot, now: float) -> LockView:
     """Return the view with a newer snapshot; a record's age counts from when it was first seen."""
     if view.snapshot is None or view.snapshot.record_revision != snapshot.record_revision:
+        # A living candidate has written the record, so its age begins anew.
         view = replace(view, observed_at=now, suspected=NO_REVISION)
     if snapshot.record is not None:
+        # The highest ever seen, because a record may have been deleted or damaged (invariant 4).
         most = max(view.transitions, snapshot.record.leader_transitions)
         view = replace(view, transitions=most)
     return replace(view, snapshot=snapshot)

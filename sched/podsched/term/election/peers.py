@@ -158,6 +158,8 @@ async def follow_leader(
         ending = await _connect_once(address, identity, _reporter(broken, report), tls)
         if ending is _Ending.BROKEN:
             broken = True
+            # Without a pause: if the process is dead, its address refuses connections within
+            # milliseconds.
             backoff.reset()
             continue
         if ending is _Ending.LEFT:

@@ -108,6 +108,7 @@ def _acquire(state: Standby, transition: Transition) -> Acquiring:
     view = state.view
     assert view.snapshot is not None  # no claim is justified before the first snapshot
     write = TryAcquire(view.attempt + 1, view.record_revision, _claim(view))
+    # If the claim is refused, only a newer snapshot may justify the next (``claims_after``).
     seen = view.snapshot.revision
     view, in_flight = transition.send(view, write)
     return Acquiring(view=view, in_flight=in_flight, seen=seen, poll_at=state.poll_at)
@@ -159,6 +160,7 @@ def _on_acquired(state: Acquiring, event: Written, transition: Transition) -> St
     now, term = transition.now, Term(event.revision)
     view = learned_own_write(state.view, event, term, now)
     tenure = tenure_in(view, term)
+    # Acquired, but another candidate has the lock by now, or the answer came after renewDeadline.
     if tenure is None or now >= answer_due(state):
         return Standby(view=view, poll_at=state.poll_at)
     transition.emit(StartLeading(term))

@@ -162,12 +162,14 @@ def step(
             return state, ()
         event = TimerFired()  # the lease is over
     transition = Transition(now, chance)
+    # First, so that all rules below see the newest record.
     if isinstance(event, Observed):
         state = replace(state, view=learned(state.view, event.snapshot, now))
     if isinstance(event, HistoryLost):
         state = begin_anew(state, transition)
     else:
         state = _on_event(state, event, transition)
+    # ``hold`` may lead to STANDBY, so ``stand_by`` comes after it.
     if isinstance(state, Leading):
         state = hold(state, transition)
     if isinstance(state, Standby):
@@ -186,6 +188,7 @@ def next_timer(state: State) -> float:
         case Acquiring():
             return answer_due(state)
         case Leading():
+            # While a renewal is pending, no other is sent.
             due = state.lease_over_at if state.in_flight else state.renewal_due_at
             return min(due, state.lease_over_at)
         case Withdrawing() | Releasing():

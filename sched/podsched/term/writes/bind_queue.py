@@ -1,13 +1,13 @@
-"""Bind, in batches: what is ready while calls are under way goes out together as the next one.
+"""Bind pods in batches: assignments that get ready during a call are sent with the next one.
 
-Pods that differ from each other are decided on one at a time. While further decisions follow at
-once, what was decided is gathered, for at most GATHER_FOR seconds. A pod that nothing follows is
-not kept waiting, unless others went out less than INTERVAL seconds ago.
+Pods that differ from each other are decided one at a time. While further decisions follow at once,
+assignments are gathered, for at most GATHER_FOR seconds. An assignment that no other follows is
+sent at once, or INTERVAL seconds after the last ones.
 
-Every assignment ends in exactly one of ``Outcomes``' ``bound``, ``bind_failed`` and ``overtaken``,
-unless the fence is lost: that ends the queue with FenceLost, for a deposed leader has nothing more
-to write. A batch whose outcome is unknown (the connection broke) is sent again: binding a pod to
-the node it is bound to already is a success, so repeating it is safe.
+Each assignment is reported to exactly one of ``bound``, ``bind_failed`` and ``overtaken`` of
+``Outcomes``, unless the fence is lost: FenceLost ends the queue, because a deposed leader must not
+write. If the outcome of a batch is unknown (the connection broke), it is sent again. This is safe:
+binding a pod to the node to which it is already bound is a success.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from podsched.v1 import objects_pb2 as v1
 
 #: Pods in one BindPods call: enough to amortise the call, few enough that it stays below 10 ms.
 BATCH = 256
-#: Pods gathered that are worth a call, and seconds for which others are waited for. At 5,000 nodes,
-#: with requests of its own on every pod, calls had some 5 pods, and API server and etcd took half
-#: as much again for a pod.
+#: At this many gathered pods a call is sent; and max seconds to wait for more. Without gathering,
+#: at 5,000 nodes and with different requests for every pod, calls had some 5 pods, and API server
+#: and etcd took half as much again for a pod.
 ENOUGH = 100
 GATHER_FOR = 0.02
-#: Least seconds between two calls, unless there are enough pods: those that are created one by one
-#: would have a call each from some 300 a second on.
+#: Min seconds between two calls with few pods. Without it, pods that are created one by one would
+#: get a call each, from some 300 pods a second on.
 INTERVAL = 0.005
-#: Calls at a time: while the store commits one, the server validates the next.
+#: Max concurrent calls: while the store commits one, the server validates the next.
 IN_FLIGHT = 3
-#: Seconds for which a call that does not get through is repeated.
+#: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR = 15.0
 
 
@@ -56,7 +56,7 @@ class Binder(Protocol):
 
 
 class GroupMember(Protocol):
-    """What an assignment of a pod group's member tells the group."""
+    """A pod group, as the assignments of its members report to it."""
 
     def ready(self, assignment: Assignment) -> None:
         """Note that the member has passed Permit and PreBind."""
@@ -86,15 +86,15 @@ class Assignment:
     node_name: str
     state: CycleState
     popped_at: float
-    #: What the decision was based on; 0 where that is not known.
+    #: The revision of the cluster that the decision was based on; 0: unknown.
     revision: int = 0
-    #: That of the attempt's Bind, "" when it is not traced.
+    #: The trace context of the attempt's Bind, "" if it is not traced.
     traceparent: str = ""
     #: The group that the pod starts with.
     group: GroupMember | None = None
-    #: What the binding sets on the pod.
+    #: Annotations that the binding sets on the pod.
     annotations: Mapping[str, str] = field(default_factory=dict)
-    #: What the pod gets before it is bound.
+    #: Tolerations that the pod gets before it is bound.
     tolerations: Sequence[v1.Toleration] = ()
 
     @property
@@ -102,7 +102,7 @@ class Assignment:
         return self.queued.info
 
     def binding(self) -> api_pb2.Binding:
-        """Return the message that asks the API for it."""
+        """Return the message that requests the binding."""
         pod = self.queued.info
         return api_pb2.Binding(
             namespace=pod.namespace,
@@ -115,10 +115,10 @@ class Assignment:
 
 
 class Outcomes(Protocol):
-    """Whom the outcomes of Bind are reported to: the owner of the assignments."""
+    """The owner of the assignments, to which the outcomes of Bind are reported."""
 
     def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
-        """Count a call; ``problem`` is "" where it got through."""
+        """Count a call; ``problem`` is "" if it was answered."""
         ...
 
     def bound(self, assignments: Sequence[Assignment]) -> None:
@@ -130,7 +130,7 @@ class Outcomes(Protocol):
         ...
 
     def overtaken(self, assignment: Assignment, revision: int) -> None:
-        """Decide again once ``revision`` has been seen: another scheduler was there first."""
+        """Decide again once ``revision`` is seen: another scheduler has used the room."""
         ...
 
 
@@ -144,13 +144,14 @@ class BindQueue:
         self._outbox: Outbox[Assignment] = Outbox(
             self._send, most=BATCH, retry_for=RETRY_FOR, given_up=self._given_up
         )
-        #: Sent, and not answered yet, by pod.
+        #: By uid, the assignments that were sent and not answered yet.
         self._sent: dict[str, Assignment] = {}
         self._gathered: list[Assignment] = []
         self._timer: asyncio.TimerHandle | None = None
         self._clock = asyncio.get_running_loop().time
+        # So that the first pod is not held back.
         self._released_at = -INTERVAL
-        #: A reader that has seen this revision knows all bindings.
+        #: A revision that includes all bindings answered so far.
         self.revision = 0
 
     def __len__(self) -> int:
@@ -159,7 +160,7 @@ class BindQueue:
 
     @property
     def calls(self) -> int:
-        """Batches under way."""
+        """The number of batches being sent."""
         return self._outbox.calls
 
     def start(self, tasks: TaskSet) -> None:
@@ -184,12 +185,13 @@ class BindQueue:
             await asked.flush(BATCH)
 
     def submit(self, assignments: Sequence[Assignment], *, others_follow: bool = False) -> None:
-        """Bind these pods as soon as a call is free; if others follow, together with them."""
+        """Bind these pods with the next call; ``others_follow``: wait a little for more."""
         self._gathered += assignments
         if not self._gathered:
             return
         now = self._clock()
         due = now + GATHER_FOR if others_follow else self._released_at + INTERVAL
+        # If others wait for a free call, these may as well wait with them.
         if due <= now or len(self._outbox) or len(self._gathered) >= ENOUGH:
             self._release()
         elif self._timer is None or due < self._timer.when():
@@ -197,7 +199,7 @@ class BindQueue:
             self._timer = asyncio.get_running_loop().call_at(due, self._release)
 
     def _release(self) -> None:
-        """Have everything that was gathered sent."""
+        """Queue everything that was gathered for sending."""
         self._stop_timer()
         self._released_at = self._clock()
         for assignment in self._gathered:
@@ -210,6 +212,7 @@ class BindQueue:
             self._timer = None
 
     async def _send(self, batch: Sequence[Assignment]) -> Sequence[api_pb2.BatchResult]:
+        # Before the call: if the term ends during it, ``ask_again`` has to know the batch.
         self._sent.update((assignment.pod.uid, assignment) for assignment in batch)
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -218,6 +221,7 @@ class BindQueue:
         except ClientError as failure:
             self._outcomes.bind_called(batch, clock() - began, str(failure) or "unavailable")
             raise
+        # Before ``_report``, which may raise: these outcomes are known.
         self._forget(batch)
         self._outcomes.bind_called(batch, clock() - began, "")
         self._report(batch, results)
@@ -251,6 +255,7 @@ class BindQueue:
             elif result.reason != StatusReason.FENCE_LOST:
                 self._outcomes.bind_failed(assignment, error(result.message))
         if bound:
+            # Before FenceLost is raised: these were bound while the fence still held.
             self._outcomes.bound(bound)
         if len(bound) < len(batch):
             raise_if_fence_lost(results)
@@ -262,4 +267,5 @@ class BindQueue:
 
 
 def _is_there_already(assignment: Assignment, result: api_pb2.BatchResult) -> bool:
+    # The answer of an earlier call with this binding was lost.
     return result.reason == StatusReason.ALREADY_BOUND and result.node_name == assignment.node_name

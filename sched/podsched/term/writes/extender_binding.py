@@ -74,6 +74,7 @@ class ExtenderBindings:
         When it is cancelled, the call goes on.
         """
         pod = assignment.pod
+        # The term may end while the extender binds; ``ask_again`` then needs the outcome.
         failure = await asyncio.shield(self._asked[pod.uid].call)
         if failure is not None:
             if not client.config.ignorable:

@@ -46,9 +46,9 @@ from podsched.term.writes.fence import raise_if_fence_lost
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 
-#: Seconds for which a call that does not get through is repeated.
+#: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR: Final = 5.0
-#: Groups with unseen writes, above which those are looked for that are gone.
+#: With more groups in ``_unseen``, deleted groups are searched and dropped.
 _MOST_UNSEEN: Final = 1_000
 
 _log = get_logger("status")
@@ -74,28 +74,29 @@ class _Write(NamedTuple):
     written: Written | None = None
 
 
-#: What a condition shall be: its status, reason and message; None: absent.
+#: The wanted status, reason and message of a condition; None: no such condition.
 _Wanted = tuple[str, str, str] | None
 
 
 class _Unseen:
-    """What was written of a group, or is about to be, and may not be in the cache yet."""
+    """Conditions of a group that were written, or will be, and may not be in the cache yet."""
 
     __slots__ = ("number", "sent", "wanted")
 
     def __init__(self) -> None:
+        #: By type of the condition.
         self.wanted: dict[str, _Wanted] = {}
-        """By type of the condition."""
+        #: The number of the last write.
         self.number = 0
-        """Of the last write."""
+        #: Whether the last write has been answered.
         self.sent = False
-        """Whether the last write has been answered."""
 
 
 class PodGroupConditions:
     """Writes the outcomes of attempts to schedule groups.
 
-    A write replaces all conditions. So each has those of earlier writes that the cache lacks.
+    A write replaces all conditions. So each write contains those of earlier writes that the cache
+    does not show yet.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class PodGroupConditions:
 
     def decided(self, group: PodGroup, status: Status) -> None:
         """Write the outcome of an attempt, unless the group's status has it already."""
+        # ``binding_begins`` has written the condition; ``binding_ended`` will write the outcome.
         if group.key in self._binding:
             return
         now = self._current(group)
@@ -140,7 +142,7 @@ class PodGroupConditions:
         return None if found is None else found.get(type_)
 
     def queued(self, group: PodGroup, conditions: Sequence[QueueCondition]) -> None:
-        """Write what the group's queue says of it."""
+        """Write the conditions of admission."""
         self._put(group, {one.type: one[1:] for one in conditions})
 
     def annotate(self, group: PodGroup, annotations: Mapping[str, str]) -> None:
@@ -178,7 +180,7 @@ class PodGroupConditions:
         return sorted(self._binding)
 
     def suppose_binding(self, keys: Collection[str]) -> None:
-        """Take these groups, and no others, for groups whose members are being bound."""
+        """Treat these groups, and no others, as groups whose members are being bound."""
         self._binding = set(keys)
 
     # ------------------------------------------------------------------ writing
@@ -200,6 +202,7 @@ class PodGroupConditions:
         unseen = self._unseen.get(group.uid)
         if unseen is None:
             return found
+        # Only after the answer: the cache may show an earlier write with the same content.
         if unseen.sent and all(found.get(type_) == it for type_, it in unseen.wanted.items()):
             del self._unseen[group.uid]
         return found | unseen.wanted
@@ -239,6 +242,7 @@ class PodGroupConditions:
 
     def _answered(self, uid: str, sent: _Write, result: api_pb2.BatchResult) -> None:
         unseen = self._unseen.get(uid)
+        # A newer write may be waiting, and its conditions are not sent yet.
         if unseen is not None and unseen.number == sent.number:
             unseen.sent = True
         if sent.written is not None:

@@ -41,6 +41,7 @@ class _Answers:
     def put(self, place: int, result: api_pb2.BatchResult) -> None:
         self._results[place] = result
         self._left -= 1
+        # A call with another part of the messages may have failed before.
         if not self._left and not self.all.done():
             self.all.set_result(self._results)
 

@@ -1,9 +1,9 @@
 """Status patches of pods, in batches.
 
-A later patch of a pod replaces what an earlier one that has not been sent says of the same thing
-(a condition, the nomination), for the last one is how things are. Best effort, like
-kube-scheduler's: a patch that fails is dropped, since the next attempt writes a new one; a call
-that did not get through is repeated for a while.
+A later patch of a pod replaces the conditions and the nomination of an earlier one that has not
+been sent, as far as it sets them: the last value is the current one. Best effort, as in
+kube-scheduler: a patch that fails is dropped, since the next attempt writes a new one; a call that
+fails with a retryable error is repeated for a while.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from podsched.telemetry.logs import get_logger
 from podsched.term.writes.fence import raise_if_fence_lost
 from podsched.v1 import api_pb2
 
-#: Seconds for which a call that does not get through is repeated.
+#: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR = 5.0
 
 _log = get_logger("status")
@@ -80,6 +80,7 @@ def _merged(
     earlier: api_pb2.PodStatusPatch, later: api_pb2.PodStatusPatch
 ) -> api_pb2.PodStatusPatch:
     """Return the later patch with what only the earlier one sets, if it is of the same pod."""
+    # The pod was deleted and created again under its name.
     if earlier.uid != later.uid:
         return later
     if earlier.HasField("nominated_node_name") and not later.HasField("nominated_node_name"):
