@@ -15,6 +15,7 @@ from podsched.serve.server.rest.app import RestApp
 from podsched.serve.server.rest.handling import Handler
 from podsched.serve.server.rest.listener import rest_server
 from podsched.serve.server.rest.probes import Probes
+from podsched.serve.server.rest.visibility import PendingSource
 from podsched.telemetry.health import HealthChecks
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -107,9 +108,10 @@ class KubeClient:
         core: ServerCore,
         pipeline: Pipeline | None = None,
         tokens: ServiceAccountTokens | None = None,
+        pending: PendingSource | None = None,
     ) -> None:
         probes = Probes(HealthChecks())
-        handler = Handler(core, pipeline or Pipeline(), probes, tokens=tokens)
+        handler = Handler(core, pipeline or Pipeline(), probes, tokens=tokens, pending=pending)
         self._app = RestApp(handler)
         #: Of the request under way, or the last one.
         self.response = Response()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from podsched.app.page_leadership import LeasedLeadership
 from podsched.app.process import Process
@@ -15,11 +16,15 @@ from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
 from podsched.serve.server.rest.probes import Probes
 from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
+from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.etcd import connect
 from podsched.telemetry.health import Probe
 from podsched.telemetry.http_server import HttpServer
 from podsched.telemetry.logs import get_logger
+
+if TYPE_CHECKING:
+    from podsched.serve.server.rest.visibility import PendingSource
 
 _log = get_logger("apiserver")
 
@@ -43,18 +48,14 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         flow_observer=flow_telemetry,
         audit=audit,
         probes=probes,
+        pending_of=_pending_of,
     )
     telemetry.follow(server.core)
     if audit is not None:
         audit.start()
         telemetry.follow_audit(audit)
     flow_telemetry.follow(server.gate.flows)
-    process.checks.add("etcd", lambda: server.core.etcd.problem, {Probe.READYZ})
-    process.checks.add(
-        "watch-cache",
-        lambda: "" if server.ready else "the watch cache is not loaded",
-        {Probe.READYZ, Probe.HEALTHZ},
-    )
+    _add_checks(process, server)
     health = await process.serve_health()
     tasks = TaskSet("API server")
     page: HttpServer | None = None
@@ -84,6 +85,22 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         await store.close()
         if audit is not None:
             await asyncio.to_thread(audit.stop)
+
+
+def _add_checks(process: Process, server: ApiServer) -> None:
+    process.checks.add("etcd", lambda: server.core.etcd.problem, {Probe.READYZ})
+    process.checks.add(
+        "watch-cache",
+        lambda: "" if server.ready else "the watch cache is not loaded",
+        {Probe.READYZ, Probe.HEALTHZ},
+    )
+
+
+def _pending_of(cache: WatchCache) -> PendingSource:
+    """Return what tells what waits in queues; called only where the REST API is served."""
+    from podsched.app.pending_workloads import PendingWorkloads
+
+    return PendingWorkloads(cache)
 
 
 async def _serve_page(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject
@@ -20,8 +20,17 @@ def admission_of(
     ``schedulers``: the names of the profiles, whose pods wait in the queues. Raises QuantityError.
     """
     cache = Cache(schedulers=set(schedulers))
-    for obj in objects:
-        cache.apply(kind_of(obj).name, None, obj)
     admission = Admission(cache, settings)
-    deque(admission.refresh(0.0), maxlen=0)
+    deque(count(admission, cache, objects), maxlen=0)
     return admission
+
+
+def count(
+    admission: Admission, cache: Cache, objects: Iterable[AnyObject | None]
+) -> Iterator[None]:
+    """Do the same with the empty queues of an empty cache, in short steps; None: an empty step."""
+    for obj in objects:
+        if obj is not None:
+            cache.apply(kind_of(obj).name, None, obj)
+        yield
+    yield from admission.refresh(0.0)

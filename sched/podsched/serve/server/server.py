@@ -7,6 +7,7 @@ NOT_SERVING, watches ended, calls finishing) -> stopped. If a bug ends the follo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import grpc
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from podsched.serve.server.certificate_signing import CertificateSigner
     from podsched.serve.server.kubelets.client import KubeletClient
     from podsched.serve.server.rest.listener import KubeListener
+    from podsched.serve.server.rest.visibility import PendingSource
+    from podsched.serve.server.watchcache import WatchCache
 
 #: Max bytes of a request; a batch of 5,000 large pods has about 10 MiB.
 MAX_MESSAGE_BYTES = 16 << 20
@@ -63,8 +66,13 @@ class ApiServer:
         flow_observer: FlowTelemetry | None = None,
         audit: AuditLog | None = None,
         probes: Probes | None = None,
+        pending_of: Callable[[WatchCache], PendingSource] | None = None,
     ) -> None:
-        """Wire the server. probes: answers /healthz and so on in the REST API."""
+        """Wire the server. probes: answers /healthz and so on in the REST API.
+
+        pending_of: returns what tells what waits in queues; None: that is not served.
+        """
+        self._pending_of = pending_of
         self._probes = probes or Probes(HealthChecks())
         self.kube: KubeListener | None = None
         self.kubelets: KubeletClient | None = None
@@ -189,7 +197,8 @@ class ApiServer:
         if settings.tls_cert:
             files = TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
         self.kubelets = KubeletClient(settings.kubelets, self._refusal)
-        handler = Handler(self.core, pipeline, self._probes, self.kubelets, self.tokens)
+        pending = None if self._pending_of is None else self._pending_of(self.core.cache)
+        handler = Handler(self.core, pipeline, self._probes, self.kubelets, self.tokens, pending)
         self.kube = KubeListener(RestApp(handler), files, settings.max_connections)
         host, _, port = settings.kube_listen.rpartition(":")
         await self.kube.start(host.strip("[]"), int(port), shared=settings.workers > 1)

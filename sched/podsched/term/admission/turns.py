@@ -109,6 +109,10 @@ class Turns:
         """Return what a unit waits for in its queue, also while it is decided about."""
         return self._asked.get(key)
 
+    def waiting_in(self, queue: str) -> list[Workload]:
+        """Return what waits in a ClusterQueue, in no order."""
+        return [one for one in self._asked.values() if one.queue == queue]
+
     def ahead_of(self, workload: Workload) -> list[Workload]:
         """Return what waits in a unit's queue and has its turn before it, in no order."""
         pending = self._pending[workload.queue]

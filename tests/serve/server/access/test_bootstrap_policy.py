@@ -7,7 +7,9 @@ import pytest
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.validation import validate
 from podsched.serve.server.access.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
+from podsched.serve.server.rest import visibility
 from podsched.serve.server.rest.reviews import REVIEWS
+from podsched.serve.server.rest.visibility import QUEUES
 from podsched.v1 import api_pb2 as v1
 from support.access_world import calling, identity
 from support.api_world import World
@@ -17,10 +19,11 @@ from support.api_world import World
 def test_roles_speak_of_kinds_that_there_are(name: str) -> None:
     groups = {kind.plural: kind.group for kind in KINDS.values()}
     groups |= {plural: group for (group, _), kinds in REVIEWS.items() for plural in kinds}
+    groups |= {f"{plural}/{visibility.SUBRESOURCE}": visibility.GROUP for plural in QUEUES}
     for _, named_groups, resources in CLUSTER_ROLES[name]:
         for resource in resources if named_groups else ():
             plural = resource.partition("/")[0]
-            assert plural == "*" or groups[plural] in named_groups, resource
+            assert plural == "*" or groups.get(resource, groups[plural]) in named_groups, resource
 
 
 def test_they_are_valid_objects() -> None:

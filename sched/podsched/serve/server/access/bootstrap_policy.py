@@ -65,6 +65,8 @@ _VIEW: tuple[_Rule, ...] = (
     *_in_groups((k for k in _of(Access.VIEW, Access.EDIT) if not k.secret), *READ),
     # An explanation hides the names of pods in other namespaces.
     (("get",), _CORE, ("pods/explain", "pods/log")),
+    # As in Kueue; those of ClusterQueues name jobs of all namespaces.
+    (("get",), ("visibility.kueue.x-k8s.io",), ("localqueues/pendingworkloads",)),
 )
 _EDIT: tuple[_Rule, ...] = (
     *_VIEW,

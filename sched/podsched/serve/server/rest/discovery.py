@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from podsched import __version__
+from podsched.api.kinds import KINDS
+from podsched.serve.server.rest import visibility
 from podsched.serve.server.rest.failures import method_not_allowed, no_such_resource
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import JSON, Answer, Request, encode
 from podsched.serve.server.rest.resources import GROUP_NAMES, GROUPS, Subresource
 from podsched.serve.server.rest.reviews import NAMESPACED_REVIEWS, REVIEWS
 
-_NAMES: Final = (*GROUP_NAMES, *(group for group, _ in REVIEWS))
+_NAMES: Final = (*GROUP_NAMES, *(group for group, _ in REVIEWS), visibility.GROUP)
 _AGGREGATED: Final = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 #: The version of Kubernetes whose API this is; clients compare it with their own.
@@ -96,6 +98,11 @@ class _Listed(NamedTuple):
 def _listed(group: str, version: str) -> Iterator[_Listed]:
     for plural, name in REVIEWS.get((group, version), {}).items():
         yield _Listed(plural, name.lower(), name, name in NAMESPACED_REVIEWS)
+    if (group, version) == (visibility.GROUP, visibility.VERSION):
+        pending = Subresource(visibility.SUBRESOURCE, ("get",), kind=visibility.SUMMARY)
+        for plural, name in visibility.QUEUES.items():
+            is_namespaced = KINDS[name].namespaced
+            yield _Listed(plural, name.lower(), name, is_namespaced, (), subresources=(pending,))
     resources = GROUPS.get((group, version), {})
     if "pods" in resources:
         yield _Listed("bindings", "binding", "Binding", True)
@@ -108,7 +115,8 @@ def _listed(group: str, version: str) -> Iterator[_Listed]:
 
 
 def _versions(name: str) -> list[str]:
-    return [version for group, version in (*GROUPS, *REVIEWS) if group == name]
+    own = (visibility.GROUP, visibility.VERSION)
+    return [version for group, version in (*GROUPS, *REVIEWS, own) if group == name]
 
 
 def _group(name: str) -> dict[str, Any]:

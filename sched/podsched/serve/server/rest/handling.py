@@ -32,6 +32,8 @@ from podsched.serve.server.rest.routes import Target, group_of, target_of
 from podsched.serve.server.rest.subresources import Subresources
 from podsched.serve.server.rest.token_requests import TokenRequests
 from podsched.serve.server.rest.views import EncodedObjects
+from podsched.serve.server.rest.visibility import GROUP as VISIBILITY
+from podsched.serve.server.rest.visibility import PendingSource, Visibility
 from podsched.serve.server.rest.watches import Watches
 from podsched.serve.server.rest.writing import Writing
 from podsched.v1 import api_pb2 as v1
@@ -71,12 +73,17 @@ class Handler:
         probes: Probes,
         kubelets: KubeletClient | None = None,
         tokens: ServiceAccountTokens | None = None,
+        pending: PendingSource | None = None,
     ) -> None:
-        """kubelets: None if nothing is passed on to them; tokens: None if none are issued."""
+        """kubelets: None if nothing is passed on to them; tokens: None if none are issued.
+
+        pending: tells what waits in queues; None if that is not served.
+        """
         self._pipeline = pipeline
         self._probes = probes
         self._open = pipeline.authenticate is no_authentication
         self._reviews = RestReviews(core, pipeline.authenticate, tokens)
+        self._visibility = Visibility(core, pending)
         self._tokens = TokenRequests(core, tokens)
         self._proxying = Proxying(core, kubelets) if kubelets is not None else None
         reading = Reading(core)
@@ -131,8 +138,11 @@ class Handler:
             if isinstance(found, Target):
                 answer = await self._verbs[found.verb, found.subresource](found, request)
             else:
-                review = self._reviews.answer(request, segments)
-                answer = review or self._other(request, segments)
+                answer = (
+                    self._reviews.answer(request, segments)
+                    or await self._visibility.answer(request, segments)
+                    or self._other(request, segments)
+                )
             if isinstance(answer.body, bytes):
                 await send(answer, call)
                 return
@@ -189,5 +199,5 @@ def _forbidden(why: str) -> RestError:
 
 
 def _is_known_group(segments: Sequence[str]) -> bool:
-    known = {*GROUP_NAMES, *(group for group, _ in REVIEWS)}
+    known = {*GROUP_NAMES, *(group for group, _ in REVIEWS), VISIBILITY}
     return segments[0] == "apis" and len(segments) > 1 and segments[1] in known

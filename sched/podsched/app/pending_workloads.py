@@ -1,0 +1,123 @@
+"""What waits in queues, computed from an API server's watch cache: it has no leader's memory.
+
+Only the pods count that wait in namespaces of the queue, so the cost grows with those. A result is
+kept for a second, or ten times as long as it took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from podsched.api.conditions import is_finished, is_terminating
+from podsched.api.kinds import KINDS
+from podsched.api.objects import AnyObject, LocalQueue, Pod
+from podsched.ask.queues.counting import count
+from podsched.ask.queues.positions import pending_workloads
+from podsched.cache.cache import Cache
+from podsched.config.queues import QueuesConfiguration
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.fairness.turns import Work
+from podsched.serve.server.rest.visibility import PendingWorkload
+from podsched.serve.server.watchcache import WatchCache
+from podsched.term.admission.admission import Admission
+
+#: Kinds of the cluster that places in a queue depend on, beside pods.
+_CLUSTER: Final = (
+    "ClusterQueue",
+    "Cohort",
+    "ResourceFlavor",
+    "Topology",
+    "WorkloadPriorityClass",
+    "Namespace",
+)
+_SECONDS: Final = 1.0
+#: Follows "/", which ends the namespace in a key.
+_AFTER_SLASH: Final = "0"
+_key = attrgetter("key")
+#: A result is kept for this many times of what it took.
+_TIMES: Final = 10.0
+
+
+class _Result(NamedTuple):
+    until: float
+    waiting: Sequence[PendingWorkload]
+
+
+class PendingWorkloads:
+    """A ``PendingSource`` of a watch cache; ``clock`` gives seconds."""
+
+    def __init__(self, cache: WatchCache, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cache = cache
+        self._clock = clock
+        self._results: dict[str, _Result] = {}
+        #: One result is computed at a time: many at once would only take more memory.
+        self._turn = asyncio.Lock()
+
+    async def __call__(self, queue: str) -> Sequence[PendingWorkload]:
+        """Return what waits in a ClusterQueue, in its order."""
+        async with self._turn:
+            began = self._clock()
+            self._results = {k: one for k, one in self._results.items() if one.until > began}
+            if queue not in self._results:
+                waiting = await self._computed(queue)
+                now = self._clock()
+                until = now + max(_SECONDS, _TIMES * (now - began))
+                self._results[queue] = _Result(until, waiting)
+            return self._results[queue].waiting
+
+    async def _computed(self, queue: str) -> list[PendingWorkload]:
+        found: list[PendingWorkload] = []
+        work = Work()
+        for one in self._steps(queue):
+            if one is not None:
+                found.append(one)
+            if work.turn_is_over:
+                await work.give_way()
+        work.end()
+        return found
+
+    def _steps(self, queue: str) -> Iterator[PendingWorkload | None]:
+        cache = Cache()
+        admission = Admission(cache, QueuesConfiguration())
+        yield from count(admission, cache, self._objects(queue))
+        yield from pending_workloads(admission, queue)
+
+    def _objects(self, queue: str) -> Iterator[AnyObject | None]:
+        """Yield the objects that decide about places in a queue, and None for others."""
+        for kind in _CLUSTER:
+            yield from self._decoded(self._cache.in_order(KINDS[kind]))
+        namespaces = set()
+        for local in self._decoded(self._cache.in_order(KINDS["LocalQueue"])):
+            assert isinstance(local, LocalQueue)
+            if local.spec.cluster_queue == queue:
+                namespaces.add(local.metadata.namespace)
+            yield local
+        for namespace in sorted(namespaces):
+            yield from self._decoded(self._in_namespace("PodGroup", namespace))
+            for pod in self._decoded(self._in_namespace("Pod", namespace)):
+                assert isinstance(pod, Pod)
+                yield None if is_finished(pod) else _waiting(pod)
+
+    def _in_namespace(self, kind: str, namespace: str) -> Sequence[Entry]:
+        entries = self._cache.in_order(KINDS[kind])
+        first, end = (
+            bisect_left(entries, f"{namespace}{after}", key=_key) for after in ("/", _AFTER_SLASH)
+        )
+        return entries[first:end]
+
+    def _decoded(self, entries: Sequence[Entry]) -> Iterator[AnyObject]:
+        """Yield copies: what the cache decodes for others stays in its memory."""
+        return (entry.decode() for entry in entries)
+
+
+def _waiting(pod: Pod) -> Pod | None:
+    """Return a pod without a node, and without its claims, which decide about no place."""
+    if pod.spec.node_name or is_terminating(pod):
+        return None
+    pod.spec.ClearField("resource_claims")
+    return pod

@@ -1,0 +1,40 @@
+"""The units that wait in a ClusterQueue, in the order of the queue."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+
+from podsched.framework.pod_groups import KIND
+from podsched.queues.objects import Workload
+from podsched.queues.order import queue_order
+from podsched.serve.server.rest.visibility import PendingWorkload
+from podsched.term.admission.admission import Admission
+
+#: Units that are sorted in one step; it takes two milliseconds.
+_SORTED = 1_000
+
+
+def pending_workloads(admission: Admission, queue: str) -> Iterator[PendingWorkload | None]:
+    """Yield what waits in a ClusterQueue in its order, and None after other short steps."""
+    found = admission.turns.waiting_in(queue)
+    parts = []
+    for start in range(0, len(found), _SORTED):
+        parts.append(sorted(found[start : start + _SORTED], key=queue_order))
+        yield None
+    for workload in heapq.merge(*parts, key=queue_order):
+        yield _shown(admission, workload)
+
+
+def _shown(admission: Admission, workload: Workload) -> PendingWorkload:
+    unit = admission.units[workload.key]
+    of = admission.cluster.get(KIND, unit.namespace, workload.key.partition("/")[2])
+    if of is None:
+        of = next(iter(unit.waiting.values())).pod
+    return PendingWorkload(
+        namespace=unit.namespace,
+        name=of.metadata.name,
+        created=of.metadata.creation_timestamp.ToJsonString(),
+        priority=workload.priority,
+        local_queue=unit.local_queue,
+    )
