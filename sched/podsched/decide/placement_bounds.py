@@ -19,7 +19,7 @@ from podsched.framework.pods import PodInfo
 
 
 class PlacementBounds:
-    """What ``needed`` of the members take at least, compared with what is free."""
+    """Compares the least that ``needed`` of the members request with what is free."""
 
     def __init__(
         self, runtime: ProfileRuntime, nodes: NodeColumns, members: Sequence[PodInfo], needed: int

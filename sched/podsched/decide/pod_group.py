@@ -441,7 +441,7 @@ class PodGroupAttempt:
         decision.node_name, decision.error = "", status
 
     def _feasible(self, placed: int) -> Status:
-        """Return whether the group may start with so many members placed now."""
+        """Return whether the group may start with ``placed`` members placed now."""
         count = len(self._scheduled) + placed
         for named in self._plugins.feasible:
             status = named.plugin.placement_feasible(self._group, count)

@@ -100,7 +100,7 @@ class PodGroupSearch:
         budget: Budget,
         should_stop: ShouldStop,
     ) -> None:
-        """``needed``: so many of the members have to be placed."""
+        """``needed``: how many of the members have to be placed."""
         self._decider = decider
         self._cluster = cluster
         self._runtime = runtime

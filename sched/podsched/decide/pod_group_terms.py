@@ -17,7 +17,7 @@ from podsched.v1 import objects_pb2 as v1
 
 
 class Terms(Protocol):
-    """On what a group may start."""
+    """The terms on which a group may start, such as one choice of flavors."""
 
     @property
     def members(self) -> Collection[str]:
@@ -47,11 +47,11 @@ class Terms(Protocol):
         ...
 
     def annotations(self, pod: PodInfo) -> dict[str, str]:
-        """Return what the binding of a member sets."""
+        """Return the annotations that the binding of a member sets."""
         ...
 
     def tolerations(self, pod: PodInfo) -> Sequence[v1.Toleration]:
-        """Return what is added to a member before it is bound."""
+        """Return the tolerations that a member gets before it is bound."""
         ...
 
     def search(self) -> VictimSearch:
@@ -64,7 +64,7 @@ class Terms(Protocol):
 
     @property
     def message(self) -> str:
-        """What is said of a member that waits for the victims that were found."""
+        """The message on a member that waits until its victims have left."""
         ...
 
 
@@ -78,17 +78,17 @@ class TermsAttempt:
         terms: Iterable[Terms],
         plugin: str,
     ) -> None:
-        """``make`` makes an attempt for some members; ``plugin``: the name for what finds victims.
+        """``make`` creates an attempt for some members; ``plugin``: the plugin that finds victims.
 
-        ``terms`` are asked for one by one, as they are tried.
+        ``terms`` is iterated while they are tried, so later terms may never be computed.
         """
         self._make = make
         self._members = members
         self._terms = terms
         self._plugin = plugin
         self.result = GroupDecision()
+        #: The terms on which the group starts, or waits for victims.
         self.chosen: Terms | None = None
-        """The terms on which the group starts, or waits for victims."""
 
     def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Parts:
         """Decide, with the outcome in ``result``, as ``PodGroupAttempt.run`` does."""
@@ -100,6 +100,7 @@ class TermsAttempt:
                 continue
             attempt = self._make(members, terms)
             if terms.fits:
+                # Victims are searched only after all terms: other terms may need none.
                 yield from attempt.run(trial, should_stop, preempts=False)
                 if not attempt.result.status.code.rejects:
                     self.result, self.chosen = attempt.result, terms

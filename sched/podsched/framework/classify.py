@@ -64,6 +64,7 @@ def condition_statuses(node: v1.Node) -> dict[str, str]:
 def pod_update_actions(old: PodInfo, new: PodInfo) -> ActionType:
     """Return the changes of a pod that can help it or others; UPDATE_OTHER when there are none."""
     actions = ActionType(0)
+    # Classes are interned, so one comparison covers all that decisions depend on.
     if old.cls is not new.cls:
         actions |= _class_change(old, new)
     if old.pod.status.resource_claim_statuses != new.pod.status.resource_claim_statuses:

@@ -115,6 +115,7 @@ class ThresholdIndex(HintIndex):
     def remove(self, member: Hashable) -> None:
         row = self._rows.pop(member)
         del self._demands[member]
+        # The last member moves into the gap, so that the columns stay dense.
         last = self._members.pop()
         if last != member:
             self._members[row] = last

@@ -27,6 +27,7 @@ class EvaluationResult:
 
     def only(self, kept: Bools) -> EvaluationResult:
         """Return the result for some of the rows; ``kept`` is parallel to ``rows``."""
+        # ``raw`` is parallel to the rows that fit, not to ``rows``.
         of_fitting = kept[self.fits]
         return EvaluationResult(
             self.rows[kept],

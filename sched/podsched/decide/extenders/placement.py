@@ -197,10 +197,13 @@ class _Attempt:
             decision = await self._nominee(self._names([self._nominated])[0])
             if decision is not None:
                 return decision
+        # Before the call, to find nodes that fit only since.
         before = set(self._names(self._evaluation.feasible_rows))
         passed = await self._filter()
         if (ended := self._refresh()) is not None:
             return ended
+        # Nodes may have come or been filled during the call. Try again if extenders have not seen
+        # some of the nodes that fit now.
         if not len(self._fitting(passed)):
             others = set(self._names(self._evaluation.feasible_rows)) - before
             return None if others or passed else self._unschedulable()

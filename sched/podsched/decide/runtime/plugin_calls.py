@@ -1,8 +1,8 @@
-"""The one place where exceptions of plugins become statuses.
+"""Turn exceptions of plugins into PluginFailure; the only place that does.
 
-A plugin says "does not fit" with a Status. An exception is a bug or an outage; here it is given
-kube-scheduler's words and turned into PluginFailure, which ends the pod's cycle with Code.ERROR.
-The log has its traceback once, although the pod is tried again and others may meet the same bug.
+A plugin returns a Status for "does not fit". An exception is a bug or an outage. It becomes a
+PluginFailure with kube-scheduler's message, which ends the pod's cycle with Code.ERROR. Its
+traceback is logged once, although the pod is tried again and other pods may meet the same bug.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _log = get_logger("plugins")
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Failures whose tracebacks are remembered as logged. A plugin has few lines that can fail.
+#: Max failures remembered as logged. A plugin has few lines that can fail.
 _MOST_LOGGED = 1000
 #: Plugin, type of the exception, file and line that raised it.
 _logged: set[tuple[str, type[Exception], str, int]] = set()
@@ -42,7 +42,7 @@ def guarded(
 ) -> R:
     """Call a plugin. ``wording`` has a place for the plugin's name, as in ``running %q plugin``.
 
-    Raises PluginFailure for whatever the plugin raises.
+    Raises PluginFailure for every exception of the plugin.
     """
     try:
         return call(*args, **kwargs)
@@ -53,12 +53,13 @@ def guarded(
 
 
 def failure_of(plugin: str, wording: str, error: Exception) -> PluginFailure:
-    """Return what ``guarded`` raises for an exception of a plugin, and log that once."""
+    """Return the PluginFailure for an exception of a plugin; log the exception once."""
     _log_once(plugin, error)
     return PluginFailure(plugin, f"{wording.format(plugin)}: {error}")
 
 
 def _log_once(plugin: str, error: Exception) -> None:
+    # The innermost frame tells bugs of a plugin apart.
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -27,7 +27,7 @@ R = TypeVar("R")
 #: Returns monotonic seconds.
 Clock = Callable[[], float]
 
-#: One run in so many is timed: kube-scheduler's pluginMetricsSamplePercent is 10.
+#: One of this many runs is timed: kube-scheduler's pluginMetricsSamplePercent is 10.
 SAMPLE_EVERY = 10
 
 
@@ -109,6 +109,7 @@ class PluginRuns:
             return result
         finally:
             ended = self._clock()
+            # Runs that are only recorded for a trace must not change the sample.
             if due:
                 self._observe(_TEXTS[status], ended - began)
             if self._log.runs is not None:

@@ -88,18 +88,18 @@ class UnknownPlugin(PluginError):
 
 
 class NotAnExtension(PluginError):
-    """A profile enables a plugin at a point that it does not implement."""
+    """A profile enables a plugin at an extension point that it does not implement."""
 
 
 class PluginNotMade(PluginError):
-    """A plugin's factory failed: mostly arguments that it does not take."""
+    """A plugin's factory failed, usually because of its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Named(Generic[P]):
     """A plugin at an extension point, with its traits and optional methods, read only once.
 
-    ``weight`` is 1 or more where it scores, else 0; ``normalize`` None where its scores are final.
+    ``weight`` is 1 or more at Score, else 0. ``normalize`` is None if scores are final.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Named(Generic[P]):
     runs: PluginRuns = field(default_factory=PluginRuns, compare=False)
     traits: Traits = field(default_factory=Traits, compare=False)
     normalize: Callable[[CycleState, Scores], Scores] | None = field(default=None, compare=False)
-    #: ``filter_all`` or ``score_all``, where the plugin has it.
+    #: ``filter_all`` or ``score_all``, if the plugin has it.
     whole: Callable[[CycleState, PodInfo, JournaledColumns], Any] | None = field(
         default=None, compare=False
     )
@@ -182,14 +182,14 @@ class ProfileRuntime:
         self.filter: Sequence[Named[FilterPlugin]] = self._at(ExtensionPoint.FILTER)
         self.pre_filter: Sequence[Named[PreFilterPlugin]] = self._pre_filter()
         self.post_filter: Sequence[Named[PostFilterPlugin]] = self._at(ExtensionPoint.POST_FILTER)
-        #: Plugins that can tell their verdicts beforehand, by name.
+        #: Plugins that can predict their verdicts, by name.
         self.lookahead: Mapping[str, LookaheadPlugin] = {
             name: plugin
             for name, plugin in self.plugins.items()
             if isinstance(plugin, LookaheadPlugin)
         }
         self.score: Sequence[Named[ScorePlugin]] = self._at(ExtensionPoint.SCORE)
-        #: Plugins that name their inputs but have no PreFilter, by name.
+        #: Plugins that declare inputs but have no PreFilter, by name.
         self.inputs_without_pre_filter: Mapping[str, InputsPlugin] = self._other_inputs()
         self._pre_score: dict[str, Named[PreScorePlugin]] = {
             named.name: Named(
@@ -201,13 +201,13 @@ class ProfileRuntime:
             if hasattr(named.plugin, "pre_score")
         }
         self.reserve: Sequence[Named[ReservePlugin]] = self._at(ExtensionPoint.RESERVE)
-        #: What of a pod the plugins read, by name; without one that has no projection.
+        #: The projections of the plugins, by name; plugins without a projection are left out.
         self.projecting: Mapping[str, Projecting] = self._projecting()
         #: The plugins that feasibility and scores depend on.
         self.deciding: Set[str] = self._deciding().keys()
-        #: Whether a plugin reads what it does not declare.
+        #: Whether some plugin has no projection, so that it may read the whole pod.
         self.reads_whole_pods = len(self.projecting) < len(self.deciding)
-        #: Plugins that are quickly asked about all rows, for a pod of another class.
+        #: Plugins that are fast over all rows, so that pods may differ in what they read.
         self.varying: Set[str] = {name for name in self.projecting if self._is_varying(name)}
         #: Whether a Reserve plugin has something to do for a pod, by name.
         self.reserves: Mapping[str, Callable[[CycleState, PodInfo], bool]] = {

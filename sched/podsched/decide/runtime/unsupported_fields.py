@@ -34,7 +34,7 @@ UNSUPPORTED: Final[Mapping[str, Callable[[v1.PodSpec], bool]]] = {
 #: The fields above, by the names that they have in the messages.
 UNSUPPORTED_FIELDS: Final = frozenset({"PodSpec.resource_claims", "PodSpec.workload_ref"})
 
-#: What decides about placement and is honoured, here or when the pod is created.
+#: Fields that decide about placement and are honoured, here or when the pod is created.
 HONOURED_FIELDS: Final = frozenset({
     "PodSpec.containers", "PodSpec.init_containers", "PodSpec.node_name", "PodSpec.priority",
     "PodSpec.priority_class_name", "PodSpec.preemption_policy", "PodSpec.scheduler_name",
@@ -65,7 +65,7 @@ HONOURED_FIELDS: Final = frozenset({
     "Volume.portworx_volume", "Volume.image",
 })  # fmt: skip
 
-#: What kube-scheduler does not look at either: it says how a pod runs, once it is somewhere.
+#: Fields that kube-scheduler does not read either: they say how a pod runs on its node.
 WITHOUT_EFFECT: Final = frozenset({
     "PodSpec.dns_policy", "PodSpec.ephemeral_containers", "PodSpec.active_deadline_seconds",
     "PodSpec.service_account_name", "PodSpec.service_account",

@@ -1,7 +1,4 @@
-"""Check a configuration together with the users' own plugins.
-
-These come from the entry points of installed packages (``registry``).
-"""
+"""Check a configuration together with the users' own plugins (see ``registry``)."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ from podsched.framework.plugin import PluginError, PluginFactory
 def user_plugin_specs(known: Mapping[str, PluginFactory]) -> dict[str, PluginSpec]:
     """Return by name the extension points that each of the users' plugins implements.
 
-    They are unknown if the factory is a function. Such a plugin may be enabled at any point, and
-    the profile is checked again when the plugin has been made.
+    If the factory is a function, the points are unknown: the plugin may be enabled at any point,
+    and the profile is checked again once the plugin is created.
     """
     found = {}
     for name, factory in known.items():

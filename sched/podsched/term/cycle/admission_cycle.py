@@ -41,7 +41,7 @@ FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 60.0
 #: Pods whose gates are asked again in one step.
 _GATED_AT_ONCE: Final = 100
-#: Units that are gone, which may be remembered before they are looked for.
+#: Max remembered units that are gone, before these are searched and dropped.
 _MOST_GONE: Final = 1_000
 
 
@@ -74,7 +74,7 @@ class AdmissionCycle:
         self._tolerations = FlavorTolerations(self._admission, parts.state.cache.classes)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
-        #: What was last said of a unit that waits, by key.
+        #: By key, the last reason and message of a unit that waits.
         self._said: dict[str, tuple[str, str]] = {}
 
     @property
@@ -88,9 +88,10 @@ class AdmissionCycle:
         return min((time for time in times if time is not None), default=None)
 
     async def refresh(self, now: float) -> None:
-        """Take in what has changed in the cluster."""
+        """Apply what has changed in the cluster since the last cycle."""
         admission = self._admission
         await self._in_steps(admission.refresh(now))
+        # In parts, because each pod calls PreEnqueue, and one change may concern thousands.
         uids = admission.take_gated_anew()
         while uids:
             self._state.queue.gate_again(uids[-_GATED_AT_ONCE:], now)
@@ -117,6 +118,7 @@ class AdmissionCycle:
         admission = self._admission
         cycle = Cycle(admission.snapshot, admission.heads(), admission.rules)
         with ExitStack() as undo:
+            # If the cycle ends early, what it has claimed in the snapshot is not real.
             undo.callback(admission.discard)
             for entry in cycle:
                 await self._decide(cycle, entry, now)
@@ -178,13 +180,14 @@ class AdmissionCycle:
         terms: Iterable[FlavorTerms],
         now: float,
     ) -> Attempted | None:
+        # The gate lets the pods of this unit pass while they are popped.
         self._admission.current = key
         popped = self._state.queue.pop_members(uids, now)
         self._admission.current = ""
         return await self._groups.admit(group, popped, terms, now)
 
     def _admit(self, workload: Workload, attempted: Attempted) -> bool:
-        """Count what was placed as admitted; return whether that is so."""
+        """Count the placed pods as admitted; return whether any were."""
         result, chosen = attempted.result, attempted.chosen
         if not result.status.ok or not isinstance(chosen, FlavorTerms):
             return False
@@ -224,7 +227,7 @@ class AdmissionCycle:
             self._withdraw(self._admission.units[key])
 
     def _withdraw(self, unit: Unit) -> None:
-        """Keep no nodes for a unit; else others would wait for what its victims left."""
+        """Withdraw the nominations of a unit, so that others may use the room its victims left."""
         for pod in list(unit.waiting.values()):
             self._failures.withdraw_nomination(pod)
 
@@ -243,7 +246,7 @@ class AdmissionCycle:
         return entry.message
 
     def _say(self, key: str, reason: Waiting, message: str, *, told: bool = False) -> None:
-        """Say why a unit waits; ``told``: its pods know already."""
+        """Report why a unit waits; ``told``: its pods have been told already."""
         unit = self._admission.units.get(key)
         if unit is None or not unit.waiting:
             return

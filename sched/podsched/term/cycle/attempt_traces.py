@@ -41,27 +41,27 @@ _POINTS: Mapping[str, str] = {ExtensionPoint.PRE_SCORE.label: SpanName.SCORE}
 
 @dataclass(slots=True)
 class _Attempt:
-    """An attempt that is recorded; ``asked``: the pod's creator wanted it to be."""
+    """A recorded attempt; ``asked``: the pod's creator requested it."""
 
     span: Span
     asked: bool
     bind: Span = NO_SPAN
+    #: When the last recorded extension point ended.
     until: float = 0.0
-    """When the last extension point that was recorded ended."""
 
 
 class AttemptTraces:
-    """The attempts under way that are recorded, by the pod's uid."""
+    """The recorded attempts that are running, by the pod's uid."""
 
     def __init__(self, tracer: Tracer, runs: RunLog) -> None:
         self._tracer = tracer
         self._runs = runs
         self._attempts: dict[str, _Attempt] = {}
-        #: A second of the clock, and the attempts that creators wanted recorded in it.
+        #: A second of the clock, and the attempts that creators requested in it.
         self._asked = (0, 0)
 
     def popped(self, pods: Sequence[QueuedPodInfo], now: float) -> None:
-        """Begin the attempts at pods that have left the queue."""
+        """Begin the attempts of pods that have left the queue."""
         if self._tracer.enabled:
             for queued in pods:
                 self._begin(queued, now)
@@ -88,7 +88,7 @@ class AttemptTraces:
         self._attempts[info.uid] = _Attempt(span, bool(context))
 
     def _may_ask(self, now: float) -> bool:
-        """Count an attempt that the pod's creator wants recorded; False for too many."""
+        """Count an attempt that the pod's creator requested; False if there are too many."""
         second, count = self._asked
         count = count + 1 if second == int(now) else 1
         self._asked = (int(now), count)
@@ -102,9 +102,10 @@ class AttemptTraces:
     # ------------------------------------------------------------------ phases
 
     def follow(self, pods: Sequence[QueuedPodInfo]) -> None:
-        """Note what plugins run from here on, if one of the pods is traced, until it is recorded.
+        """Record the runs of plugins from now on, if one of the pods is traced.
 
-        Nothing may be awaited meanwhile. Lines that are logged have the trace's id.
+        Ends with the next ``decided``, ``phase`` or ``bind_plugins_ran``; do not await anything
+        before. Log lines written meanwhile have the trace's id.
         """
         if not self._attempts:
             return
@@ -127,9 +128,9 @@ class AttemptTraces:
         ended: float,
         phases: Phases = NO_PHASES,
     ) -> None:
-        """Record that pods of one profile were decided on together.
+        """Record that pods of one profile were decided together.
 
-        What plugins ran for all of them is in the trace of the first that is recorded.
+        The runs of plugins go into the trace of the first traced pod.
         """
         runs = self._followed()
         for decision in decisions if self._attempts else ():
@@ -155,9 +156,9 @@ class AttemptTraces:
         error: str = "",
         runs: Sequence[PluginRun] = (),
     ) -> None:
-        """Record that a pod has been through an extension point.
+        """Record that a pod has passed an extension point.
 
-        ``runs``: the plugins', where they could not be followed.
+        ``runs``: the runs of plugins, if ``follow`` could not record them (across awaits).
         """
         attempt = self._attempts.get(queued.info.uid) if self._attempts else None
         if attempt is not None:
@@ -169,7 +170,7 @@ class AttemptTraces:
     # ------------------------------------------------------------------ ends
 
     def binding(self, assignments: Sequence[Assignment], now: float) -> None:
-        """Begin Bind for pods that are handed on to be bound; its calls are parts of it."""
+        """Begin Bind; the spans of its calls are children of it."""
         for assignment in assignments if self._attempts else ():
             attempt = self._attempts.get(assignment.pod.uid)
             if attempt is not None:
@@ -219,7 +220,7 @@ def _record_phases(evaluate: Span, phases: Phases) -> None:
 
 
 def _record_evaluation(evaluate: Span, runs: Sequence[PluginRun]) -> None:
-    """Record extension points with the runs at each.
+    """Record the extension points of an evaluation, with the runs at each.
 
     A batch may have several evaluations, one after the other; PreScore is a part of Score.
     """

@@ -46,7 +46,7 @@ class MissedWakeUp:
 
 
 class RecentEvents:
-    """The last cluster events; which nodes they happened on is found out when somebody asks."""
+    """The last cluster events; ``last`` determines their nodes, because it is rarely called."""
 
     def __init__(self) -> None:
         self._events: deque[tuple[float, Change]] = deque(maxlen=REMEMBERED)
@@ -56,7 +56,7 @@ class RecentEvents:
             self._events.append((now, change))
 
     def last(self, node_name: str, since: float) -> str:
-        """Return the last event on the node after a moment, or else the last event at all."""
+        """Return the last event on the node since a time, or else the last event at all."""
         recent = [change for at, change in self._events if at >= since]
         on_node = (change for change in reversed(recent) if _node_of(change) == node_name)
         found = next(on_node, recent[-1] if recent else None)
@@ -138,6 +138,7 @@ class Auditor:
         with Trial(cache) as trial:
             for _ in attempt.run(trial, lambda: False, preempts=False):
                 pass
+        # The trial restores the cluster, but not where the next search for nodes starts.
         self._decider.rotation = rotation
         placed = attempt.result.placed
         # Nothing was reserved, so that members may have been promised the same volume.

@@ -123,11 +123,11 @@ class BindingCycle:
         return len(self._queue) + len(self._with_extenders) + self._held
 
     def hold(self, count: int) -> None:
-        """Count so many assignments as ahead until ``release``: their group has to be recorded."""
+        """Count ``count`` assignments as ahead until ``release``; their group is being recorded."""
         self._held += count
 
     def release(self, count: int) -> None:
-        """End ``hold`` for so many assignments."""
+        """End ``hold`` for ``count`` assignments."""
         self._held -= count
         self._room.set()
 

@@ -38,7 +38,7 @@ POD_POPPED = "PodPopped"
 
 
 def _set_all(gauge: Gauge, values: Iterable[tuple[tuple[str, ...], int]]) -> None:
-    """Set a gauge's series by their labels; those without a value any more are 0."""
+    """Set a gauge's series by their labels; series that have no value now become 0."""
     gone = {labels: 0 for labels, _ in gauge.cells()}
     for labels, value in (gone | dict(values)).items():
         gauge.labels(*labels).set(value)
@@ -69,7 +69,7 @@ class QueueMeter:
             self._hints.labels(plugin, event, answer).observe(time.monotonic() - began)
 
     def handled(self, event: str, seconds: float, count: int) -> None:
-        """Count events of the cluster that were taken over together, in so many seconds."""
+        """Count ``count`` cluster events that were handled together in ``seconds``."""
         self._events.labels(event).observe_n(seconds / count, count)
 
 
@@ -86,7 +86,7 @@ class CycleMeter:
         self.plugins = ProfileMeters(self.scheduler, self._evaluation, time.monotonic)
         self._binding = BindingMetrics(registry)
         self.traces = AttemptTraces(tracer, self.plugins.log)
-        #: uid -> node that was made free for a pod that has not been bound yet.
+        #: By uid of a preemptor that is not bound yet, the node on which room is made for it.
         self._preempted_for: dict[str, str] = {}
         self._mode = ""
 
@@ -105,6 +105,7 @@ class CycleMeter:
         phases: Phases = NO_PHASES,
     ) -> None:
         """Count pods decided on together; ``phases`` are those of the latest evaluation."""
+        # kube-scheduler decides one pod at a time; a batch counts as pods of equal duration.
         each = (ended - began) / max(len(decisions), 1)
         self.scheduler.scheduling_algorithm_duration_seconds.labels().observe_n(
             each, len(decisions)
@@ -113,6 +114,8 @@ class CycleMeter:
         batched = self._evaluation.batch_attempts_total
         if placed:
             batched.labels(profile, "no_hint").inc()
+        # In kube-scheduler's terms: the first pod of a batch had no hint, the others used its
+        # result.
         if placed > 1:
             batched.labels(profile, "hint_used").inc(placed - 1)
         self.traces.decided(profile, decisions, began, ended, phases)
@@ -125,11 +128,11 @@ class CycleMeter:
         metrics.scheduling_algorithm_duration_seconds.labels().observe(seconds)
 
     def dropped(self, queued: QueuedPodInfo) -> None:
-        """End the attempt of a pod that is gone, or bound by somebody else."""
+        """End the attempt of a pod that is gone, or bound by another scheduler."""
         self.traces.end(queued, "gone")
 
     def postponed(self, queued: QueuedPodInfo) -> None:
-        """End the attempt of a pod that went back to the queue without having been tried."""
+        """End the attempt of a pod that returned to the queue untried."""
         self.traces.end(queued)
 
     def unschedulable(self, queued: QueuedPodInfo) -> None:
@@ -166,7 +169,7 @@ class CycleMeter:
             self.traces.bound(assignment, now)
 
     def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
-        """Count a call that binds a batch; ``problem`` is "" where it got through."""
+        """Count a call that binds a batch; ``problem`` is "" if it was answered."""
         result, code = ("error", Code.ERROR) if problem else ("ok", Code.SUCCESS)
         self._binding.bind_duration_seconds.labels(result).observe(seconds)
         profile = self.plugins.of(assignments[0].pod.cls.scheduler_name)
@@ -174,7 +177,7 @@ class CycleMeter:
         self.api_called(BINDING_CALL, seconds, failed=bool(problem))
 
     def api_called(self, call_type: str, seconds: float, *, failed: bool) -> None:
-        """Count a call that writes what pods have come to."""
+        """Count a call that writes bindings or statuses of pods."""
         labels = (call_type, "error" if failed else "success")
         self._binding.async_api_call_execution_total.labels(*labels).inc()
         self._binding.async_api_call_execution_duration_seconds.labels(*labels).observe(seconds)
@@ -188,7 +191,7 @@ class CycleMeter:
         self.traces.phase(queued, SpanName.PERMIT, began, ended, status.message)
 
     def preempting(self, uid: str, node_name: str, victims: int) -> None:
-        """Count a preemption that begins; one before it for the same pod was futile."""
+        """Count a preemption that begins; an earlier one for the same pod was futile."""
         self._preemption.preemption_attempts_total.inc()
         self._preemption.preemption_victims.observe(victims)
         if victims:
@@ -214,18 +217,18 @@ class CycleMeter:
             self._evaluation.missed_wakeups_total.labels(found.event).inc()
 
     def prioritizing_extender(self, change: int) -> None:
-        """Count the extenders being asked for scores: one more (1) or one less (-1)."""
+        """Count the running prioritize calls of extenders: one more (1) or one less (-1)."""
         self.scheduler.goroutines.labels("prioritizing_extender").inc(change)
 
     def bind_overtaken(self) -> None:
-        """Count a pod to be decided on again, since another scheduler has bound to its node."""
+        """Count a pod to decide again, because another scheduler has bound a pod to its node."""
         self._binding.bind_overtaken_total.inc()
 
     def fence_lost(self) -> None:
         self._binding.fence_lost_total.labels("bind").inc()
 
     def evaluator_mode(self, mode: str) -> None:
-        """Note which evaluator is in use, and count the change when it is another one."""
+        """Note which evaluator is in use, and count changes."""
         if self._mode and mode != self._mode:
             self._evaluation.evaluator_switches_total.labels(mode).inc()
         self._mode = mode
@@ -247,9 +250,10 @@ class CycleMeter:
         binding_tasks: int,
         pending_calls: Mapping[str, int],
     ) -> None:
-        """Bring gauges up to date; called before they are read.
+        """Update the gauges; called before they are read.
 
-        pending_calls: pods whose bindings and statuses wait to be written, by the call's type.
+        pending_calls: the number of pods whose bindings or statuses wait to be written, by call
+        type.
         """
         metrics = self.scheduler
         for call_type in (BINDING_CALL, STATUS_CALL):

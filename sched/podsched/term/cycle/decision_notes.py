@@ -21,16 +21,16 @@ from podsched.framework.pods import PodClass, QueuedPodInfo
 from podsched.term.state import SchedulingState
 from podsched.term.writes.bind_queue import Assignment
 
-#: The part of the time that may go into details, and the seconds of it that may be saved up.
+#: The max share of the time spent on details, and the max seconds of it that may be saved up.
 SHARE, MOST_SAVED = 0.01, 0.03
-#: Where a class keeps its digest, among what plugins keep there.
+#: The key of a class's digest in ``PodClass.compiled``.
 _DIGEST = "decision digest"
 #: Characters of a digest: 64 bits.
 _DIGEST_LENGTH = 16
 
 
 class DecisionSink(Protocol):
-    """Takes entries; the first value of each says what it is.
+    """Takes entries; the first value of each is its type.
 
     ("term", facts): a term begins. ("bound", uids, now). ("ended", uid, outcome, message, now,
     more): ``more`` has further fields of the record, or is None. ("decided", common, pods), with
@@ -44,7 +44,7 @@ class DecisionSink(Protocol):
         ...
 
     def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
-        """Take an entry about so many new decisions, or drop it and count that."""
+        """Take an entry about ``pods`` new decisions, or drop and count it."""
         ...
 
 
@@ -91,7 +91,7 @@ class DecisionNotes:
         self._detailed = self._follows = False
 
     def begin_term(self) -> None:
-        """Tell on what the term's decisions are based."""
+        """Note what the term's decisions start from, so that they can be replayed."""
         if self._sink is None:
             return
         self.begun_after = self._sink.numbers(0)
@@ -106,13 +106,13 @@ class DecisionNotes:
     # ------------------------------------------------------------------ decisions
 
     def began(self, now: float) -> bool:
-        """Note where chance stands before a decision; return whether to keep details of it."""
+        """Note the random state before a decision; return whether to keep details of it."""
         if self._sink is None:
             return False
         self._decider.details = None
         self._rotation, self._draws = self._decider.rotation, self._state.chance.draws
         self._detailed = self._allowance.has_some(now)
-        # Else they are followed already, for a trace.
+        # Otherwise ``AttemptTraces`` records the runs already.
         self._follows = self._detailed and self._runs.runs is None
         if self._follows:
             self._runs.follow()
@@ -170,12 +170,12 @@ class DecisionNotes:
             self._runs.take()
 
     def _of_all(self) -> dict[str, int | str]:
-        """Return what else is to be known of all decisions that are made now, mostly nothing."""
+        """Return further facts about all decisions made now; usually there are none."""
         facts = {"beyond": self._state.beyond, "begun_after": self.begun_after}
         return {name: number for name, number in facts.items() if number}
 
     def _more(self) -> dict[int, dict[str, Any]]:
-        """Return what else is known, by the decision's place, and count its cost."""
+        """Return the details by the decision's index, and count what they cost."""
         if not self._detailed:
             return {}
         began, details = self._clock(), self._decider.details
@@ -216,7 +216,10 @@ class DecisionNotes:
 
 
 def digest(cls: PodClass) -> str:
-    """Return the digest of what of a class can influence a decision; the same in every process."""
+    """Return a digest of everything in a class that can influence a decision.
+
+    It is the same in every process.
+    """
     shared = cls.shape.compiled.get(_DIGEST)
     if shared is None:
         shared = cls.shape.compiled[_DIGEST] = hashlib.blake2b(digest_size=_DIGEST_LENGTH // 2)

@@ -58,7 +58,7 @@ REASON_SCHEDULERS = (
     "all pods in a single pod group should have the same .spec.schedulerName set, "
     'got: "{}" and "{}"'
 )
-#: What Permit says in kube-scheduler, where the members that fit wait for the others.
+#: kube-scheduler's text at Permit, where the members that fit wait for the others.
 _WAITED = "one or more plugins asked to wait and no plugin rejected pod"
 
 
@@ -70,7 +70,7 @@ class Attempted(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What is added to the reasons of a pod that fits no node."""
+        """The text that is added to the reasons of a pod that fits no node."""
         if self.result.victims is None or self.chosen is None:
             return ""
         return self.chosen.message
@@ -329,7 +329,7 @@ class PodGroupCycle:
         run_unreserve(runtime, self._assignments.pop(decision.queued.info.uid))
 
     def _note_terms(self, result: GroupDecision, chosen: Terms | None) -> None:
-        """Keep on what terms a unit starts, and have them written with its bindings."""
+        """Keep the terms on which a unit starts; its bindings write them."""
         self._attempted = Attempted(result, chosen)
         if result.status.ok and chosen is not None:
             for decision in result.placed:
@@ -366,7 +366,7 @@ class PodGroupCycle:
         decided = {decision.queued.info.uid: decision for decision in result.decisions}
         for queued in members:
             if self._enough():
-                # A member that goes meanwhile is told by its binding, which fails.
+                # If a member is deleted meanwhile, its binding fails.
                 await self._turn.give_way()
             decision = decided.get(queued.info.uid)
             if decision is None:

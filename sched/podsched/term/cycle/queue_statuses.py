@@ -1,7 +1,7 @@
 """Writes the statuses of ClusterQueues, LocalQueues and Cohorts, at most once a second.
 
-Best effort, like the statuses of pods: they tell people how things are, and only the past usage of
-LocalQueues is read again (``admission.histories``).
+Best effort, like the statuses of pods: they inform people. Only the past usage of LocalQueues is
+read again (``admission.histories``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class QueueStatuses:
         return self._next if self._admission.tallies.changed else None
 
     def refresh(self, now: float) -> Iterator[None]:
-        """Write what has changed, in steps, unless that was done a moment ago."""
+        """Write what has changed, in steps, at most once per PERIOD."""
         changed = self._admission.tallies.changed
         if not changed or now < self._next:
             return
@@ -91,7 +91,7 @@ class QueueStatuses:
             after.fair_sharing.weighted_share = share
         if after == item.status:
             return
-        # As a whole: a merge patch would keep what is not there any more.
+        # Fields that are gone are null: a merge patch would keep them otherwise.
         status = dict.fromkeys(codec.write(item.status)) | codec.write(after)
         patch = api_pb2.PatchRequest(
             kind=kind,

@@ -215,9 +215,11 @@ class LeaderElector:
 
     async def _loop(self) -> None:
         loop = asyncio.get_running_loop()
+        # The first event makes the candidate read the lock.
         self._handle(TimerFired(), loop.time())
         while not isinstance(self._state, Stopped):
             event, not_before = await self._events.get()
+            # A timer may fire slightly early; ``step`` would find nothing due and set it again.
             self._handle(event, max(loop.time(), not_before))
 
     def _post(self, event: Event, not_before: float = 0.0) -> None:

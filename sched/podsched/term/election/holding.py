@@ -114,6 +114,7 @@ def _on_hand_over_requested(
 
 def _give_back(state: Leading, successor: str, transition: Transition, *, stays: bool) -> Releasing:
     """Release now, or once the pending renewal has been answered."""
+    # A pending renewal may still be stored, and would make the release's expected revision wrong.
     releasing = Releasing(
         view=state.view,
         tenure=state.tenure,
@@ -181,6 +182,7 @@ def on_withdrawing(state: Withdrawing, event: Event, transition: Transition) -> 
 
 def on_releasing(state: Releasing, event: Event, transition: Transition) -> State:
     """Release the lock once its record and revision are known, or give up."""
+    # During a handover the process may be asked to stop; then it must not stand by.
     if isinstance(event, StopRequested):
         state = replace(state, stays=False)
     if transition.now >= state.give_up_at:

@@ -38,6 +38,7 @@ def claimable_from(state: Standby) -> float | None:
     if snapshot.record is None or snapshot.holder == view.identity:
         return _AT_ONCE
     if not snapshot.holder:
+        # The lock was released; a successor that it names goes first.
         reserved = snapshot.record.preferred_holder not in ("", view.identity)
         return view.observed_at + HAND_OVER_GRACE if reserved else _AT_ONCE
     if snapshot.holder_vanished or _is_suspected(view) or _is_alone(view):

@@ -116,6 +116,7 @@ class Snapshot:
 
 def whole_seconds(duration: float) -> int:
     """Return a duration in whole seconds for the record, rounded up."""
+    # Rounded up, so that no standby claims before the holder has given up.
     return max(1, math.ceil(duration))
 
 
@@ -147,6 +148,8 @@ def encode_lease(
     if base is not None:
         lease.metadata.CopyFrom(base.metadata)
     else:
+        # A new Lease. The API server gives its objects a uid, but the lock is written directly to
+        # etcd.
         lease.metadata.uid = str(uuid.uuid4())
         _set_time(lease.metadata.creation_timestamp, record.renew_time)
     lease.metadata.name, lease.metadata.namespace = keys.name, keys.namespace

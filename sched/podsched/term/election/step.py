@@ -158,6 +158,7 @@ def step(
     if isinstance(state, Stopped):
         return state, ()
     if _is_outdated(state, event):
+        # A leader whose lease has ended stops leading even at an outdated event.
         if not isinstance(state, Leading) or leads(state, now):
             return state, ()
         event = TimerFired()  # the lease is over

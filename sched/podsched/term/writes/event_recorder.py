@@ -1,10 +1,9 @@
 """Events about pods and workloads, as kube-scheduler records them: best effort, never in its way.
 
-The same event (object, reason, message) recorded again within ten minutes raises its count instead
-of making another object. The buffer is bounded and drops the oldest, as kube-scheduler's
-broadcaster drops what it cannot hold. What the API server did not take is written anew when it is
-recorded again. While the scheduler is busy only a trickle is written, so that events do not compete
-with binds.
+The same event (object, reason, message) recorded again within ten minutes increments the count of
+its object. The buffer is bounded and drops the oldest events, as kube-scheduler's broadcaster does.
+An event that could not be written becomes a new object when it is recorded again. While the
+scheduler is busy, few events are written per second, so that they do not compete with bindings.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NOTE_LIMIT = 1024
 #: Longest reportingInstance.
 NAME_LIMIT = 128
 BUFFER = 20_000
-#: Events of one call, of which each takes 60 to 100 us, and seconds between two calls.
+#: Max events per call (each takes 60 to 100 us), and seconds between two calls.
 BATCH, PERIOD = 50, 0.025
 BUSY_BATCH, BUSY_PERIOD = 20, 0.1
 REMEMBERED = 4096
@@ -101,6 +100,7 @@ class EventRecorder:
         kind: str = "Pod",
     ) -> None:
         """Note an event about an object of a kind; return at once."""
+        # Drop the oldest event: the latest tells people how things are.
         if len(self._outbox) == BUFFER:
             self._outbox.drop_oldest()
             self.dropped += 1
