@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -15,6 +17,7 @@ from podsched.queues.snapshot import Snapshot
 from podsched.queues.victims import (
     Preemptor,
     Reason,
+    Search,
     Victim,
     classic_search,
     permits,
@@ -62,6 +65,20 @@ def test_the_lowest_priority_goes_and_no_more_than_is_needed() -> None:
     assert names(settle(classic_search(snapshot, preemptor(snapshot, "a", 2, 9)))) == {
         "low": Reason.IN_QUEUE
     }
+
+
+@pytest.mark.parametrize("search", [classic_search, fair_search])
+def test_a_queue_that_never_preempts_does_not_look_through_what_it_has_admitted(
+    search: Callable[[Snapshot, Preemptor], Search],
+) -> None:
+    class Admitted(dict[str, Workload]):
+        def values(self) -> Any:
+            raise AssertionError("it has been looked through")
+
+    snapshot = two_queues(Preemption(Policy.NEVER, Policy.NEVER))
+    admit(snapshot, "a", running("low", 4))
+    snapshot.workloads["a"] = Admitted(snapshot.workloads["a"])
+    assert settle(search(snapshot, preemptor(snapshot, "a", 2, 9))) == []
 
 
 def test_a_smaller_victim_is_put_back_if_a_later_one_is_enough() -> None:

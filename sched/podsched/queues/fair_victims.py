@@ -24,6 +24,7 @@ from podsched.queues.victims import (
     Search,
     Victim,
     fill_back,
+    of_own_queue,
     restore,
     victim_order,
 )
@@ -65,11 +66,7 @@ def fair_search(
 def _candidates(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
     """Return whom the policies permit: of the own queue, and of queues that exceed their quota."""
     node, preemption = snapshot.node(preemptor.queue.name), preemptor.queue.preemption
-    found = [
-        workload
-        for workload in snapshot.workloads[node.name].values()
-        if preemptor.may_preempt(workload, preemption.within)
-    ]
+    found = of_own_queue(snapshot, preemptor)
     if node.parent is None or preemption.reclaim is Policy.NEVER:
         return found
     stack = [node.root]

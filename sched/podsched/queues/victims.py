@@ -153,7 +153,12 @@ class Asks:
 def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
     """Search for the victims whose removal lets a workload in, without fair sharing."""
     hierarchical, others = _of_cohort(snapshot, preemptor)
-    own = _of_own_queue(snapshot, preemptor)
+    own = [
+        _Candidate(workload, Reason.IN_QUEUE, True, ())
+        for workload in of_own_queue(snapshot, preemptor)
+    ]
+    if not (hierarchical or others or own):
+        return []
     forbidden = not preemptor.queue.preemption.while_borrowing
     node = snapshot.node(preemptor.queue.name)
     under = all(node.usage.get(key, 0) < node.quota.get(key, 0) for key in preemptor.short)
@@ -227,12 +232,13 @@ def _valid(
     return all(node.borrows_any(preemptor.short) for node in candidate.below)
 
 
-def _of_own_queue(snapshot: Snapshot, preemptor: Preemptor) -> list[_Candidate]:
-    return [
-        _Candidate(workload, Reason.IN_QUEUE, True, ())
-        for workload in snapshot.workloads[preemptor.queue.name].values()
-        if preemptor.may_preempt(workload, preemptor.queue.preemption.within)
-    ]
+def of_own_queue(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
+    """Return whom the policy permits of the preemptor's queue."""
+    queue, policy = preemptor.queue, preemptor.queue.preemption.within
+    if policy is Policy.NEVER:  # The queue may have admitted thousands.
+        return []
+    admitted = snapshot.workloads[queue.name].values()
+    return [workload for workload in admitted if preemptor.may_preempt(workload, policy)]
 
 
 def _of_cohort(

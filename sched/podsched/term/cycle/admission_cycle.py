@@ -234,16 +234,15 @@ class AdmissionCycle:
     # ------------------------------------------------------------------ what is said
 
     def _quota_message(self, entry: Entry) -> str:
-        node = self._admission.snapshot.node(entry.queue.name)
-        tree = [
-            name
-            for name, other in self._admission.snapshot.forest.queues.items()
-            if other.root is node.root
-        ]
-        leaving = sum(self._admission.leaving[name] for name in tree)
-        if entry.waiting is Waiting.QUOTA and leaving:
-            return f"{entry.message}; {leaving} terminating pod(s) still use quota"
-        return entry.message
+        of_queues, snapshot = self._admission.leaving, self._admission.snapshot
+        if entry.waiting is not Waiting.QUOTA or not any(of_queues.values()):
+            return entry.message
+        root = snapshot.node(entry.queue.name).root
+        nodes = snapshot.forest.queues.items()
+        leaving = sum(of_queues[name] for name, node in nodes if node.root is root)
+        if not leaving:
+            return entry.message
+        return f"{entry.message}; {leaving} terminating pod(s) still use quota"
 
     def _say(self, key: str, reason: Waiting, message: str, *, told: bool = False) -> None:
         """Report why a unit waits; ``told``: its pods have been told already."""
