@@ -120,6 +120,7 @@ class Cache:
         Pods and objects are shared, so do not assume pods in the copy that are pending here. In the
         same thread use a trial: its cost depends on the changes, not on the size of the cluster.
         """
+        # With classes of its own, because interning is not safe for threads.
         made = Cache(None, self._schedulers, self.cluster.copy())
         made._held, made._assumed = dict(self._held), set(self._assumed)
         made._pods_without_node = {n: dict(pods) for n, pods in self._pods_without_node.items()}
@@ -442,6 +443,7 @@ class Cache:
         # This may raise QuantityError, so nothing is changed before it.
         info = make_pod_info(new, self.classes, known)
         if known is not None and known.uid != info.uid:
+            # The informer has merged the deletion and the creation of two pods of one name.
             gone = self._pod_gone(known)
             new_one = self._apply_unfinished(None, info)
             # One change is enough: if the uids differ, the queue's update removes the old pod.

@@ -109,6 +109,7 @@ class DeltaEncoder:
         classes = self.classes.take()
         forgotten = self.classes.take_forgotten()
         first, values = self.take_values()
+        # The first delta is sent even if it is empty, because it makes the shard start anew.
         if not (writer.changed or classes or forgotten or values) and self._number:
             return None
         nodes = NodeDelta(tuple(writer.nodes), tuple(writer.removed_nodes), first, values)
@@ -171,6 +172,7 @@ class DeltaEncoder:
         name = columns.names[row]
         sent = self._sent.get(row)
         if sent is None:
+            # 0 is no node's version, so the node is sent.
             sent = self._sent[row] = _SentRow(name, 0, {})
         version = columns.table.row_version(row)
         if sent.version != version:

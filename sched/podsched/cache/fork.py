@@ -164,6 +164,7 @@ class Fork:
         usage = self._base.class_usage(pod)
         cells, known = self._cells, len(self._cells)
         for index, amount in usage.amounts:
+            # ``class_usage`` may just have created a column, for a resource that is new.
             if index >= known:
                 self._add_usage_columns()
                 known = len(cells)
@@ -291,6 +292,7 @@ class Fork:
 
     @property
     def rows_with_ports(self) -> Rows:
+        # Pods with ports may have been removed from these rows, so each is checked.
         maybe = set(np.flatnonzero(np.isin(self._rows, self._base.rows_with_ports)).tolist())
         found = sorted(row for row in maybe | self._ported if self.used_ports(row))
         return np.array(found, dtype=np.intp)
@@ -356,6 +358,7 @@ class Fork:
         having, sizes = self._base.image_rows(image)
         if not len(having):
             return having, sizes
+        # ``searchsorted`` returns ``len(having)`` for rows beyond the last one.
         places = np.minimum(np.searchsorted(having, self._rows), len(having) - 1)
         rows = np.flatnonzero(having[places] == self._rows)
         return rows, sizes[places[rows]]

@@ -27,6 +27,7 @@ class Images:
         """Return an independent copy."""
         made = Images()
         made._sizes = {name: dict(sizes) for name, sizes in self._sizes.items()}
+        # The arrays may be shared: they are replaced and never written to.
         made._arrays = dict(self._arrays)
         return made
 

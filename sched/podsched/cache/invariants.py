@@ -59,6 +59,8 @@ def column_differences(actual: Columns, expected: Columns) -> Iterator[str]:
             wrong = np.flatnonzero(mine[live] != other[rows])
             row = int(wrong[0])
             yield f"{title} of {names[row]}: {mine[live][row]} instead of {other[rows][row]}"
+        # A removed node must leave nothing behind in its row, or the next node there begins with
+        # it.
         dead = np.delete(mine, live)
         if len(dead) and (dead != dead[0]).any():
             yield f"{title} of rows without a node is not all the same"

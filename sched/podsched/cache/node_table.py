@@ -80,9 +80,11 @@ class NodeTable:
         self._labels: dict[str, Column[np.int32]] = {}
         #: By label, how many nodes have it.
         self._labelled: Counter[str] = Counter()
+        #: The column of every label that no node has.
         self._absent = Column(np.int32, size, fill=ABSENT)
         self._value_ids: dict[str, int] = {}
         self._values: list[str] = []
+        #: 0 is the empty set, which rows without a node have as well.
         self._taint_ids: dict[TaintKey, int] = {(): 0}
         self._taints: list[tuple[v1.Taint, ...]] = [()]
         self._zones = ZoneTree()
@@ -193,6 +195,7 @@ class NodeTable:
         labels = dict(node.metadata.labels)
         taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
         unschedulable = node.spec.unschedulable
+        # A new node without labels and taints equals the empty row, but its zone has to be noted.
         fresh = not known.node.metadata.name
         changed = (
             fresh

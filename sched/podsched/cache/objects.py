@@ -138,6 +138,7 @@ class ClusterState:
         known = self._kinds.setdefault(kind, _Kind())
         meta = message.metadata
         group = known.by_namespace.setdefault(meta.namespace, {})
+        # A replaced object keeps its place in the order.
         if meta.name not in group:
             self.orders.added((kind, meta.namespace), meta.name)
         old, group[meta.name] = group.get(meta.name), message

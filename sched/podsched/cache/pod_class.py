@@ -212,6 +212,7 @@ class PodClasses:
                     unlabelled = self._shape(rest)
             if volumes or name:
                 unmounted = self._shape(_ShapeContent(namespace, bare, labels, owner))
+            # Shapes are interned weakly, so these references keep the smaller ones alive.
             found = self._shapes[content] = PodShape({}, unlabelled, unmounted)
         return found
 

@@ -37,6 +37,7 @@ class PodCounter:
 
     def grow(self, size: int) -> None:
         """Make room for more rows."""
+        # The groupings have the old number of rows, and so will not be asked for again.
         self._sums.clear()
         self.column.grow(size)
 
@@ -48,6 +49,7 @@ class PodCounter:
         compared by identity, because comparing their content would be such a pass.
         """
         for known, sums in self._sums:
+            # A copy, because ``add`` changes the kept sums.
             if known is groups:
                 return sums.copy()
         # ``bincount`` sums in float64 (exact below 2**53), several times as fast as np.add.at.

@@ -294,6 +294,7 @@ class _Assumption(_PodChange):
         return known.uid != self.pod.uid or bool(known.node_name and known is not self.pod)
 
     def undo(self) -> None:
+        # Unlike ``forget`` without an event: what was never committed has blocked no pod.
         self.cache.remove_pod(self.pod.uid)
         self.pod.node_name = ""
         self.cache.nominator.put_back(self.nomination)
@@ -410,6 +411,8 @@ class _NodeChange:
             cache.add_node(self.node)
         elif self.before is not None:
             self.row = columns.row_of(self.name)
+            # The row stays reserved, so that evaluations find the node there again after a
+            # rollback.
             cache.remove_node(self.name, keep_row=True)
         return self.node is not None or self.before is not None
 
@@ -452,6 +455,7 @@ class _ObjectChange:
             return True
         if self.before is None:
             return False
+        # Before it is deleted, while its place is known.
         group = cluster.ordered_objects(kind, namespace)
         self.number = cluster.orders.take((kind, namespace), group, name)
         return cluster.delete(kind, namespace, name)

@@ -138,6 +138,8 @@ class ThresholdIndex(HintIndex):
         size = len(self._members)
         rows: NDArray[np.intp] | None = None
         for resource, column in self._columns.items():
+            # What is free may be negative. A member that demands nothing has 0 here and must be
+            # found.
             offered = max(0, supply.get(resource, 0))
             if rows is None:
                 rows = np.flatnonzero(column[:size] <= offered)

@@ -140,6 +140,7 @@ class HintTable:
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
         profile = pod.info.cls.scheduler_name
+        # Pending plugins first: if one answers Queue, the others need not be asked.
         for plugin in (*pod.pending_plugins, *pod.unschedulable_plugins):
             gain = Strategy.IMMEDIATELY if plugin in pod.pending_plugins else Strategy.AFTER_BACKOFF
             if gain <= best:

@@ -127,6 +127,7 @@ class InFlight:
         Calls the hints of the plugins that rejected the pod. ``group``: pods of one group get the
         same answers from hints that read only classes.
         """
+        # These events are about this pod, so its group's answers do not cover them.
         own = (self._hints.strategy(pod, *event) for event in flight.own)
         return max(self._ask_per_group(flight, pod, group), self._ask_per_pod(flight, pod), *own)
 

@@ -147,6 +147,7 @@ class SchedulingQueue:
 
         Must not be called for pods that are assumed or being bound.
         """
+        # The pod was deleted and created again under its name, in one change.
         if old is not None and old.uid != new.uid:
             self.delete(old, now)
             self.add(new, now)
@@ -446,6 +447,7 @@ class SchedulingQueue:
         oldest = self._pods.unschedulable.oldest()
         if oldest is not None:
             period_over = self._last_leftover_flush + LEFTOVER_PERIOD
+            # Not before ``flush`` looks at such pods again, or the loop would wake for nothing.
             times.append(max(oldest + self._max_in_unschedulable, period_over))
         earliest = min((time for time in times if time is not None), default=None)
         return None if earliest is None else max(now, earliest)

@@ -160,6 +160,8 @@ class UnschedulablePods:
 
     def replace_info(self, info: PodInfo) -> bool:
         """Store a new version of a pod; False, and no change, if its group would change."""
+        # Members of one group have the same class, so the sample's tells whether the pod would
+        # move.
         pod, group = self._pods[info.uid]
         if group.sample.cls is not info.cls:
             return False
@@ -206,6 +208,7 @@ class UnschedulablePods:
             if named is not None:
                 self._ask_named(named, rejected.groups, by_pod, question, max_priority)
                 continue
+            # An index may offer too many groups, so the hint is called in any case.
             for group in rejected.candidates(registration, event, old, new):
                 strategy = _strategy_if_queued(group, registration)
                 # Skip the call if its answer cannot move the pods further than the answer before.

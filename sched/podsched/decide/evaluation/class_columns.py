@@ -251,6 +251,7 @@ class ScoreColumn:
         self.active, self.flat = other.active, other.flat
         self.low, self.high = other.low, other.high
         self.scored, self._grouped = other.scored.copy(), other._grouped
+        # A shared array has raw scores of all rows, and every class writes the same values to it.
         self._raw = other._raw if other.shared else other._raw.copy()
         self._scores = self._raw if other._scores is other._raw else other._scores.copy()
 

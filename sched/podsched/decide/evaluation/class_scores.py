@@ -265,6 +265,8 @@ class ClassScores:
             if weigh_all:
                 column.weigh_all(self._state, feasible)
             elif len(rows) or feasible_changed or column in changed:
+                # In a shared column another class may have scored these rows; the weighted scores
+                # are this class's own.
                 mine = asked if column.shared else rows
                 beyond |= column.weigh(self._state, mine, feasible)
         self._add_up(feasible if beyond else union(asked, more), feasibility, whole=beyond)
@@ -307,6 +309,7 @@ class ClassScores:
 
     def _set_apart(self) -> None:
         """Exclude one column with scores of few groups from the sums, if there is one."""
+        # Only one, because the sums are stored in the order of its groups.
         self._apart = None
         for column in self.columns:
             if column.active and column.grouped:

@@ -85,6 +85,7 @@ class LookaheadScores:
             self._begin(self._place_of[row])
         if len(steps_of_row.totals) < pods:
             place, depth = self._place_of[row], len(steps_of_row.totals)
+            # Rows that have used up their steps, too, will need the next ones soon.
             near = [r for r, n in others.items() if len(self.of[r].totals) == n]
             next_ones = self._top[place : place + STEPS_TOGETHER // min(depth, MAX_STEPS)]
             near += [r for r in next_ones if len(self.of[r].totals) == depth]

@@ -138,6 +138,7 @@ class CurrentProjections:
 
     def put(self, place: _Place, said: tuple[Hashable, ...], *, lasts: bool) -> None:
         """Remember projections. Raises TypeError for values that are not hashable."""
+        # Raise here and not where the value is first used in a key.
         hash(said)
         if not lasts:
             self.passing[place] = said

@@ -57,6 +57,7 @@ class RowGroups:
             if total == NO_TOTAL:
                 continue
             total += of_group[group]
+            # Groups are not in the order of rows, so equal totals are compared by row.
             if total >= best:
                 other = self.order.item(place)
                 if total > best or other < row:

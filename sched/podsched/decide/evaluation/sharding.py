@@ -80,6 +80,8 @@ def evaluate(
     verdicts = {}
     for filtering in runtime.filter:
         if filtering.name in request.filters:
+            # On all rows, although another filter may have rejected some: the leader keeps every
+            # column.
             said = filter_one(filtering, request.state, pod, nodes, rows)
             verdicts[filtering.name] = said
             fits &= said.bits == 0

@@ -62,6 +62,7 @@ def _several_totals(total: Scores, count: int) -> Rows:
 def _barrier(total: Scores, top: Rows, rest: Rows) -> tuple[int, int]:
     if len(rest):
         return -int(total[rest[0]]), int(rest[0])
+    # Without a rest, no other row equals the last top row, so the best of the others is lower.
     lower = np.where(total < int(total[top[-1]]), total, NO_TOTAL)
     row = int(lower.argmax())
     return (-int(lower[row]), row) if lower[row] != NO_TOTAL else NO_BARRIER

@@ -1,4 +1,4 @@
-"""Pods that Permit plugins asked to wait.
+"""The pods that wait at Permit.
 
 A waiting pod continues when all of these plugins have allowed it. It is rejected by the first
 rejection, by the earliest timeout of a plugin, by its deletion, or by a preemptor.

@@ -54,6 +54,7 @@ async def _evict(
         return list(pods)
     left = []
     for pod, result in zip(pods, results, strict=True):
+        # A pod that is gone needs no eviction; ``evicted`` is told that it was not there.
         if result.code == StatusCode.OK or result.reason in GONE:
             evicted(pod, result.code == StatusCode.OK)
         else:

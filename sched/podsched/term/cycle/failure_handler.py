@@ -205,6 +205,7 @@ class FailureHandler:
     def write_status(self, pod: PodInfo, failure: Failure) -> None:
         """Write the condition, unless the pod's status already has it."""
         known = self._state.cache.cluster.pods.get(pod.key)
+        # Compared with the latest version, which may have the condition already.
         patch = status_patch(known if known is not None else pod, failure)
         if patch is not None:
             self._statuses.submit(patch)

@@ -33,7 +33,7 @@ _log = get_logger("scheduler")
 
 
 class FollowUp:
-    """See the module."""
+    """Carries out decisions about single pods of one term."""
 
     def __init__(
         self,
@@ -140,11 +140,14 @@ class FollowUp:
             if result.status.code is Code.ERROR:
                 _log.error("PostFilter failed", pod=pod.key, error=result.status.message)
             self.nominate(pod, result.nominated_node_name)
+            # Before ``reject``, because from here on the plugin's PreEnqueue keeps the pod out of
+            # activeQ.
             self._preempt(runtime, pod, result)
             self.write(decision)
         nominated = result.nominated_node_name if result is not None else None
         victims = len(result.victims.pods) if result is not None and result.victims else 0
         if not diagnosis.num_all_nodes:
+            # As kube-scheduler does after ErrNoNodesAvailable.
             self._state.cache.nominator.delete(pod.uid)
             nominated = ""
         plugins, pending = diagnosis.unschedulable_plugins, diagnosis.pending_plugins

@@ -1,7 +1,7 @@
-"""Write the patches that plugins leave in CycleState at PostFilter and Unreserve, then delete.
+"""Write the patches, then the deletions, that plugins leave in CycleState.
 
-No cycle waits for this. What fails is logged: the plugin sees the object as it is when the pod is
-tried again.
+They come from PostFilter and Unreserve. No cycle waits for them. Failures are logged; the plugin
+sees the objects as they are when the pod is tried again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _log = get_logger("scheduler")
 
 
 class PluginPatches:
-    """See the module."""
+    """Writes the patches and deletions of one term."""
 
     def __init__(
         self, cluster: ClusterWrites, fence: api_pb2.Fence, tasks: TaskSet, activator: Activator

@@ -182,6 +182,7 @@ class Evictor:
         """Return whether one of them had gone by itself. Raises EvictionFailed."""
         requests, evicted = [], []
         for victim in victims:
+            # A pod that is not bound yet gives up its place without an eviction.
             if self._assumed.preempt(victim, preemption.plugin):
                 self._report.preempted(victim, preemption)
             else:

@@ -37,7 +37,7 @@ _Status = v1.ClusterQueueStatus | v1.LocalQueueStatus | v1.CohortStatus
 
 
 class QueueStatuses:
-    """See the module; ``wall`` is Unix time in seconds."""
+    """Writes the statuses of one term; ``wall`` returns Unix time in seconds."""
 
     def __init__(
         self, admission: Admission, patch: PatchObjects, wall: Callable[[], float]

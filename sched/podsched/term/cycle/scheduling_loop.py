@@ -185,6 +185,7 @@ class SchedulingLoop:
 
     def wake(self) -> None:
         """Wake the loop, because pods may have entered activeQ."""
+        # First: the changes may include the binding by which a pod was overtaken.
         self.binding.caught_up()
         self._activator.notify()
 

@@ -1,4 +1,4 @@
-"""Evicts the units of ``admission.endings``, and says so on their PodGroups.
+"""Evicts the units of ``admission.endings``, and reports it in the conditions of their PodGroups.
 
 Conditions of a unit that is evicted, in order::
 
@@ -40,7 +40,7 @@ REQUEUED: Final = "Requeued"
 NOT_ADMITTED: Final = QueueCondition(
     ADMITTED, FALSE, "NoReservation", "The workload has no reservation"
 )
-#: Why a unit may be admitted again, by why it was evicted.
+#: By the reason of an eviction, why the unit may be admitted again: reason and message.
 _REQUEUED: Final = {
     EVICTED_BY_READINESS: ("BackoffFinished", "The workload backoff was finished"),
     QUEUE_STOPPED: ("ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"),
@@ -53,7 +53,7 @@ _REQUEUED: Final = {
 
 
 class UnitEndings:
-    """See the module."""
+    """Carries out the evictions of one term."""
 
     def __init__(
         self,
@@ -72,12 +72,13 @@ class UnitEndings:
         self._tasks = tasks
         self._clock = clock
         self._admission.endings.epoch = parts.wall() - clock()
-        #: The keys of units that are being evicted, and the uids of pods whose eviction was asked.
+        #: The keys of units whose eviction was reported, and the uids of pods whose eviction was
+        #: requested.
         self._told: set[str] = set()
         self._asked: set[str] = set()
 
     def refresh(self) -> None:
-        """Evict units that have to go; say what has become of others."""
+        """Evict units that have to end, and report what has changed for others."""
         endings = self._admission.endings
         for key, ending in endings.current.items():
             self._end(key, ending)

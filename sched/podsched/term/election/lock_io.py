@@ -68,6 +68,7 @@ class LockIO:
 
     def watch(self) -> None:
         """Watch the lock, and read it whenever it changes or a watch begins."""
+        # A change only causes a read, because a watch shows one key and a read shows all of them.
         for name, changes in self._lock.watches().items():
             self._tasks.start(self._watch(name, changes), f"watch-{name}")
 
@@ -87,6 +88,7 @@ class LockIO:
         try:
             async with asyncio.timeout(self._patience):
                 stored = await self._store_write(write)
+        # The store may have applied it, or may still do so.
         except (StoreError, TimeoutError) as error:
             _log.warning("Could not write the lock", error=repr(error))
             self._post(Unanswered(write.attempt))

@@ -68,12 +68,12 @@ class Leading:
 
     @property
     def lease_over_at(self) -> float:
-        """When this holder must have stopped leading: renewDeadline after the last renewal."""
+        """The time by which this holder must stop leading: renewDeadline after the last renewal."""
         return self.renewed_at + self.view.settings.renew_deadline
 
     @property
     def renewal_due_at(self) -> float:
-        """When the next regular renewal is to be sent."""
+        """The time of the next regular renewal."""
         return max(self.renewed_at + self.view.settings.retry_period, self.not_before)
 
 
@@ -109,7 +109,7 @@ class Releasing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """Has stopped for good."""
+    """Has stopped, and never races again."""
 
     view: LockView
 

@@ -1,6 +1,7 @@
-"""What a term writes, through one kind of outbox each: bindings, evictions, patches, events.
+"""The writes of a term: bindings, evictions, patches and events, each through an outbox.
 
-``bind_queue`` and ``status_writer`` send what is submitted, ``shared_calls`` what somebody waits
-for (evictions, patches of objects), ``event_recorder`` what may be lost. All but events carry the
-term's fence. A lost fence is raised as ``FenceLost`` where a call is made, and ends the term.
+``bind_queue`` and ``status_writer`` report outcomes later or not at all. ``shared_calls`` is for
+writes whose results a task awaits (evictions, patches of objects), ``event_recorder`` for events,
+which may be lost. All writes but events carry the term's fence. If the fence is lost, the task that
+makes the call raises ``FenceLost``, which ends the term.
 """
