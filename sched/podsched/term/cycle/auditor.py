@@ -97,6 +97,7 @@ class Auditor:
     def _next_sample(self) -> list[QueuedPodInfo]:
         pods = self._state.queue.unschedulable_pods()
         sample = list(islice(pods, self._at, self._at + self._sample))
+        # A short sample is the last of a round through the pods.
         self._at = self._at + len(sample) if len(sample) == self._sample else 0
         return sample
 

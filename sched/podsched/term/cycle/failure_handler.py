@@ -128,6 +128,8 @@ class FailureHandler:
         """Return the pod to the queue, unless it is gone or bound by another scheduler."""
         pod = assignment.pod
         known = self._state.cache.cluster.pods.get(pod.key)
+        # ``add_unschedulable_if_not_present`` does not notice this for a pod that is no longer in
+        # flight.
         if known is None or known.uid != pod.uid or known.node_name:
             self._state.queue.done(pod.uid)
             self._meter.dropped(assignment.queued)

@@ -69,6 +69,7 @@ class FollowUp:
         known = self._state.cache.cluster.pods.get(pod.key)
         if pod.terminating:
             self._failures.record(pod, f"skip schedule deleting pod: {pod.key}")
+        # An informer may have deleted the pod, or shown it bound, since it was popped.
         elif known is not None and known.uid == pod.uid and not self._state.cache.pod(pod.uid):
             return False
         self._state.queue.done(pod.uid)

@@ -181,6 +181,7 @@ class PodGroupCycle:
         unit: PodGroup | None = None,
         terms: Iterable[Terms] | None = None,
     ) -> None:
+        # Members that were taken out of other queues come in no order.
         members.sort(key=member_order)
         self._start = None
         try:
@@ -312,6 +313,7 @@ class PodGroupCycle:
             if status.ok:
                 self._assignments[decision.queued.info.uid] = assignment
             else:
+                # Plugins before the one that failed have reserved.
                 run_unreserve(runtime, assignment)
             return status
 

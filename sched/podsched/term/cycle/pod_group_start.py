@@ -191,6 +191,8 @@ class GroupStarts:
         key = start.group.key
         if key in self._recording:
             self._recording[key].append(start)
+        # Recorded already, by an earlier start or in an earlier term, or there is nothing to
+        # record.
         elif self.may_be_partial(key) or not start.can_be_partial:
             self._bind(start)
             return
@@ -223,6 +225,7 @@ class GroupStarts:
         """Handle the end of all bindings of a start."""
         group, key = start.group, start.group.key
         self._under_way[key] -= 1
+        # Other starts of the group still have bindings without an outcome.
         if self._under_way[key]:
             return
         del self._under_way[key]

@@ -145,6 +145,8 @@ class Evictor:
     def start(self, preemption: Preemption) -> None:
         """Begin the evictions and return. Some victim must not be terminating yet."""
         self.under_way.append(preemption)
+        # Now and not in the task: the preemptor returns to the queue before the task begins, and
+        # PreEnqueue must keep it out of activeQ.
         _tell(preemption, "evictions_started", preemption.pods, preemption.victims)
         self._tasks.start(self._run(preemption), f"preempt for {preemption.key}")
 

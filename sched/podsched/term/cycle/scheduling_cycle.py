@@ -142,6 +142,7 @@ class SchedulingCycle:
             # preemptors would go out in small batches.
             if (pods or unchecked) and self._turn.is_over:
                 await self._turn.give_way()
+                # Other tasks have run, so every pod is checked again, a part of them at a time.
                 pods, unchecked = [], pods + unchecked
 
     async def _schedule_some(
@@ -187,6 +188,7 @@ class SchedulingCycle:
                     await self._turn.give_way()
                 else:
                     continue
+                # Other tasks have run.
                 waited = True
         return waited
 
@@ -248,6 +250,7 @@ class SchedulingCycle:
                 if self._follow_up.permit(runtime, assignment, status):
                     ready.append(assignment)
             self._activator.activate_wanted(decision.state)
+        # Together, so that they share calls of the API.
         self._binding.bind(runtime, ready, at_once=True)
 
     async def _carry_out_unplaced(

@@ -289,6 +289,7 @@ class SchedulingLoop:
     async def _loop(self) -> None:
         queue, turn, decided = self._state.queue, self._turn, 0
         while True:
+            # Before pods are popped, so that more important pods that arrive meanwhile come first.
             await self.binding.wait_for_room()
             await self._decides.wait()
             now = self._clock()
