@@ -344,3 +344,31 @@ async def test_rights_are_those_of_the_subresource(cluster: Cluster, tmp_path: P
     said = await cluster.kubectl("get", "--raw", "/api/v1/nodes/real/proxy/healthz", code=1)
     assert 'cannot get resource "nodes/proxy"' in said
     assert [asked.split("/")[1] for asked in cluster.kubelet.asked] == ["containerLogs"]
+
+
+def reading(second: int, cpu: float) -> str:
+    """What a kubelet tells of its node and of the container main of default/web."""
+    labels = '{container="main",namespace="default",pod="web"}'
+    at = second * 1000
+    return "\n".join(
+        f"{what}_cpu_usage_seconds_total{on} {cpu} {at}\n"
+        f"{what}_memory_working_set_bytes{on} {64 << 20} {at}"
+        for what, on in (("node", ""), ("container", labels))
+    )
+
+
+async def test_top_shows_what_nodes_and_pods_use(cluster: Cluster) -> None:
+    await cluster.pod("web", "main")
+    hollow = {"name": "thin", "labels": {"podsched.io/hollow": "true"}}
+    await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": hollow})
+    cluster.kubelet.metrics = reading(100, 1.0)
+    asking = asyncio.create_task(cluster.kubectl("top", "pods"))
+    await eventually("a first reading", lambda: "GET /metrics/resource" in cluster.kubelet.asked)
+    cluster.kubelet.metrics = reading(110, 6.0)
+    assert [line.split() for line in (await asking).splitlines()][1] == ["web", "500m", "64Mi"]
+    rows = [line.split() for line in (await cluster.kubectl("top", "nodes")).splitlines()]
+    assert ["real", "500m"] in [row[:2] for row in rows]
+    raw = "/apis/metrics.k8s.io/v1beta1/nodes"
+    assert '"thin"' not in await cluster.kubectl("get", "--raw", raw)
+    gone = await cluster.kubectl("get", "--raw", f"{raw}/thin", code=1)
+    assert 'nodemetrics.metrics.k8s.io "thin" not found' in gone

@@ -10,6 +10,7 @@ from typing import Any
 from podsched.lib.listening import Connection, Listener
 from podsched.serve.server.access.service_accounts import ServiceAccountTokens
 from podsched.serve.server.core import ServerCore
+from podsched.serve.server.kubelets.client import KubeletClient
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.rest.app import RestApp
 from podsched.serve.server.rest.handling import Handler
@@ -109,9 +110,12 @@ class KubeClient:
         pipeline: Pipeline | None = None,
         tokens: ServiceAccountTokens | None = None,
         pending: PendingSource | None = None,
+        kubelets: KubeletClient | None = None,
     ) -> None:
         probes = Probes(HealthChecks())
-        handler = Handler(core, pipeline or Pipeline(), probes, tokens=tokens, pending=pending)
+        handler = Handler(
+            core, pipeline or Pipeline(), probes, kubelets, tokens=tokens, pending=pending
+        )
         self._app = RestApp(handler)
         #: Of the request under way, or the last one.
         self.response = Response()

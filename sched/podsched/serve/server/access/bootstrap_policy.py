@@ -39,6 +39,7 @@ _POLICY, _STORAGE = ("policy",), ("storage.k8s.io",)
 _CORE, _LEASES, _NODE_GROUP = ("",), ("coordination.k8s.io",), ("node.k8s.io",)
 _GROUPS, _DEVICES = ("scheduling.k8s.io",), ("resource.k8s.io",)
 _CERTIFICATES = ("certificates.k8s.io",)
+_METRICS = ("metrics.k8s.io",)
 _QUEUES = ("kueue.x-k8s.io",)
 
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -67,6 +68,7 @@ _VIEW: tuple[_Rule, ...] = (
     (("get",), _CORE, ("pods/explain", "pods/log")),
     # As in Kueue; those of ClusterQueues name jobs of all namespaces.
     (("get",), ("visibility.kueue.x-k8s.io",), ("localqueues/pendingworkloads",)),
+    (("get", "list"), _METRICS, ("nodes", "pods")),
 )
 _EDIT: tuple[_Rule, ...] = (
     *_VIEW,

@@ -12,10 +12,22 @@ from podsched.serve.server.rest import visibility
 from podsched.serve.server.rest.failures import method_not_allowed, no_such_resource
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import JSON, Answer, Request, encode
+from podsched.serve.server.rest.resource_metrics import METRICS, METRICS_KINDS, METRICS_VERSION
 from podsched.serve.server.rest.resources import GROUP_NAMES, GROUPS, Subresource
 from podsched.serve.server.rest.reviews import NAMESPACED_REVIEWS, REVIEWS
 
-_NAMES: Final = (*GROUP_NAMES, *(group for group, _ in REVIEWS), visibility.GROUP)
+_NAMES: Final = (
+    *GROUP_NAMES,
+    METRICS,
+    *(group for group, _ in REVIEWS),
+    visibility.GROUP,
+)
+_SERVED: Final = (
+    *GROUPS,
+    (METRICS, METRICS_VERSION),
+    *REVIEWS,
+    (visibility.GROUP, visibility.VERSION),
+)
 _AGGREGATED: Final = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 #: The version of Kubernetes whose API this is; clients compare it with their own.
@@ -103,6 +115,9 @@ def _listed(group: str, version: str) -> Iterator[_Listed]:
         for plural, name in visibility.QUEUES.items():
             is_namespaced = KINDS[name].namespaced
             yield _Listed(plural, name.lower(), name, is_namespaced, (), subresources=(pending,))
+    if (group, version) == (METRICS, METRICS_VERSION):
+        for plural, name in METRICS_KINDS.items():
+            yield _Listed(plural, "", name, plural == "pods", ("get", "list"))
     resources = GROUPS.get((group, version), {})
     if "pods" in resources:
         yield _Listed("bindings", "binding", "Binding", True)
@@ -115,8 +130,7 @@ def _listed(group: str, version: str) -> Iterator[_Listed]:
 
 
 def _versions(name: str) -> list[str]:
-    own = (visibility.GROUP, visibility.VERSION)
-    return [version for group, version in (*GROUPS, *REVIEWS, own) if group == name]
+    return [version for group, version in _SERVED if group == name]
 
 
 def _group(name: str) -> dict[str, Any]:

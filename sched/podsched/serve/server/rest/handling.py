@@ -11,6 +11,7 @@ from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.authentication import no_authentication
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.kubelets.client import KubeletClient
+from podsched.serve.server.kubelets.usage import KubeletUsage
 from podsched.serve.server.methods import PASSED_ON
 from podsched.serve.server.pipeline import Call, Pipeline
 from podsched.serve.server.rest import openapi
@@ -26,6 +27,7 @@ from podsched.serve.server.rest.messages import Answer, Request
 from podsched.serve.server.rest.probes import Probes
 from podsched.serve.server.rest.proxying import Proxying
 from podsched.serve.server.rest.reading import Reading
+from podsched.serve.server.rest.resource_metrics import ResourceMetrics, is_of_metrics
 from podsched.serve.server.rest.resources import GROUP_NAMES
 from podsched.serve.server.rest.reviews import REVIEWS, RestReviews
 from podsched.serve.server.rest.routes import Target, group_of, target_of
@@ -86,6 +88,7 @@ class Handler:
         self._visibility = Visibility(core, pending)
         self._tokens = TokenRequests(core, tokens)
         self._proxying = Proxying(core, kubelets) if kubelets is not None else None
+        self._metrics = ResourceMetrics(core, KubeletUsage(kubelets)) if kubelets else None
         reading = Reading(core)
         writing = Writing(core, reading)
         below = Subresources(core, writing)
@@ -138,11 +141,7 @@ class Handler:
             if isinstance(found, Target):
                 answer = await self._verbs[found.verb, found.subresource](found, request)
             else:
-                answer = (
-                    self._reviews.answer(request, segments)
-                    or await self._visibility.answer(request, segments)
-                    or self._other(request, segments)
-                )
+                answer = await self._of_no_object(request, segments, call)
             if isinstance(answer.body, bytes):
                 await send(answer, call)
                 return
@@ -172,6 +171,19 @@ class Handler:
             return target_of(request, group, served, rest)
         except Exception as error:
             return error
+
+    async def _of_no_object(self, request: Request, segments: Sequence[str], call: Call) -> Answer:
+        """Answer a request that concerns no stored object. Raises ApiError."""
+        if self._proxying is not None and self._metrics is not None and is_of_metrics(segments):
+            # Kubelets may take long to answer.
+            call.leave_seat()
+            with self._proxying.admitted():
+                return await self._metrics.answer(request, segments)
+        return (
+            self._reviews.answer(request, segments)
+            or await self._visibility.answer(request, segments)
+            or self._other(request, segments)
+        )
 
     def _other(self, request: Request, segments: Sequence[str]) -> Answer:
         """Answer a request that concerns no object: discovery, OpenAPI, probes. Raises ApiError."""

@@ -1,0 +1,146 @@
+"""Answers metrics.k8s.io: what nodes and pods use (``kubectl top``), as metrics-server does.
+
+It is read from the kubelets (``kubelets.usage``). Hollow nodes and their pods are left out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from podsched.api import codec
+from podsched.api.hollow_nodes import is_hollow
+from podsched.api.kinds import KINDS
+from podsched.api.objects import Node, Pod, timestamp
+from podsched.api.reasons import StatusCode
+from podsched.serve.server import errors
+from podsched.serve.server.access.rights import cannot, rights
+from podsched.serve.server.core import ServerCore
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.kubelets.usage import NODE, Key, KubeletUsage, Usage
+from podsched.serve.server.rest.failures import RestError, method_not_allowed, no_such_resource
+from podsched.serve.server.rest.messages import Answer, Request, encode
+from podsched.serve.server.scope import Scope
+
+METRICS: Final = "metrics.k8s.io"
+METRICS_VERSION: Final = "v1beta1"
+#: The kinds of the answers by plural.
+METRICS_KINDS: Final[Mapping[str, str]] = {"nodes": "NodeMetrics", "pods": "PodMetrics"}
+_API_VERSION: Final = f"{METRICS}/{METRICS_VERSION}"
+
+
+class _Asked(NamedTuple):
+    plural: str
+    namespace: str
+    name: str
+
+
+def is_of_metrics(segments: Sequence[str]) -> bool:
+    """Return whether a path is one of a resource of metrics.k8s.io."""
+    return segments[:3] == ["apis", METRICS, METRICS_VERSION] and len(segments) > 3
+
+
+class ResourceMetrics:
+    """Answers requests for what nodes and pods use. Methods raise ApiError."""
+
+    def __init__(self, core: ServerCore, usage: KubeletUsage) -> None:
+        self._core = core
+        self._usage = usage
+
+    async def answer(self, request: Request, segments: Sequence[str]) -> Answer:
+        """Answer with the metrics of one object or of a list."""
+        asked = _asked(segments[3:])
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        verb = "get" if asked.name else "list"
+        if not rights().permit(verb, METRICS, asked.plural, asked.namespace, asked.name):
+            why = cannot(rights(), verb, METRICS, asked.plural, asked.namespace)
+            raise errors.not_permitted(f"{asked.plural}.{METRICS} is forbidden: {why}")
+        entries = await self._entries(asked, request.query)
+        items = await (self._of_nodes if asked.plural == "nodes" else self._of_pods)(entries)
+        kind = METRICS_KINDS[asked.plural]
+        if not asked.name:
+            head = {"kind": f"{kind}List", "apiVersion": _API_VERSION, "metadata": {}}
+            return Answer(encode({**head, "items": items}))
+        if not items:
+            message = f'{kind.lower()}.{METRICS} "{asked.name[:253]}" not found'
+            raise RestError(404, "NotFound", message, code=StatusCode.NOT_FOUND)
+        return Answer(encode({"kind": kind, "apiVersion": _API_VERSION, **items[0]}))
+
+    async def _entries(self, asked: _Asked, query: Mapping[str, str]) -> Sequence[Entry]:
+        kind = KINDS["Node" if asked.plural == "nodes" else "Pod"]
+        if asked.name:
+            await self._core.reflector.wait_until_fresh()
+            key = f"{asked.namespace}/{asked.name}" if asked.namespace else asked.name
+            entry = self._core.cache.get(kind, key)
+            return [entry] if entry is not None and entry.is_readable() else []
+        selectors = (query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        return await self._core.lister.all(Scope([kind.name], asked.namespace, *selectors))
+
+    async def _of_nodes(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+        nodes = [cast(Node, entry.message) for entry in entries if entry.is_readable()]
+        usage = await self._usage.of(node for node in nodes if not is_hollow(node))
+        found = []
+        for node in nodes:
+            used = usage.get(node.metadata.name, {}).get(NODE)
+            if used is not None:
+                found.append({**_head(node, used), "usage": _amounts(used)})
+        return found
+
+    async def _of_pods(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+        pods = [cast(Pod, entry.message) for entry in entries if entry.is_readable()]
+        names = {pod.spec.node_name for pod in pods if pod.spec.node_name}
+        known = (self._core.cache.get(KINDS["Node"], name) for name in sorted(names))
+        nodes = (cast(Node, entry.message) for entry in known if entry and entry.is_readable())
+        usage = await self._usage.of(node for node in nodes if not is_hollow(node))
+        found = []
+        for pod in pods:
+            containers = _containers(pod, usage.get(pod.spec.node_name, {}))
+            if containers:
+                latest = max(containers.values(), key=lambda used: used.at)
+                items = [{"name": n, "usage": _amounts(used)} for n, used in containers.items()]
+                found.append({**_head(pod, latest), "containers": items})
+        return found
+
+
+def _asked(rest: Sequence[str]) -> _Asked:
+    """Return what a path below the version asks for. Raises RestError."""
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    name = rest[1] if len(rest) == 2 else ""
+    wrong = rest[0] not in METRICS_KINDS or len(rest) > 2
+    if (
+        wrong
+        or (namespace and rest[0] == "nodes")
+        or (name and rest[0] == "pods" and not namespace)
+    ):
+        raise no_such_resource()
+    return _Asked(rest[0], namespace, name)
+
+
+def _containers(pod: Pod, usage: Mapping[Key, Usage]) -> dict[str, Usage]:
+    """Return the usage of a pod's containers, of which its own node has told."""
+    metadata, spec = pod.metadata, pod.spec
+    names = [c.name for c in (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)]
+    found = {name: usage.get((metadata.namespace, metadata.name, name)) for name in names}
+    return {name: used for name, used in found.items() if used is not None}
+
+
+def _head(item: Node | Pod, used: Usage) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": item.metadata.name}
+    if item.metadata.namespace:
+        metadata["namespace"] = item.metadata.namespace
+    metadata["creationTimestamp"] = _time(time.time())
+    if item.metadata.labels:
+        metadata["labels"] = dict(item.metadata.labels)
+    return {"metadata": metadata, "timestamp": _time(used.at), "window": f"{used.window:.3f}s"}
+
+
+def _time(seconds: float) -> str:
+    return codec.format_time(timestamp(seconds, whole=True))
+
+
+def _amounts(used: Usage) -> dict[str, str]:
+    return {"cpu": f"{round(used.cpu * 1e9)}n", "memory": f"{used.memory // 1024}Ki"}
