@@ -8,6 +8,7 @@ from podsched.api.kinds import KINDS, kind_of
 from podsched.api.validation import validate
 from podsched.serve.server.access.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
 from podsched.serve.server.rest import visibility
+from podsched.serve.server.rest.resource_metrics import METRICS, METRICS_KINDS
 from podsched.serve.server.rest.reviews import REVIEWS
 from podsched.serve.server.rest.visibility import QUEUES
 from podsched.v1 import api_pb2 as v1
@@ -17,13 +18,15 @@ from support.api_world import World
 
 @pytest.mark.parametrize("name", CLUSTER_ROLES)
 def test_roles_speak_of_kinds_that_there_are(name: str) -> None:
-    groups = {kind.plural: kind.group for kind in KINDS.values()}
-    groups |= {plural: group for (group, _), kinds in REVIEWS.items() for plural in kinds}
-    groups |= {f"{plural}/{visibility.SUBRESOURCE}": visibility.GROUP for plural in QUEUES}
+    served = {(kind.plural, kind.group) for kind in KINDS.values()}
+    served |= {(plural, group) for (group, _), kinds in REVIEWS.items() for plural in kinds}
+    served |= {(plural, METRICS) for plural in METRICS_KINDS}
+    served |= {(plural, visibility.GROUP) for plural in QUEUES}
     for _, named_groups, resources in CLUSTER_ROLES[name]:
         for resource in resources if named_groups else ():
             plural = resource.partition("/")[0]
-            assert plural == "*" or groups.get(resource, groups[plural]) in named_groups, resource
+            named = {(plural, group) for group in named_groups}
+            assert plural == "*" or named & served, resource
 
 
 def test_they_are_valid_objects() -> None:

@@ -68,7 +68,7 @@ _VIEW: tuple[_Rule, ...] = (
     (("get",), _CORE, ("pods/explain", "pods/log")),
     # As in Kueue; those of ClusterQueues name jobs of all namespaces.
     (("get",), ("visibility.kueue.x-k8s.io",), ("localqueues/pendingworkloads",)),
-    (("get", "list"), _METRICS, ("nodes", "pods")),
+    (("get", "list"), _METRICS, ("pods",)),
 )
 _EDIT: tuple[_Rule, ...] = (
     *_VIEW,
