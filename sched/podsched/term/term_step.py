@@ -345,8 +345,8 @@ def _on_event(state: State, event: Event, effects: list[Effect]) -> State:
         case StartedLeading(term):
             attempt = state.attempts + 1
             state = replace(state, attempts=attempt)
-            # A term is the revision of its acquisition, so all writes of earlier leaders are below
-            # it.
+            # In etcd a term is the revision of its acquisition, so all writes of earlier leaders
+            # have lower revisions.
             return _leave(state, CatchingUp(term, attempt, written=term), effects)
         case StoppedLeading():
             return _leave(state, Standby(), effects)
