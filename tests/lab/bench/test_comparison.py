@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from podsched.lab.bench.comparison import ComparisonResult, Turn, order, throughput
 
 
@@ -30,14 +28,12 @@ def test_the_scheduler_that_ends_a_round_begins_the_next() -> None:
     assert order(3) == [(theirs, ours), (ours, theirs), (theirs, ours)]
 
 
-def test_pods_that_are_seen_with_the_first_are_not_part_of_the_throughput() -> None:
-    # Two at once, then four more within two seconds.
-    assert throughput([12.0, 10.0, 10.0, 10.5, 11.0, 11.5]) == 2.0
+def test_the_throughput_counts_from_when_the_scheduler_leads_to_the_last_binding() -> None:
+    assert throughput([12.0, 10.0, 10.0, 10.5, 11.0, 11.5], began=9.0) == 2.0
 
 
-@pytest.mark.parametrize("bound_at", [[], [10.0], [10.0, 10.0]])
-def test_the_throughput_of_pods_seen_all_at_once_is_unknown(bound_at: list[float]) -> None:
-    assert throughput(bound_at) == 0.0
+def test_the_throughput_of_no_pods_is_zero() -> None:
+    assert throughput([], began=9.0) == 0.0
 
 
 def test_the_ratio_is_that_of_the_medians() -> None:

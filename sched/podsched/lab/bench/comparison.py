@@ -27,15 +27,14 @@ def order(rounds: int) -> list[tuple[str, ...]]:
     return [SCHEDULERS if number % 2 == 0 else SCHEDULERS[::-1] for number in range(rounds)]
 
 
-def throughput(bound_at: Iterable[float]) -> float:
-    """Return the pods bound per second after the first ones were seen; 0 if it is unknown.
+def throughput(bound_at: Iterable[float], began: float) -> float:
+    """Return the pods bound per second from ``began`` until the last; 0 if none is bound.
 
-    bound_at: when each pod was seen bound, in seconds. The pods seen together with the first are
-    not counted, because it is not known since when the scheduler worked on them.
+    bound_at: when each pod was seen bound, in seconds.
     """
-    times = sorted(bound_at)
-    later = [at for at in times if at > times[0]]
-    return len(later) / (later[-1] - times[0]) if later else 0.0
+    times = list(bound_at)
+    seconds = max(times, default=began) - began
+    return len(times) / seconds if seconds > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,8 @@ class Turn:
     """One scheduler's turn with one workload.
 
     ``pods_per_second``: see ``throughput``. ``cpu_us_per_pod``: microseconds of CPU by process,
-    from the first binding seen to the last. ``load``: the machine's load average (one minute) at
-    the beginning.
+    until the scheduler is idle again, thus with its Events. ``load``: the machine's load average
+    (one minute) at the beginning.
     """
 
     workload: str
