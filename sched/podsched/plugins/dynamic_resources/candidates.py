@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from podsched.api.cel.errors import CompileError, EvaluationError
@@ -66,7 +66,8 @@ class Candidates:
         # By index of the device.
         self._selected: dict[str, dict[int, bool]] = defaultdict(dict)
         # None for a device that does not suit, else what the request would consume of it.
-        self._needs: dict[Alternative, dict[int, Amounts | None]] = defaultdict(dict)
+        self._needs: dict[Alternative, dict[int, Amounts | None]] = {}
+        self._needs_of_equal: dict[Hashable, dict[int, Amounts | None]] = defaultdict(dict)
         self._tolerated: dict[tuple[Alternative, int], bool] = {}
         self._available: dict[Alternative, list[Candidate]] = {}
         # By claim and constraint.
@@ -102,7 +103,9 @@ class Candidates:
 
         Raises AllocationError if a selector fails.
         """
-        known, index = self._needs[alternative], candidate.index
+        known, index = self._needs.get(alternative), candidate.index
+        if known is None:
+            known = self._needs[alternative] = self._needs_of_equal[_asked(alternative)]
         if index not in known:
             known[index] = self._find_needs(alternative, candidate)
         return known[index]
@@ -201,6 +204,13 @@ class Candidates:
         if index not in known:
             known[index] = self._compile(expression).matches(candidate.device.view)
         return known[index]
+
+
+def _asked(alternative: Alternative) -> Hashable:
+    """Return all of a request that decides what it needs of a device."""
+    request, capacity = alternative.request, alternative.request.capacity
+    asked = None if capacity is None else frozenset(capacity.items())
+    return alternative.device_class.name, request.selectors, asked
 
 
 def suits(

@@ -327,7 +327,7 @@ class Search:
 
     def _lacks_devices(self, level: Level, alternative: Alternative, missing: int) -> bool:
         """Whether it is certain that there are too few devices; easy searches do not ask."""
-        if self._supply is None or self.choices < _EASY:
+        if self._supply is None or not self._has_failed_once or self.choices < _EASY:
             return False
         return self._supply.lacks(alternative, level, missing)
 
