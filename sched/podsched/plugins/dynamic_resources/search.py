@@ -247,14 +247,15 @@ class Search:
             candidate = alternative.all_devices[choice.place]
             choice.refused.refused.append(candidate)
             return taken.take(alternative, candidate, must=True)
+        busy, is_in_use = choice.refused.busy, taken.is_in_use
         for candidate in self._next_candidates(choice):
             self._looked_at += 1
             if (
-                taken.is_in_use(alternative, candidate)
+                is_in_use(alternative, candidate)
                 or not taken.fits(alternative, candidate)
                 or (choice.failed and self._equals_failed(choice, candidate))
             ):
-                choice.refused.busy.append(candidate)
+                busy.append(candidate)
                 continue
             if (found := taken.take(alternative, candidate, must=False)) is not None:
                 choice.position = candidate.index + 1

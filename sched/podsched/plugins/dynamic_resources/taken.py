@@ -82,10 +82,9 @@ class TakenDevices:
 
     def is_in_use(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Whether the device is taken already, as far as that matters to the request."""
-        claims = self._claims.get(candidate.index)
-        if alternative.request.admin_access:
-            return claims is not None and alternative.claim_index in claims
-        return bool(claims) or self._candidates.is_allocated(candidate)
+        if claims := self._claims.get(candidate.index):
+            return not alternative.request.admin_access or alternative.claim_index in claims
+        return not alternative.request.admin_access and self._candidates.is_allocated(candidate)
 
     def fits(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Whether the device suits and has enough capacity left. Raises AllocationError."""
