@@ -79,3 +79,28 @@ def test_a_claim_for_more_partitions_than_the_counters_permit_fails_soon() -> No
     claims = [read_resource_claim(of) for of in case["claims"]]
     assert allocator.allocate(read_node(case["node"]), claims) is None
     assert allocator.choices < 100
+
+
+def test_a_search_that_never_fails_asks_for_no_supply() -> None:
+    """It would take longer than the search, such as for a pod with hundreds of claims."""
+    case = partitions()
+    request = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": 1}
+    devices = {"requests": [{"name": "r", "exactly": request}]}
+    claims = [
+        read_resource_claim({"metadata": {"name": f"c{n}"}, "spec": {"devices": devices}})
+        for n in range(8)
+    ]
+    allocator = Allocator(
+        [read_device_class(of) for of in case["classes"]],
+        [read_resource_slice(of) for of in case["slices"]],
+        AllocatedState(),
+        AttributeSelector,
+        Features(),
+    )
+    with (
+        patch.object(search, "_EASY", 0),
+        patch.object(search.Supply, "lacks", side_effect=AssertionError),
+    ):
+        found = allocator.allocate(read_node(case["node"]), claims)
+    assert found is not None
+    assert len(found) == 8

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 
 from podsched.plugins.dynamic_resources.candidates import Candidates, SelectorCompiler
+from podsched.plugins.dynamic_resources.choices import Alternative
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.errors import AllocationAborted, InvalidPools
 from podsched.plugins.dynamic_resources.model import (
@@ -91,15 +92,14 @@ class Allocator:
         yield from search.run()
         self.choices = search.choices
         if search.found:
+            chosen: list[list[Alternative]] = [[] for _ in claims]
+            for level, alternative in zip(levels, search.chosen, strict=True):
+                chosen[level.claim_index].append(alternative)
             return [
-                make_allocation(
-                    claim,
-                    taken.by_claim[index],
-                    [search.chosen[level.index] for level in levels if level.claim_index == index],
-                    node,
-                    features,
+                make_allocation(claim, of_claim, alternatives, node, features)
+                for claim, of_claim, alternatives in zip(
+                    claims, taken.by_claim, chosen, strict=True
                 )
-                for index, claim in enumerate(claims)
             ]
         if any(pool.invalid for pool in pools):
             raise InvalidPools
