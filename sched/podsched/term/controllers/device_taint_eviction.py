@@ -128,7 +128,10 @@ class DeviceTaintEvictionController:
             if forget(event.key):
                 self._evicted.update(causes)
                 self._update_statuses(causes, now)
-        if pod is not None and not (isinstance(old, Pod) and _is_used_equally(old, pod)):
+        former = old if isinstance(old, Pod) else None
+        if pod is None or not (_has_claims(pod) or _has_claims(former)):
+            return
+        if former is None or not _is_used_equally(former, pod):
             self._changed_pods[event.key] = None
 
     def _note(
@@ -378,6 +381,10 @@ def _evicting(rule: DeviceTaintRule) -> Taint:
     taint.CopyFrom(rule.spec.taint)
     taint.effect = NO_EXECUTE
     return taint
+
+
+def _has_claims(pod: Pod | None) -> bool:
+    return pod is not None and bool(pod.spec.resource_claims)
 
 
 def _is_used_equally(old: Pod, new: Pod) -> bool:

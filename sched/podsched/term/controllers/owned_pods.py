@@ -202,15 +202,20 @@ class PodsOfOwners:
         """Note a change of a pod, and notify those that it concerns."""
         before = self._owner_of(old)
         after = self._owner_of(new)
-        if before is not None and (after is None or after.uid != before.uid):
-            self._pod_left(key, before)
-        if isinstance(old, Pod) and (new is None or new.metadata.uid != old.metadata.uid):
-            self._is_gone(before, old.metadata.uid)
+        if old is not None and before is not None:
+            if after is None or after.uid != before.uid:
+                self._pod_left(key, before)
+            if new is None or new.metadata.uid != old.metadata.uid:
+                self._is_gone(before, old.metadata.uid)
         if not isinstance(new, Pod):
             return
         if after is not None:
             self._pod_of(key, new, after)
-        elif controller_of(new.metadata) is None and (old is None or _may_match_now(old, new)):
+        elif (
+            self._uids  # First, because comparing labels costs the most here.
+            and controller_of(new.metadata) is None
+            and (old is None or _may_match_now(old, new))
+        ):
             self._look_for_owners(key, new)
 
     def _owner_of(self, pod: AnyObject | None) -> OwnerReference | None:
@@ -234,8 +239,8 @@ class PodsOfOwners:
             del self._owned[owner.uid]
         self._notify(owner_key)
 
-    def _is_gone(self, owner: OwnerReference | None, uid: str) -> None:
-        owned = self._owned.get(owner.uid) if owner is not None else None
+    def _is_gone(self, owner: OwnerReference, uid: str) -> None:
+        owned = self._owned.get(owner.uid)
         if owned is not None:
             for on_its_way in (owned.deleting, owned.dropping, owned.releasing):
                 on_its_way.pop(uid, None)

@@ -84,4 +84,5 @@ class PodGroupProtectionController:
 
 def _group_of(pod: AnyObject | None) -> str:
     """Return the key of the group that an unfinished pod names; "" for none."""
-    return group_key(pod) if isinstance(pod, Pod) and not is_finished(pod) else ""
+    group = group_key(pod) if isinstance(pod, Pod) else ""
+    return "" if group and isinstance(pod, Pod) and is_finished(pod) else group

@@ -130,6 +130,10 @@ class ResourceClaimController:
     # ------------------------------------------------------------------ changes
 
     def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        # Most pods have no claims: they must cost little, in clusters without devices, too.
+        known = key in self._used or self._owned
+        if not known and not _names_claims(old) and not _names_claims(new):
+            return
         used = tuple(_claim_keys(new)) if isinstance(new, Pod) else ()
         before = self._used.get(key, ())
         if isinstance(old, Pod) and (new is None or new.metadata.uid != old.metadata.uid):
@@ -407,6 +411,12 @@ def _is_done(pod: Pod) -> bool:
     """Return whether a pod has ended, or is deleted before it was bound."""
     never_runs = pod.metadata.HasField("deletion_timestamp") and not pod.spec.node_name
     return is_finished(pod) or never_runs
+
+
+def _names_claims(pod: AnyObject | None) -> bool:
+    return isinstance(pod, Pod) and (
+        bool(pod.spec.resource_claims) or pod.status.HasField("extended_resource_claim_status")
+    )
 
 
 def _claim_keys(pod: Pod) -> Iterator[str]:
