@@ -302,6 +302,30 @@ async def test_what_all_victims_have_freed_goes_to_the_unit_that_waited_for_them
         assert bound(world) == ["mine"]
 
 
+async def test_what_victims_have_freed_is_not_kept_once_another_unit_blocks_the_queue() -> None:
+    """In a strict queue, a more important unit may come while another waits for its victims."""
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "a", {"gpu": 4}, cohort="all", reclaim="Any", strategy="StrictFIFO")
+    cluster_queue(world, "b", {"gpu": 4}, cohort="all")
+    async with world.running():
+        for name in ("b1", "b2"):
+            job(world, name, "b", gpu=4, spec={"terminationGracePeriodSeconds": 30})
+            await asyncio.sleep(1)
+        job(world, "mine", "a", gpu=4)
+        await asyncio.sleep(1)
+        job(world, "huge", "a", 10, gpu=8)
+        job(world, "b3", "b", gpu=4)
+        await asyncio.sleep(1)
+        [victim] = [pod.metadata.name for pod in all_pods(world) if is_terminating(pod)]
+        assert "b3" not in bound(world)
+        world.cluster.delete("Pod", f"default/{victim}")
+        await asyncio.sleep(10)
+        assert "b3" in bound(world)
+        world.check()
+
+
 @pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
 async def test_a_flavor_without_victims_is_followed_by_the_next_one(strategy: str) -> None:
     """The search stops at the first one: CPU alone could be reclaimed, but not while borrowing."""

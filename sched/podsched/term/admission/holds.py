@@ -55,6 +55,11 @@ class Holds:
             self._snapshot.remove_usage(hold.queue, hold.counted)
             self._stale |= dict.fromkeys((key, *hold.victims))
 
+    def lift_served(self, queue: str) -> None:
+        """End the holds of a queue whose victims are all gone."""
+        for key in [k for k, of in self.of.items() if of.queue == queue and not of.victims]:
+            self.lift(key)
+
     def is_victim(self, key: str) -> bool:
         """Whether a unit waits for this one to be gone."""
         return any(key in hold.victims for hold in self.of.values())

@@ -196,6 +196,9 @@ class Turns:
                 found.append(head)
         for head in found:
             self._holds.lift(head.key)
+            # In StrictFIFO, a unit of higher priority may have come meanwhile. What was freed for
+            # the other one would be kept in vain, as long as this one blocks the queue.
+            self._holds.lift_served(head.queue)
         return found
 
     def admitted(self, key: str) -> None:
