@@ -155,7 +155,7 @@ class PodGroupAttempt:
         self._runtime = runtime
         self._plugins = group_plugins(runtime)
         self._group = group
-        self._members = members
+        self.members = members
         self._scheduled = scheduled
         self._reserve = reserve
         self._unreserve = unreserve
@@ -178,7 +178,7 @@ class PodGroupAttempt:
             yield from self._search(trial, placements, should_stop)
         if preempts and self.result.status.code.rejects:
             for named in self._plugins.post_filter[:1]:
-                members = [queued.info for queued in self._members]
+                members = [queued.info for queued in self.members]
                 words = named.name, POST_FILTER_WORDING
                 call = named.plugin.search_victims
                 search = partial(guarded, *words, call, self._group, members, self._cluster)
@@ -191,7 +191,7 @@ class PodGroupAttempt:
 
         kube-scheduler stops after one order. Other orders may still miss a placement that exists.
         """
-        refused, given = self.result, self._members
+        refused, given = self.result, self.members
         if len({queued.info.cls for queued in given}) == 1:
             return
         tried = {_classes(given)}
@@ -199,31 +199,31 @@ class PodGroupAttempt:
             placed = {decision.queued.info.uid for decision in self.result.placed}
             # Members without a node first; ``sorted`` is stable, so otherwise they keep their
             # order.
-            order = sorted(self._members, key=lambda queued: queued.info.uid in placed)
+            order = sorted(self.members, key=lambda queued: queued.info.uid in placed)
             if _classes(order) in tried:
                 break
             tried.add(_classes(order))
-            self._members = order
+            self.members = order
             yield from self._place(trial, placements, should_stop, keep=True)
             if not self.result.status.code.rejects:
                 return
-        self.result, self._members = refused, given
+        self.result, self.members = refused, given
 
     def _search(
         self, trial: GroupTrial, placements: Sequence[Placement], should_stop: ShouldStop
     ) -> Iterator[None]:
         """Search for any placement, if it can succeed; see ``pod_group_search``."""
-        members, refused = self._members, self.result
+        members, refused = self.members, self.result
         pods = [queued.info for queued in members]
         # A pod that is nominated to a node is tried there first.
         proved = not any(map(self._cluster.nominated_node, (pod.uid for pod in pods)))
         if not worth_searching(pods):
             if proved and greedy_is_exact(self._runtime, pods):
-                self._conclude(refused, REASON_NONE)
+                self._refuse(refused, REASON_NONE)
             elif len(pods) > MAX_MEMBERS:
-                self._conclude(refused, REASON_TOO_MANY)
+                self._refuse(refused, REASON_TOO_MANY)
             return
-        if len({self._allowed(pod) for pod in pods}) > 1:
+        if len({self.allowed(pod) for pod in pods}) > 1:
             return  # A search has one set of nodes.
         budget = Budget()
         for placement in placements:
@@ -239,7 +239,7 @@ class PodGroupAttempt:
                 should_stop,
             )
             with trial.inner() as inner:
-                inner.restrict(_both(placement.node_names, self._allowed(pods[0])))
+                inner.restrict(_both(placement.node_names, self.allowed(pods[0])))
                 steps = yield from search.run(inner)
             if steps is None:
                 proved = proved and search.proved
@@ -250,9 +250,9 @@ class PodGroupAttempt:
             if not self.result.status.code.rejects:
                 return
             proved = False
-        self._conclude(refused, REASON_NONE if proved else REASON_NOT_FOUND)
+        self._refuse(refused, REASON_NONE if proved else REASON_NOT_FOUND)
 
-    def _conclude(self, refused: GroupDecision, verdict: str) -> None:
+    def _refuse(self, refused: GroupDecision, verdict: str) -> None:
         """End the search for a placement; ``verdict`` is what it has shown."""
         refused.status = replace(refused.status, reasons=(*refused.status.reasons, verdict))
         self.result = refused
@@ -270,12 +270,12 @@ class PodGroupAttempt:
         for queued, node_name in steps:
             trial.restrict(frozenset((node_name,)))
             [decision] = self._decider.decide(trial, self._runtime, [queued])
-            if not self._add(trial, decision):
+            if not self.add(trial, decision):
                 return
             done.add(queued.info.uid)
             if should_stop():
                 yield
-        left = [queued for queued in self._members if queued.info.uid not in done]
+        left = [queued for queued in self.members if queued.info.uid not in done]
         yield from self._try_members(trial, placement, left, should_stop)
 
     # ------------------------------------------------------------------ placements
@@ -318,7 +318,7 @@ class PodGroupAttempt:
                 continue
             with trial.inner() as inner:
                 yield from self.try_placement(inner, placement, should_stop)
-                self._take_back()
+                self.take_back()
             if self.result.status.code is Code.ERROR:
                 return
             first = first or self.result
@@ -350,7 +350,7 @@ class PodGroupAttempt:
 
     @cached_property
     def _bounds(self) -> PlacementBounds:
-        members = [queued.info for queued in self._members]
+        members = [queued.info for queued in self.members]
         return PlacementBounds(self._runtime, self._cluster.nodes, members, self._needed)
 
     def _count_placements(self, placements: Sequence[Placement], first: GroupDecision) -> None:
@@ -379,7 +379,7 @@ class PodGroupAttempt:
         They stay reserved as well, although they may be too few.
         """
         self.result = GroupDecision()
-        yield from self._try_members(trial, placement, self._members, should_stop)
+        yield from self._try_members(trial, placement, self.members, should_stop)
 
     def _try_members(
         self,
@@ -389,9 +389,9 @@ class PodGroupAttempt:
         should_stop: ShouldStop,
     ) -> Iterator[None]:
         """Decide for members, in addition to what the result has; the last part of a try."""
-        result, decided = self.result, 0
+        decided = 0
         while decided < len(members):
-            allowed = self._allowed(members[decided].info)
+            allowed = self.allowed(members[decided].info)
             trial.restrict(_both(placement.node_names, allowed))
             window = members[decided : decided + _WINDOW]
             window = window[: self._alike(window, allowed)]
@@ -399,13 +399,18 @@ class PodGroupAttempt:
                 trial, self._runtime, window, should_stop=should_stop
             ):
                 decided += 1
-                if not self._add(trial, decision):
+                if not self.add(trial, decision):
                     return
             if should_stop():
                 yield
         # What follows may use all nodes again.
         trial.restrict(None)
-        placed = sum(1 for decision in result.decisions if decision.node_name)
+        self.conclude()
+
+    def conclude(self) -> None:
+        """Let the group start if enough of the members that were decided for have a node."""
+        result = self.result
+        placed = len(result.placed)
         result.waiting = self._feasible(placed)
         if placed and result.waiting.ok:
             result.status = SUCCESS
@@ -414,13 +419,14 @@ class PodGroupAttempt:
         """Return how many of the first members may use these nodes."""
         if self._nodes_of is None:
             return len(members)
-        others = (i for i, q in enumerate(members) if self._allowed(q.info) is not allowed)
+        others = (i for i, q in enumerate(members) if self.allowed(q.info) is not allowed)
         return next(others, len(members))
 
-    def _allowed(self, pod: PodInfo) -> frozenset[str] | None:
+    def allowed(self, pod: PodInfo) -> frozenset[str] | None:
+        """Return the only nodes that a member may use; None: all."""
         return None if self._nodes_of is None else self._nodes_of(pod)
 
-    def _add(self, trial: GroupTrial, decision: Decision) -> bool:
+    def add(self, trial: GroupTrial, decision: Decision) -> bool:
         """Add a decision to the result; return False if an error ends the attempt."""
         self.result.decisions.append(decision)
         if decision.node_name:
@@ -453,9 +459,9 @@ class PodGroupAttempt:
         if self.result.status.ok:
             trial.commit()
         else:
-            self._take_back()
+            self.take_back()
 
-    def _take_back(self) -> None:
+    def take_back(self) -> None:
         """Unreserve all members, the latest first; the caller rolls their trial back."""
         for decision in reversed(self.result.placed):
             self._unreserve(decision)

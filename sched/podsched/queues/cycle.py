@@ -72,14 +72,16 @@ def run_cycle(snapshot: Snapshot, heads: Iterable[Workload], rules: Rules) -> li
 
     The snapshot is as before; the caller admits the admitted, and evicts the victims.
     """
-    cycle = Cycle(snapshot, heads, rules)
-    done = list(cycle)
+    cycle, done = Cycle(snapshot, heads, rules), []
+    for entry in cycle.turns():
+        cycle.take(entry)
+        done.append(entry)
     cycle.end()
     return done
 
 
 class Cycle:
-    """A cycle whose heads are carried out one by one: iterate over it, then call ``end``.
+    """A cycle whose heads are carried out one by one: ``take`` each of ``turns``, then ``end``.
 
     What an entry takes is counted until the end, unless it is withdrawn: it could not be placed, or
     the snapshot counts it by now.
@@ -95,13 +97,22 @@ class Cycle:
             self._entries.append(_entry(workload, queue, assignment, victims))
         self._turns = _Turns(snapshot, rules)
 
-    def __iter__(self) -> Iterator[Entry]:
-        """Yield the heads, each decided with what those before it have taken."""
-        entries = self._entries
-        fair = self._rules.fair
-        for entry in _fair_turns(self._snapshot, entries) if fair else _classic_turns(entries):
-            self._turns.take(entry)
-            yield entry
+    def turns(self) -> Iterable[Entry]:
+        """Return the heads in turn; each has to be taken before the next turn."""
+        if self._rules.fair:
+            return _fair_turns(self._snapshot, self._entries)
+        return _classic_turns(self._entries)
+
+    def take(self, entry: Entry) -> None:
+        """Decide about a head with what those before it have taken."""
+        self._turns.take(entry)
+
+    def take_again(self, entry: Entry) -> Entry:
+        """Decide again about a head that fitted without victims, with what is taken by now."""
+        self.withdraw(entry)
+        again = _entry(entry.workload, entry.queue, entry.assignment, [])
+        self.take(again)
+        return again
 
     def withdraw(self, entry: Entry) -> None:
         """Count what an entry takes no longer, nor its victims as another's."""

@@ -92,9 +92,12 @@ class FlavorTolerations:
 
     def of(self, pod: PodInfo, flavors: Iterable[str]) -> list[Toleration]:
         """Return the tolerations of flavors that a pod lacks."""
-        known, own = self._admission.snapshot.flavors, list(pod.pod.spec.tolerations)
-        found: list[Toleration] = []
-        for name in dict.fromkeys(flavors):
+        known = self._admission.snapshot.flavors
+        names = dict.fromkeys(name for name in flavors if known[name].tolerations)
+        if not names:
+            return []
+        own, found = list(pod.pod.spec.tolerations), list[Toleration]()
+        for name in names:
             for toleration in known[name].tolerations:
                 if toleration not in own and toleration not in found:
                     found.append(toleration)
@@ -188,6 +191,11 @@ class FlavorTerms:
             return replace(group, topology_key=level.label)
         wider = levels[: levels.index(level.label) + 1]
         return replace(group, preferred_topology=wider[::-1])
+
+    def has_topology(self, group: PodGroup) -> bool:
+        """Whether the nodes of the group's members depend on each other."""
+        adapted = self.group(group)
+        return bool(adapted.topology_key or adapted.preferred_topology)
 
     def _levels(self) -> tuple[str, ...]:
         """Return the levels of the Topology of the flavors, if they have one."""

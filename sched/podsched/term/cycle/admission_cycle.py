@@ -12,13 +12,14 @@ So a unit that has quota has nodes, too, and the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Final
+from typing import Final, NamedTuple
 
 from podsched.api.conditions import QUOTA_RESERVED
 from podsched.decide.pod_group import GroupDecision
 from podsched.framework.pod_groups import PodGroup
+from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code
 from podsched.lib.backoff import exponential
 from podsched.lib.event_loop import Turn
@@ -31,7 +32,7 @@ from podsched.term.admission.units import Unit, unit_group
 from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.pod_group_cycle import Attempted, PodGroupCycle
+from podsched.term.cycle.pod_group_cycle import Attempted, Candidate, PodGroupCycle
 from podsched.term.cycle.queue_statuses import QueueStatuses
 from podsched.term.cycle.unit_endings import ADMITTED, NOT_ADMITTED, UnitEndings
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
@@ -41,8 +42,31 @@ FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 60.0
 #: Pods whose gates are asked again in one step.
 _GATED_AT_ONCE: Final = 100
+#: Max pods of the heads that are decided about together: a decision about one more takes 0.04 ms.
+_MOST_TOGETHER: Final = 128
 #: Max remembered units that are gone, before these are searched and dropped.
 _MOST_GONE: Final = 1_000
+
+
+class _Joined(NamedTuple):
+    """A head that is decided about together with others."""
+
+    entry: Entry
+    unit: Unit
+    group: PodGroup
+    terms: FlavorTerms
+    profile: str
+    nodes: frozenset[str] | None
+
+    def goes_with(self, others: Sequence[_Joined]) -> bool:
+        """Whether one decision can be about this head, too."""
+        pods = sum(len(one.unit.waiting) for one in others)
+        first = others[0]
+        return (
+            pods + len(self.unit.waiting) <= _MOST_TOGETHER
+            and self.profile == first.profile
+            and self.nodes is first.nodes
+        )
 
 
 class AdmissionCycle:
@@ -74,6 +98,8 @@ class AdmissionCycle:
         self._tolerations = FlavorTolerations(self._admission, parts.state.cache.classes)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
+        #: Whether every head of the last cycle whose quota was there found its nodes.
+        self._all_were_placed = True
         #: By key, the last reason and message of a unit that waits.
         self._said: dict[str, tuple[str, str]] = {}
 
@@ -117,16 +143,74 @@ class AdmissionCycle:
         """Decide about the heads."""
         admission = self._admission
         cycle = Cycle(admission.snapshot, admission.heads(), admission.rules)
+        # Whose turn is next may depend on what the last one has got, if sharing is fair.
+        together = self._all_were_placed and not admission.rules.fair
+        self._all_were_placed = True
+        joined: list[_Joined] = []
         with ExitStack() as undo:
             # If the cycle ends early, what it has claimed in the snapshot is not real.
             undo.callback(admission.discard)
-            for entry in cycle:
+            for entry in cycle.turns():
+                joins = self._joins(entry) if together else None
+                if joined and (joins is None or not joins.goes_with(joined)):
+                    await self._decide_together(cycle, joined, now)
+                    joined = []
+                cycle.take(entry)
+                if joins is not None and entry.admitted:
+                    joined.append(joins)
+                    continue
+                if joined and not await self._decide_together(cycle, joined, now):
+                    entry = cycle.take_again(entry)
+                joined = []
                 await self._decide(cycle, entry, now)
                 if self._turn.is_over:
                     await self._turn.give_way()
+            if joined:
+                await self._decide_together(cycle, joined, now)
             undo.pop_all()
         cycle.end()
         self._withdraw_nominations()
+
+    def _joins(self, entry: Entry) -> _Joined | None:
+        """Return a head that may be decided about together with others; None: only alone.
+
+        It needs no victims, no topology and no tolerations of flavors, and has all of its pods
+        admitted, on the same nodes.
+        """
+        workload = entry.workload
+        unit = self._admission.units.get(workload.key)
+        if entry.mode is not Mode.FIT or unit is None or unit.held or not unit.waiting:
+            return None
+        group = unit_group(self._cluster, unit)
+        if group is None or not self._groups.is_new(group.key):
+            return None
+        terms = next(self._terms(workload, entry.assignment))
+        if len(terms.members) < len(unit.waiting) or terms.has_topology(group):
+            return None
+        pods = {pod.cls.id: pod for pod in unit.waiting.values()}.values()
+        places = {(pod.cls.scheduler_name, terms.nodes_of(pod)) for pod in pods}
+        if len(places) > 1 or any(map(terms.tolerations, pods)):
+            return None
+        return _Joined(entry, unit, group, terms, *places.pop())
+
+    async def _decide_together(self, cycle: Cycle, joined: Sequence[_Joined], now: float) -> bool:
+        """Decide about heads whose quota is there; return whether all have been placed."""
+        units = [
+            Candidate(one.group, self._pop(one.unit.key, one.unit.waiting, now), one.terms)
+            for one in joined
+        ]
+        attempted = await self._groups.admit_together(units, now)
+        for one in joined:
+            cycle.withdraw(one.entry)
+        if attempted is None:
+            self._all_were_placed = False
+            for one in joined:
+                await self._decide(cycle, cycle.take_again(one.entry), now)
+            return False
+        for one, of_unit in zip(joined, attempted, strict=True):
+            self._errors.pop(one.unit.key, None)
+            self._carry_out(cycle, one.entry, of_unit)
+        return True
 
     async def complete(self, key: str, now: float) -> None:
         """Decide for the missing members of a gang that may be partly bound, or take it back.
@@ -168,7 +252,7 @@ class AdmissionCycle:
         self._errors.pop(workload.key, None)
         self._carry_out(cycle, entry, attempted)
 
-    def _terms(self, workload: Workload, assignment: Assignment) -> Iterable[FlavorTerms]:
+    def _terms(self, workload: Workload, assignment: Assignment) -> Iterator[FlavorTerms]:
         parts = self._admission, self._cluster, self._nodes, self._tolerations
         return terms_of(*parts, workload, assignment)
 
@@ -180,11 +264,15 @@ class AdmissionCycle:
         terms: Iterable[FlavorTerms],
         now: float,
     ) -> Attempted | None:
+        return await self._groups.admit(group, self._pop(key, uids, now), terms, now)
+
+    def _pop(self, key: str, uids: Iterable[str], now: float) -> list[QueuedPodInfo]:
+        """Take the pods of a unit out of the queue, as far as they are not gated by others."""
         # The gate lets the pods of this unit pass while they are popped.
         self._admission.current = key
-        popped = self._state.queue.pop_members(uids, now)
+        popped = self._state.queue.pop_members(list(uids), now)
         self._admission.current = ""
-        return await self._groups.admit(group, popped, terms, now)
+        return popped
 
     def _admit(self, workload: Workload, attempted: Attempted) -> bool:
         """Count the placed pods as admitted; return whether any were."""
@@ -202,6 +290,7 @@ class AdmissionCycle:
         admission, result, chosen = self._admission, attempted.result, attempted.chosen
         if self._admit(workload, attempted):
             return
+        self._all_were_placed = False
         if result.victims is not None and isinstance(chosen, FlavorTerms):
             victims = {one.workload.key for one in chosen.victims}
             cycle.claim(chosen.victims)

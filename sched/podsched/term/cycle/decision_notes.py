@@ -175,9 +175,13 @@ class DecisionNotes:
         return {name: number for name, number in facts.items() if number}
 
     def _more(self) -> dict[int, dict[str, Any]]:
-        """Return the details by the decision's index, and count what they cost."""
+        """Return the details by the decision's index, and count what they cost.
+
+        Of decisions about several groups that were made together, only the first gets them.
+        """
         if not self._detailed:
             return {}
+        self._detailed = False
         began, details = self._clock(), self._decider.details
         seconds: dict[str, float] = {}
         for run in self._runs.runs or ():

@@ -16,24 +16,26 @@ without a pause, hundreds of times a second; here it waits for an event, like a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import NamedTuple
 
 from podsched.cache.trial import Trial
-from podsched.decide.decision import Decision
+from podsched.decide.decision import Decision, ShouldStop
 from podsched.decide.pod_group import (
     GroupDecision,
+    Parts,
     PodGroupAttempt,
     member_order,
 )
 from podsched.decide.pod_group_terms import Terms, TermsAttempt
+from podsched.decide.pod_groups_together import TogetherAttempt
 from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PostFilterResult
-from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, PodGroup, pod_group
-from podsched.framework.pods import QueuedPodInfo
+from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, GroupTrial, PodGroup, pod_group
+from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status, error, unschedulable
 from podsched.lib.event_loop import ROUND, Turn
 from podsched.serve.client.errors import FenceLost
@@ -58,6 +60,8 @@ REASON_SCHEDULERS = (
     "all pods in a single pod group should have the same .spec.schedulerName set, "
     'got: "{}" and "{}"'
 )
+#: The plugin that finds the victims of units of queues.
+_VICTIMS_OF = AdmissionGate.name
 #: kube-scheduler's text at Permit, where the members that fit wait for the others.
 _WAITED = "one or more plugins asked to wait and no plugin rejected pod"
 
@@ -74,6 +78,14 @@ class Attempted(NamedTuple):
         if self.result.victims is None or self.chosen is None:
             return ""
         return self.chosen.message
+
+
+class Candidate(NamedTuple):
+    """A unit of a queue, its popped pods, and the terms that it may start on."""
+
+    group: PodGroup
+    popped: Sequence[QueuedPodInfo]
+    terms: Terms
 
 
 class PodGroupCycle:
@@ -144,10 +156,41 @@ class PodGroupCycle:
             await self._schedule_guarded(members, now, group, terms)
         return self._attempted
 
+    def is_new(self, key: str) -> bool:
+        """Whether no members of a group are bound, being bound, or being taken back."""
+        starts = self._starts
+        return not (
+            starts.may_be_partial(key) or starts.is_taken_back(key) or starts.scheduled(key)
+        )
+
     def pop_members(self, key: str, now: float) -> list[QueuedPodInfo]:
         """Take the pending members of a group out of the queue, as far as they are not gated."""
         uids = [pod.uid for pod in self._state.cache.cluster.members(key)]
         return self._state.queue.pop_members(uids, now)
+
+    async def admit_together(
+        self, units: Sequence[Candidate], now: float
+    ) -> Sequence[Attempted] | None:
+        """Decide for units of one profile as ``admit`` would for one after another.
+
+        Return None if not all of them can start as they are; their pods are in the queue again.
+        """
+        members = [self._follow_up.not_skipped(one.popped) for one in units]
+        for of_unit in members:
+            of_unit.sort(key=member_order)
+        flat = [queued for of_unit in members for queued in of_unit]
+        results = await self._decide_together(units, members, now) if all(members) else None
+        if results is None:
+            self._return(flat)
+            return None
+        attempted = [Attempted(*one) for one in zip(results, (u.terms for u in units), strict=True)]
+        runtime = self._state.profiles[flat[0].info.cls.scheduler_name]
+        self._scheduled_before = 0
+        for one, of_unit, outcome in zip(units, members, attempted, strict=True):
+            self._attempted, self._start = outcome, None
+            with self._guarded(of_unit), working_on(of_unit[0].info.pod):
+                await self._carry_out(runtime, one.group, of_unit, outcome.result)
+        return attempted
 
     async def complete(
         self,
@@ -184,12 +227,24 @@ class PodGroupCycle:
         # Members that were taken out of other queues come in no order.
         members.sort(key=member_order)
         self._start = None
-        try:
+        with self._guarded(members):
             await self._schedule(members, now, unit, terms)
+
+    @contextmanager
+    def _guarded(self, members: Sequence[QueuedPodInfo]) -> Iterator[None]:
+        """Let the attempts of all members fail if the block raises an unexpected exception."""
+        try:
+            yield
         except FenceLost:
             raise
         except Exception as bug:
             self._give_up(members, bug)
+
+    def _return(self, members: Sequence[QueuedPodInfo]) -> None:
+        """Put members back into the queue as if they had not been popped."""
+        self._state.queue.return_unattempted(members, self._clock())
+        for queued in members:
+            self._meter.postponed(queued)
 
     def _give_up(self, members: Sequence[QueuedPodInfo], bug: Exception) -> None:
         _log.error(
@@ -252,18 +307,84 @@ class PodGroupCycle:
         terms: Iterable[Terms] | None,
     ) -> GroupDecision | None:
         """Return the decision, with the placed members assumed; None to decide again at once."""
-        cache, began = self._state.cache, self._clock()
+        began = self._clock()
         self._meter.traces.follow(members)
         self._notes.began(began)
         self._assignments = {}
         attempt = self._attempt_of(runtime, group, members, popped_at, terms)
         # A gang that is partly bound must not wait for victims to leave.
         is_binding = self._starts.may_be_partial(group.key)
+        run = partial(attempt.run, preempts=not is_binding)
+        if not await self._run(runtime, run, lambda: [attempt.result]):
+            self._return(members)
+            return None
+        result = attempt.result
+        if isinstance(attempt, TermsAttempt):
+            self._attempted = Attempted(result, attempt.chosen)
+            self._note_terms(result, attempt.chosen)
+        self._note(
+            runtime,
+            group,
+            members,
+            result,
+            popped_at,
+            began,
+            self._clock(),
+            is_binding=is_binding,
+        )
+        return result
+
+    async def _decide_together(
+        self, units: Sequence[Candidate], members: Sequence[list[QueuedPodInfo]], popped_at: float
+    ) -> Sequence[GroupDecision] | None:
+        """Return the decisions, with all members assumed; None if not all units can start."""
+        flat = [queued for of_unit in members for queued in of_unit]
+        runtime, began = self._state.profiles[flat[0].info.cls.scheduler_name], self._clock()
+        for of_unit in members:
+            self._meter.popped(of_unit, popped_at)
+        self._meter.traces.follow(flat)
+        self._notes.began(began)
+        self._assignments = {}
+        attempts = [
+            self._make_attempt(runtime, one.group, (), popped_at, of_unit, one.terms)
+            for one, of_unit in zip(units, members, strict=True)
+        ]
+        attempt = TogetherAttempt(self._decider, runtime, attempts)
+        outcome = partial(_results_if_all_start, attempt, attempts)
+        try:
+            kept = await self._run(runtime, attempt.run, outcome)
+        except FenceLost:
+            raise
+        except Exception as bug:
+            # Each is decided alone now, so that only the one at fault fails.
+            _log.error("A decision for several pod groups failed", error=repr(bug), exc_info=bug)
+            for queued in flat:
+                self._decider.discard(queued.info)
+            kept = False
+        results = outcome() if kept else []
+        if not results:
+            self._notes.dropped()
+            return None
+        each = (self._clock() - began) / len(flat)
+        for one, of_unit, result in zip(units, members, results, strict=True):
+            self._note_terms(result, one.terms)
+            ended = began + each * len(of_unit)
+            self._note(runtime, one.group, of_unit, result, popped_at, began, ended)
+            began = ended
+        return results
+
+    async def _run(
+        self,
+        runtime: ProfileRuntime,
+        run: Callable[[GroupTrial, ShouldStop], Parts],
+        results: Callable[[], Sequence[GroupDecision]],
+    ) -> bool:
+        """Run an attempt in a trial, which is kept unless placed members went meanwhile.
+
+        ``results`` returns what was decided, for each group. Return whether the trial is kept.
+        """
         # The generator is closed before the trial: it may have trials of its own open.
-        with (
-            Trial(cache) as trial,
-            closing(attempt.run(trial, self._enough, preempts=not is_binding)) as steps,
-        ):
+        with Trial(self._state.cache) as trial, closing(run(trial, self._enough)) as steps:
             try:
                 for _ in steps:
                     await self._turn.give_way()
@@ -273,27 +394,42 @@ class PodGroupCycle:
                 for assignment in reversed(self._assignments.values()):
                     run_unreserve(runtime, assignment)
                 raise
-            result = attempt.result
-            if not all(self._is_there(decision) for decision in result.placed):
-                # Members went while other tasks ran; the others may not be enough.
-                for decision in reversed(result.placed if result.status.ok else []):
-                    self._unreserve(runtime, decision)
-                trial.roll_back()
-                self._state.queue.return_unattempted(members, self._clock())
-                for queued in members:
-                    self._meter.postponed(queued)
-                return None
-            trial.commit()
-        if isinstance(attempt, TermsAttempt):
-            self._note_terms(result, attempt.chosen)
-        now, profile = self._clock(), runtime.scheduler_name
-        decisions = _in_order(result.decisions, members)
+            placed = [decision for result in results() for decision in result.placed]
+            if all(map(self._is_there, placed)):
+                trial.commit()
+                return True
+            # Members went while other tasks ran; the others may not be enough.
+            for assignment in reversed(self._assignments.values()):
+                run_unreserve(runtime, assignment)
+            self._assignments = {}
+            trial.roll_back()
+            return False
+
+    def _note(
+        self,
+        runtime: ProfileRuntime,
+        group: PodGroup,
+        members: Sequence[QueuedPodInfo],
+        result: GroupDecision,
+        popped_at: float,
+        began: float,
+        ended: float,
+        *,
+        is_binding: bool = False,
+    ) -> None:
+        """Note and count a decision; ``is_binding``: see ``DecisionNotes.decided``."""
+        profile, decisions = runtime.scheduler_name, _in_order(result.decisions, members)
         self._notes.decided(
-            profile, decisions, popped_at, began, now, group=group.key, group_is_binding=is_binding
+            profile,
+            decisions,
+            popped_at,
+            began,
+            ended,
+            group=group.key,
+            group_is_binding=is_binding,
         )
-        self._meter.decided(profile, result.decisions, began, now)
-        self._meter.pod_group_decided(profile, _result_label(result), began, now)
-        return result
+        self._meter.decided(profile, result.decisions, began, ended)
+        self._meter.pod_group_decided(profile, _result_label(result), began, ended)
 
     def _attempt_of(
         self,
@@ -305,8 +441,18 @@ class PodGroupCycle:
     ) -> PodGroupAttempt | TermsAttempt:
         scheduled = self._starts.scheduled(group.key)
         self._scheduled_before = len(scheduled)
-        parts = self._decider, self._state.cache.cluster, runtime
+        make = partial(self._make_attempt, runtime, group, scheduled, popped_at)
+        return make(members) if terms is None else TermsAttempt(make, members, terms, _VICTIMS_OF)
 
+    def _make_attempt(
+        self,
+        runtime: ProfileRuntime,
+        group: PodGroup,
+        scheduled: Sequence[PodInfo],
+        popped_at: float,
+        members: Sequence[QueuedPodInfo],
+        terms: Terms | None = None,
+    ) -> PodGroupAttempt:
         def reserve(decision: Decision) -> Status:
             assignment = self._follow_up.assignment(decision, popped_at)
             status = self._follow_up.reserve(runtime, assignment)
@@ -317,22 +463,23 @@ class PodGroupCycle:
                 run_unreserve(runtime, assignment)
             return status
 
-        def attempt_for(of: Sequence[QueuedPodInfo], terms: Terms | None = None) -> PodGroupAttempt:
-            unreserve = partial(self._unreserve, runtime)
-            adapted = group if terms is None else terms.group(group)
-            nodes_of = None if terms is None else terms.nodes_of
-            return PodGroupAttempt(*parts, adapted, of, scheduled, reserve, unreserve, nodes_of)
-
-        if terms is None:
-            return attempt_for(members)
-        return TermsAttempt(attempt_for, members, terms, AdmissionGate.name)
+        return PodGroupAttempt(
+            self._decider,
+            self._state.cache.cluster,
+            runtime,
+            group if terms is None else terms.group(group),
+            members,
+            scheduled,
+            reserve,
+            partial(self._unreserve, runtime),
+            None if terms is None else terms.nodes_of,
+        )
 
     def _unreserve(self, runtime: ProfileRuntime, decision: Decision) -> None:
         run_unreserve(runtime, self._assignments.pop(decision.queued.info.uid))
 
     def _note_terms(self, result: GroupDecision, chosen: Terms | None) -> None:
         """Keep the terms on which a unit starts; its bindings write them."""
-        self._attempted = Attempted(result, chosen)
         if result.status.ok and chosen is not None:
             for decision in result.placed:
                 pod = decision.queued.info
@@ -459,6 +606,12 @@ class PodGroupCycle:
         self._follow_up.preempt(
             preemption, [(pod, nodes[pod.uid]) for pod in pods if pod.uid in nodes]
         )
+
+
+def _results_if_all_start(
+    attempt: TogetherAttempt, attempts: Sequence[PodGroupAttempt]
+) -> Sequence[GroupDecision]:
+    return [one.result for one in attempts] if attempt.all_start else []
 
 
 def _in_order(

@@ -266,6 +266,8 @@ class GroupStarts:
         left alone.
         """
         members, is_partial = self._state.cache.scheduled_members(key), self.may_be_partial(key)
+        if not members:
+            return members
         # Evicted members may not be terminating in the cache yet.
         leaving = self._evicted_uids.union(self._victims())
         return [
