@@ -130,3 +130,32 @@ def test_pods_that_waited_before_the_recording_are_said_to_count_from_its_start(
     said = sched.ok("replay", str(script.path))
     assert "1 pod waited already when the recording began: its wait counts from then" in said
     assert max(map(len, said.splitlines())) <= 80
+
+
+def test_a_log_of_batch_jobs_is_run_in_order_and_with_backfill(
+    sched: Commands, tmp_path: Path
+) -> None:
+    rest = "-1 1 1 1 1 1 1 -1 -1"
+    jobs = [(0, 100, 2), (1, 50, 4), (2, 60, 2)]
+    log = tmp_path / "log.swf"
+    lines = [
+        f"{number} {at} 0 {runs} {size} -1 -1 {size} {runs} {rest}\n"
+        for number, (at, runs, size) in enumerate(jobs)
+    ]
+    log.write_text("; MaxProcs: 4\n" + "".join(lines))
+    plot = tmp_path / "waits.svg"
+    said = sched.ok("replay", "--trace", "swf", str(log), "--plot", str(plot))
+    assert "log.swf: 3 jobs, 4 processors" in said
+    assert "wait, mean               82 s    33 s    33 s" in said
+    assert "broken promises          0       0       0" in said
+    assert "Conservative" in plot.read_text()
+    told = json.loads(sched.ok("replay", "--trace", "swf", str(log), "--json"))
+    assert [run["order"] for run in told] == ["FIFO", "EASY", "Conservative"]
+
+
+def test_a_log_of_batch_jobs_takes_no_configuration(sched: Commands, tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text("")
+    done = sched("replay", "--trace", "swf", str(log), "--nodes", "+1")
+    assert done.code != 0
+    assert "leave them out" in done.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from podsched.cli.batch import replay_batch
 from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
@@ -56,6 +58,7 @@ class Trace(StrEnum):
     GOOGLE_2011 = "google2011"
     AZURE = "azure"
     ALIBABA_2018 = "alibaba2018"
+    SWF = "swf"
 
 
 _READERS: Mapping[Trace, Callable[[Path, float], Workload]] = {
@@ -68,7 +71,8 @@ _READERS: Mapping[Trace, Callable[[Path, float], Workload]] = {
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="What sched record has written; with --trace, a directory."
+        metavar="FILE",
+        help="What sched record has written; with --trace, a directory, or a .swf file.",
     ),
 ]
 
@@ -80,7 +84,7 @@ class _Flags:
     nodes: str = flag("", "+N|-N")
     """Add N nodes like the existing ones, or remove N."""
     trace: Trace | None = flag(None)
-    """Read a public trace of this format, its CSV tables."""
+    """Read a public trace of this format: CSV tables, or a .swf file."""
     duration: str = flag("", "TIME", names="--for")
     """Read only the beginning of a trace, such as 6h."""
     plot: Path | None = flag(None, "FILE")
@@ -103,7 +107,8 @@ def replay(
     The real scheduler decides the recorded pods as they arrive; they run as long as they did. With
     --config or --nodes it makes a second run and compares it with one with the configuration of the
     recording. A recording of hours takes seconds. With --trace the pods are those of a public trace
-    of Google's, Azure's or Alibaba's clusters (docs/replay.md).
+    of Google's, Azure's or Alibaba's clusters, or a log in the Standard Workload Format, whose jobs
+    are run under FIFO, EASY and conservative backfill (docs/replay.md).
     """
     configure_logging("text", "error")
     difference = _nodes(given.nodes)
@@ -116,6 +121,9 @@ def replay(
             None if given.config is None else read_config(given.config),
             given.as_json,
         )
+        return
+    if given.trace is Trace.SWF:
+        _replay_batch(file, given)
         return
     source = _recorded(file) if given.trace is None else _traced(given.trace, file, given.duration)
     if given.trace is None and given.duration:
@@ -166,6 +174,14 @@ def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
     if not recording.ended:
         warn(f"{file}: the end is missing; {workload.seconds:,.0f} s of it are replayed")
     return workload, config
+
+
+def _replay_batch(file: Path, given: _Flags) -> None:
+    if given.config is not None or given.nodes or given.eta:
+        fail("--trace swf has neither --config, --nodes nor --eta: leave them out", USAGE)
+    # Only jobs' starts and ends cost time, so a log of years is read unless told otherwise.
+    seconds = seconds_or_fail("--for", given.duration) if given.duration else math.inf
+    replay_batch(file, seconds, given.plot, as_json=given.as_json)
 
 
 def _traced(

@@ -1,0 +1,72 @@
+"""``sched replay --trace swf``: a log of batch jobs under FIFO, EASY and conservative backfill."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from podsched.cli.errors import USAGE, fail
+from podsched.cli.output import say
+from podsched.cli.printers import aligned
+from podsched.cli.progress import progress_bar
+from podsched.lab.bench.plot import write_chart
+from podsched.lab.replay.batch import BatchRun, Order, batch_chart, run_batch, summary
+from podsched.lab.replay.traces import swf
+from podsched.lab.replay.traces.builder import BadTrace
+from podsched.lab.replay.traces.swf import BatchTrace
+
+_STEPS = 1000
+
+
+def replay_batch(file: Path, seconds: float, plot: Path | None, *, as_json: bool) -> None:
+    """Run a log in each order, and show the runs side by side; exit if the log is broken."""
+    try:
+        trace = swf.read(file, seconds)
+    except (BadTrace, OSError) as error:
+        fail(str(error), USAGE)
+    began = time.monotonic()
+    runs = [_run(trace, order) for order in Order]
+    took = time.monotonic() - began
+    if plot is not None:
+        write_chart(plot, batch_chart(file.name, trace, runs))
+    if as_json:
+        told = [
+            {
+                "order": run.order,
+                **summary(trace, run)._asdict(),
+                "promised": run.promised,
+                "broken": run.broken,
+            }
+            for run in runs
+        ]
+        print(json.dumps(told, indent=2))
+        return
+    say(f"{file.name}: {len(trace.jobs):,} jobs, {trace.processors:,} processors, in {took:.1f} s")
+    say("\n" + "\n".join(aligned(_table(trace, runs))))
+
+
+def _run(trace: BatchTrace, order: Order) -> BatchRun:
+    done = 0
+    with progress_bar(order, _STEPS) as bar:
+
+        def passed(share: float) -> None:
+            nonlocal done
+            while done < int(_STEPS * share):
+                bar.advance()
+                done += 1
+
+        return run_batch(trace, order, passed)
+
+
+def _table(trace: BatchTrace, runs: list[BatchRun]) -> list[list[str]]:
+    rows = [["", *(run.order.upper() for run in runs)]]
+    found = [summary(trace, run) for run in runs]
+    rows.append(["processors in use", *(f"{one.utilisation:.1%}" for one in found)])
+    rows.append(["wait, mean", *(f"{one.wait_mean:,.0f} s" for one in found)])
+    rows.append(["wait, 50%", *(f"{one.wait_median:,.0f} s" for one in found)])
+    rows.append(["wait, 95%", *(f"{one.wait_p95:,.0f} s" for one in found)])
+    rows.append(["bounded slowdown, mean", *(f"{one.slowdown:,.1f}" for one in found)])
+    rows.append(["promised a start", *(f"{run.promised:,}" for run in runs)])
+    rows.append(["broken promises", *(f"{run.broken:,}" for run in runs)])
+    return rows

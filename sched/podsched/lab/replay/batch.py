@@ -1,0 +1,220 @@
+"""Run a log of batch jobs with reservations in time, and without, in virtual time.
+
+The machine is one pool of processors with a queue, planned by ``queues.backfill``: what is measured
+is the policy, without the rest of the scheduler. A job ends after its run time, or at its limit.
+
+| order | which jobs start |
+| --- | --- |
+| FIFO | in the order of the queue: the first that has no room blocks all others |
+| EASY | also later ones that do not delay the first |
+| Conservative | also later ones that delay nobody |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from podsched.lab.bench.plot import Points, line_chart, stacked
+from podsched.lab.replay.history import quantiles
+from podsched.lab.replay.traces.swf import BatchTrace
+from podsched.queues.backfill.plan import (
+    Ask,
+    Backfill,
+    Option,
+    Plan,
+    PlanRules,
+    Reservation,
+    make_plan,
+)
+from podsched.queues.backfill.profile import Demand, Occupation, Profile
+from podsched.queues.objects import ClusterQueue
+from podsched.queues.quota import FlavorResource, Quota
+from podsched.queues.snapshot import Snapshot
+
+#: Jobs that are planned for at a time, as Slurm's bf_max_job_test.
+MOST_TESTED: Final = 500
+#: Seconds below which a run time counts as these in the slowdown, after Feitelson and Rudolph.
+SHORT: Final = 10.0
+_QUEUE, _KEY = "machine", FlavorResource("processor", "processors")
+_EMPTY: Final = np.zeros((0, 1), dtype=np.int64)
+_POINTS: Final = 200
+
+
+class Order(StrEnum):
+    """Which jobs may start; see the module."""
+
+    FIFO = "FIFO"
+    EASY = "EASY"
+    CONSERVATIVE = "Conservative"
+
+
+class BatchRun(NamedTuple):
+    """What became of the jobs, by their index in the trace."""
+
+    order: Order
+    started: list[float]
+    broken: int
+    """Jobs that started later than they were promised."""
+    promised: int
+    """Jobs that were promised a start."""
+
+
+class BatchSummary(NamedTuple):
+    """A run in numbers; waits are seconds."""
+
+    utilisation: float
+    """Share of the processors in use from the first submission to the last end."""
+    wait_mean: float
+    wait_median: float
+    wait_p95: float
+    slowdown: float
+    """Mean of the bounded slowdown: wait and run time by run time, of at least ``SHORT``."""
+
+
+def run_batch(
+    trace: BatchTrace, order: Order, progress: Callable[[float], object] = lambda at: None
+) -> BatchRun:
+    """Run a trace; ``progress`` is called with the share of jobs that have started."""
+    return _Machine(trace, order).run(progress)
+
+
+class _Machine:
+    def __init__(self, trace: BatchTrace, order: Order) -> None:
+        self._jobs = trace.jobs
+        self._order = order
+        self._quota = Quota(trace.processors)
+        self._forest = Snapshot([ClusterQueue(_QUEUE, quotas={_KEY: self._quota})]).forest
+        self._free = trace.processors
+        self._waiting: dict[int, Ask] = {}
+        #: Those that run: their ends in order, and by index what they take and their limit.
+        self._ends: list[tuple[float, int]] = []
+        self._running: dict[int, tuple[Occupation, float]] = {}
+        self._kept: dict[str, Reservation] = {}
+        self._promised: dict[int, float] = {}
+        self._started = [math.nan] * len(trace.jobs)
+
+    def run(self, progress: Callable[[float], object]) -> BatchRun:
+        arrived, jobs = 0, self._jobs
+        while arrived < len(jobs) or self._ends:
+            next_end = self._ends[0][0] if self._ends else math.inf
+            now = min(next_end, jobs[arrived].submitted if arrived < len(jobs) else math.inf)
+            while self._ends and self._ends[0][0] <= now:
+                self._end(heappop(self._ends)[1])
+            while arrived < len(jobs) and jobs[arrived].submitted <= now:
+                self._waiting[arrived] = self._ask(arrived)
+                arrived += 1
+            if self._order is Order.FIFO:
+                self._start_in_order(now)
+            else:
+                self._start_planned(now, Backfill(self._order))
+            progress((arrived - len(self._waiting)) / len(jobs))
+        late = sum(self._started[index] > at for index, at in self._promised.items())
+        return BatchRun(self._order, self._started, late, len(self._promised))
+
+    def _ask(self, index: int) -> Ask:
+        job = self._jobs[index]
+        demands: tuple[Demand, ...] = ()
+        option = Option({_KEY: job.processors}, demands)
+        return Ask(str(index), _QUEUE, 0, job.limit, (option,))
+
+    def _start_in_order(self, now: float) -> None:
+        while self._waiting:
+            index = next(iter(self._waiting))
+            if self._jobs[index].processors > self._free:
+                return
+            self._start(index, now)
+
+    def _start_planned(self, now: float, policy: Backfill) -> None:
+        if not self._waiting:
+            return
+        asks = [ask for _, ask in zip(range(MOST_TESTED), self._waiting.values(), strict=False)]
+        ends = [end for _, end in self._running.values()]
+        splits = [at for one in self._kept.values() for at in (one.start, one.end)]
+        profile = Profile(now, _EMPTY, self._forest, [*ends, *splits])
+        for taken, end in self._running.values():
+            profile.occupy(taken, now, end)
+        plan = Plan()
+        rules = PlanRules(policy, horizon=math.inf)
+        for _ in make_plan(profile, asks, self._kept, rules, plan):
+            pass
+        self._kept = plan.reservations
+        for key, made in plan.reservations.items():
+            earlier = self._promised.get(int(key), math.inf)
+            self._promised[int(key)] = min(earlier, made.start)
+        for key in plan.starts:
+            self._start(int(key), now)
+
+    def _start(self, index: int, now: float) -> None:
+        del self._waiting[index]
+        job = self._jobs[index]
+        self._started[index] = now
+        self._free -= job.processors
+        taken = Occupation(_QUEUE, {_KEY: job.processors}, np.zeros(0, dtype=np.int64), _EMPTY)
+        self._running[index] = taken, now + job.limit
+        heappush(self._ends, (now + job.runs, index))
+
+    def _end(self, index: int) -> None:
+        del self._running[index]
+        self._free += self._jobs[index].processors
+
+
+def summary(trace: BatchTrace, run: BatchRun) -> BatchSummary:
+    """Return a run in numbers."""
+    jobs = trace.jobs
+    waits = _waits(trace, run)
+    used = sum(job.runs * job.processors for job in jobs)
+    last = max(at + job.runs for at, job in zip(run.started, jobs, strict=True))
+    slowdowns = [
+        max(1.0, (wait + job.runs) / max(job.runs, SHORT))
+        for wait, job in zip(waits, jobs, strict=True)
+    ]
+    median, p95 = quantiles(waits, (0.5, 0.95))
+    return BatchSummary(
+        used / (last * trace.processors),
+        sum(waits) / len(waits),
+        median,
+        p95,
+        sum(slowdowns) / len(slowdowns),
+    )
+
+
+def batch_chart(title: str, trace: BatchTrace, runs: Sequence[BatchRun]) -> str:
+    """Return an SVG document: the waits in ascending order, and the use of processors over time."""
+    waits: dict[str, Points] = {}
+    used: dict[str, Points] = {}
+    for run in runs:
+        shares = np.linspace(0.0, 1.0, _POINTS).tolist()
+        hours = [wait / 3600 for wait in quantiles(_waits(trace, run), shares)]
+        waits[run.order] = [(100 * s, hour) for s, hour in zip(shares, hours, strict=True)]
+        used[run.order] = _use(trace, run)
+    return stacked(
+        (
+            line_chart(title, waits, x_label="jobs that waited no longer (%)", y_label="wait (h)"),
+            line_chart("Use", used, x_label="time (days)", y_label="processors in use (%)"),
+        )
+    )
+
+
+def _waits(trace: BatchTrace, run: BatchRun) -> list[float]:
+    return [at - job.submitted for at, job in zip(run.started, trace.jobs, strict=True)]
+
+
+def _use(trace: BatchTrace, run: BatchRun) -> Points:
+    """Return the mean use in equal parts of the run's time."""
+    starts = np.array(run.started)
+    ends = starts + np.array([job.runs for job in trace.jobs])
+    sizes = np.array([job.processors for job in trace.jobs])
+    edges = np.linspace(0.0, float(ends.max()), _POINTS + 1)
+    width = edges[1] - edges[0]
+    points = []
+    for left, right in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        shared = np.clip(np.minimum(ends, right) - np.maximum(starts, left), 0.0, None)
+        share = 100 * float((shared * sizes).sum()) / (width * trace.processors)
+        points.append(((left + right) / 2 / 86_400, float(share)))
+    return points
