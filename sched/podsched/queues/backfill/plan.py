@@ -150,10 +150,8 @@ class _Planning:
             self._profile.release(held.occupation, held.start, held.end)
         reserves = held is not None or self._may_reserve(ask)
         found = self._first_start(ask, reserves=reserves)
-        if held is not None and (held.start > now or not ask.not_now):
-            soon = now if found is not None and found.at <= now else held.start
-            if found is None or found.at > max(soon - self._rules.resolution, now):
-                found = Start(held.start, held.occupation)
+        if held is not None and self._stays(held, found, ask):
+            found = Start(held.start, held.occupation)
         if found is None:
             if held is not None:
                 self._plan.withdrawn[ask.key] = self._kept[ask.key]
@@ -167,6 +165,15 @@ class _Planning:
         self._reserving[ask.queue] += 1
         if held is not None and held.start < made.start:
             self._plan.withdrawn[ask.key] = self._kept[ask.key]
+
+    def _stays(self, held: Reservation, found: Start | None, ask: Ask) -> bool:
+        """Whether a reservation is no worse than what was found; other nodes are no reason."""
+        now = self._profile.now
+        if held.start <= now and ask.not_now:
+            return False
+        if found is None or found.at >= held.start:
+            return True
+        return now < found.at and found.at >= held.start - self._rules.resolution
 
     def _may_reserve(self, ask: Ask) -> bool:
         if self._rules.policy is Backfill.CONSERVATIVE:
