@@ -7,6 +7,7 @@ count on which node; ``Cache`` keeps that.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -90,7 +91,7 @@ class ClusterState:
         self.open_trial: OpenTrial | None = None
         #: The keys of the pods that came, changed, got or lost a node, or went since their reader
         #: last cleared this, in order; None while there is no reader.
-        self.changed_pods: dict[str, None] | None = None
+        self.changed_pods: OrderedDict[str, None] | None = None
 
     def copy(self) -> ClusterState:
         """Return the same cluster to try changes on; the objects themselves are shared."""

@@ -12,20 +12,21 @@ Pure and synchronous. Without ClusterQueues and LocalQueues nothing is kept and 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
 from podsched.api.objects import LocalQueue
 from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
 from podsched.framework.pod_groups import PodGroup
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SUCCESS, Status, unresolvable
 from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Rules
 from podsched.queues.fair_victims import FairStrategy
-from podsched.queues.objects import Workload
+from podsched.queues.objects import ClusterQueue, Workload
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor, read_levels
@@ -34,7 +35,7 @@ from podsched.term.admission.devices import CLAIM, DeviceQuota, UncountableError
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Hold, Holds
-from podsched.term.admission.problems import Problem, draining, find_problem
+from podsched.term.admission.problems import Problem, QueueState, find_problem, queue_state
 from podsched.term.admission.tallies import QueueKey, Standing, Tallies
 from podsched.term.admission.turns import Turns
 from podsched.term.admission.units import (
@@ -49,17 +50,33 @@ from podsched.term.admission.units import (
 from podsched.term.admission.usage import Flavors, read, used
 
 REASON_GATED: Final = "waiting for admission to a queue"
+_GATED: Final = unresolvable(REASON_GATED)
+#: Keys of which the first is removed again and again: a dict would look through the removed ones.
+_Keys = OrderedDict[str, None]
 #: Changed pods that are counted in one step; it takes some 0.5 ms.
 _COUNTED_AT_ONCE: Final = 20
 
 
-class _Place(NamedTuple):
+@dataclass(slots=True)
+class _Place:
     """Where a pod is counted."""
 
     pod: PodInfo
     unit: str
     held: bool
     amounts: Mapping[FlavorResource, int]
+
+
+class _Known(NamedTuple):
+    """What a pod uses; pods of its class with these flavors use the same in this queue."""
+
+    cls: PodClass
+    flavors: Flavors
+    queue: ClusterQueue
+    amounts: Mapping[FlavorResource, int]
+
+    def is_for(self, cls: PodClass, flavors: Flavors, queue: ClusterQueue) -> bool:
+        return self.cls is cls and self.flavors is flavors and self.queue is queue
 
 
 class Admission:
@@ -88,6 +105,8 @@ class Admission:
         self.units: dict[str, Unit] = {}
         #: Keys of units with pods that are nominated to nodes, although no hold says for how long.
         self._unheld: dict[str, None] = {}
+        #: By LocalQueue, until an object that it depends on changes.
+        self._states: dict[str, QueueState] = {}
         #: Keys of units that wait for their claims to be made, by namespace.
         self._claimless: dict[str, dict[str, None]] = {}
         self._outdated = True
@@ -95,11 +114,16 @@ class Admission:
         self._places: dict[str, _Place] = {}
         #: The flavors of pods that were assumed, by uid, until the pod is gone.
         self._flavors: dict[str, Flavors] = {}
+        #: What was found last.
+        self._known: _Known | None = None
+        #: What is used more, or less, than the snapshot and the tallies have, by ClusterQueue and
+        #: LocalQueue.
+        self._unsettled: dict[tuple[str, str], dict[FlavorResource, int]] = {}
         #: Keys of units to look at again: as a part of the change that has been counted, and later.
-        self._stale: dict[str, None] = {}
-        self._stale_later: dict[str, None] = {}
+        self._stale: _Keys = OrderedDict()
+        self._stale_later: _Keys = OrderedDict()
         #: Keys of pods to count again.
-        self._stale_pods: dict[str, None] = {}
+        self._stale_pods: _Keys = OrderedDict()
         #: The uids of pods that have joined or left queues, whose gate has to be asked again.
         self._gated_anew: dict[str, None] = {}
         #: Keys of units whose problem has changed.
@@ -124,6 +148,7 @@ class Admission:
                 self._note_claim(f"{metadata.namespace}/{metadata.name}")
                 return
             if kind == "Namespace":
+                self._states.clear()
                 self._stale_later |= dict.fromkeys(
                     key for key, unit in self.units.items() if unit.namespace == metadata.name
                 )
@@ -139,13 +164,13 @@ class Admission:
 
     def gate(self, pod: PodInfo) -> Status:
         """Return whether a pod may enter activeQ, or be popped: only with its unit, in its turn."""
-        if not self.active or self._queue_of(pod) is None:
+        if not self.active:
             return SUCCESS
         key = unit_key(pod)
-        if key == self.current:
+        if key == self.current or self._queue_of(pod) is None:
             return SUCCESS
         self.turns.note_helped(key)
-        return unresolvable(REASON_GATED)
+        return _GATED
 
     def _queue_of(self, pod: PodInfo) -> str | None:
         """Return the LocalQueue of a pod, "" if it lacks one that it needs; None: it needs none."""
@@ -186,6 +211,7 @@ class Admission:
             self._count(key)
         while self._stale_pods:
             self._count_anew(_pop_first(self._stale_pods))
+        self._settle()
         self._refresh_units()
         for queue in self.holds.recount():
             self.turns.try_again(queue)
@@ -258,11 +284,15 @@ class Admission:
         self.count(())
         return found
 
-    def admitted(self, key: str, flavors: Mapping[str, Flavors], keys: Iterable[str]) -> None:
+    def admitted(self, key: str, flavors: Mapping[str, Flavors], keys: Sequence[str]) -> None:
         """Count pods that were assumed: their flavors by uid, and their keys."""
+        changed = self._cluster.changed_pods
+        assert changed is not None
         self._flavors |= flavors
         self.turns.admitted(key)
         self._stale[key] = None
+        for pod in keys:
+            changed.pop(pod, None)
         self.count(keys)
 
     def hold(
@@ -280,10 +310,11 @@ class Admission:
         queues = cluster.list("ClusterQueue")
         self.active = bool(queues or self._queues_only or cluster.list("LocalQueue"))
         before, self._places = self._places, {}
-        for lost in (self.units, self.problems, self.leaving, self._claimless):
+        for lost in (self.units, self.problems, self.leaving, self._claimless, self._states):
             lost.clear()
         self._devices.forget()
-        cluster.changed_pods = {} if self.active else None
+        self._unsettled.clear()
+        cluster.changed_pods = OrderedDict() if self.active else None
         listed = cluster.list("Topology")
         topologies = {one.metadata.name: read_levels(one) for one in listed}
         self.snapshot = Snapshot(
@@ -304,6 +335,7 @@ class Admission:
             for key in dict.fromkeys([*cluster.pods, *assumed]):
                 self._count(key)
                 yield
+        self._settle()
         self._stale_later |= self._stale
         self._stale.clear()
         yield from self._refresh_later()
@@ -344,7 +376,7 @@ class Admission:
                 if held and self.endings.waits_for_ready:
                     self._stale[unit] = None
                 if pod.cls is old.pod.cls and pod.terminating is old.pod.terminating:
-                    self._places[key] = old._replace(pod=pod)
+                    old.pod = pod
                     return
         if old is not None:
             self._leave(old)
@@ -382,27 +414,49 @@ class Admission:
         local: LocalQueue | None = self._cluster.get("LocalQueue", pod.namespace, unit.local_queue)
         unit.queue = "" if local is None else local.spec.cluster_queue
         self._stale[key] = None
-        amounts: dict[FlavorResource, int] = {}
+        amounts: Mapping[FlavorResource, int] = {}
         if not held:
             unit.waiting[pod.uid] = pod
         else:
             unit.held[pod.uid] = pod
             amounts = self._amounts(pod, unit)
-            for one, amount in amounts.items():
-                unit.usage[one] = unit.usage.get(one, 0) + amount
             if amounts:
-                self.snapshot.add_usage(unit.queue, amounts)
-                self.tallies.use(unit.queue, unit.local_queue_key, amounts, 1)
+                self._use(unit, amounts, 1)
                 self.leaving[unit.queue] += pod.terminating
         return _Place(pod, key, held, amounts)
 
-    def _amounts(self, pod: PodInfo, unit: Unit) -> dict[FlavorResource, int]:
+    def _use(self, unit: Unit, amounts: Mapping[FlavorResource, int], sign: int) -> None:
+        """Count what a pod uses, or no longer uses (``sign`` -1)."""
+        unsettled = self._unsettled.setdefault((unit.queue, unit.local_queue_key), {})
+        for one, amount in amounts.items():
+            unit.usage[one] = unit.usage.get(one, 0) + sign * amount
+            if not unit.usage[one]:
+                del unit.usage[one]
+            unsettled[one] = unsettled.get(one, 0) + sign * amount
+
+    def _settle(self) -> None:
+        """Count what several pods use in the snapshot and in the tallies, for all of them once."""
+        for (queue, local), amounts in self._unsettled.items():
+            more = {one: amount for one, amount in amounts.items() if amount > 0}
+            less = {one: -amount for one, amount in amounts.items() if amount < 0}
+            self.snapshot.add_usage(queue, more)
+            self.snapshot.remove_usage(queue, less)
+            self.tallies.use(queue, local, amounts)
+        self._unsettled.clear()
+
+    def _amounts(self, pod: PodInfo, unit: Unit) -> Mapping[FlavorResource, int]:
         queue = self.snapshot.queues.get(unit.queue)
         if queue is None:
             return {}
         flavors = self._flavors.get(pod.uid) or read(pod)
-        devices = self._devices.use(pod)
-        return used(pod, queue, flavors, self.snapshot.flavors, self._cluster, devices)
+        devices, known = self._devices.use(pod), self._known
+        if known is not None and not devices and known.is_for(pod.cls, flavors, queue):
+            return known.amounts
+        amounts = used(pod, queue, flavors, self.snapshot.flavors, self._cluster, devices)
+        # Other flavors depend on the pod's node.
+        if not devices and all(one.flavor == flavors.get(one.resource) for one in amounts):
+            self._known = _Known(pod.cls, flavors, queue, amounts)
+        return amounts
 
     def _leave(self, place: _Place) -> None:
         unit = self.units[place.unit]
@@ -415,12 +469,7 @@ class Admission:
             self._stale_pods[heir] = None
         if not place.amounts:
             return
-        for one, amount in place.amounts.items():
-            unit.usage[one] -= amount
-            if not unit.usage[one]:
-                del unit.usage[one]
-        self.snapshot.remove_usage(unit.queue, place.amounts)
-        self.tallies.use(unit.queue, unit.local_queue_key, place.amounts, -1)
+        self._use(unit, place.amounts, -1)
         self.leaving[unit.queue] -= place.pod.terminating
         self.turns.release(unit.queue)
 
@@ -448,18 +497,19 @@ class Admission:
             admitted[key] = self._as_admitted(unit, group)
         else:
             admitted.pop(key, None)
-        self.endings.look(unit, draining(self._cluster, unit), self._now)
-        problem = find_problem(self._cluster, self.snapshot, self.endings, unit)
+        state = self._state_of(unit)
+        self.endings.look(unit, state.drains, self._now)
+        problem = find_problem(state, self.endings, unit) if unit.waiting else None
         workload = None
-        if problem is None and group is not None and self._is_complete(unit):
+        if problem is None and group is not None and unit.waiting and self._is_complete(unit):
             try:
                 devices = self._devices.asked(unit.waiting.values())
-                created, _ = created_at(self._cluster, unit, group)
-                queued_at = self.endings.queued_at(key, created)
-                workload = waiting_workload(self._cluster, unit, group, devices, queued_at)
+                workload = waiting_workload(
+                    self._cluster, unit, group, devices, self.endings.queued_at
+                )
             except UncountableError as error:
                 problem = Problem(Waiting.MISCONFIGURED, str(error))
-        if problem is None or not unit.waiting:
+        if problem is None:
             self.problems.pop(key, None)
         elif self.problems.get(key) != problem:
             self.problems[key] = problem
@@ -474,6 +524,15 @@ class Admission:
         self.tallies.place(key, standing)
         if empty:
             del self.units[key]
+
+    def _state_of(self, unit: Unit) -> QueueState:
+        """Return what a unit's LocalQueue and ClusterQueue, and its namespace, mean for it."""
+        found = self._states.get(unit.local_queue_key)
+        if found is None:
+            found = self._states[unit.local_queue_key] = queue_state(
+                self._cluster, self.snapshot, unit
+            )
+        return found
 
     def _is_complete(self, unit: Unit) -> bool:
         """Whether no waiting pod is gated by others, and all their claims are there."""
@@ -529,8 +588,6 @@ def _rules(settings: QueuesConfiguration) -> Rules:
     return Rules(fair=True, strategies=tuple(map(FairStrategy, fair.preemption_strategies)))
 
 
-def _pop_first(keys: dict[str, None]) -> str:
+def _pop_first(keys: _Keys) -> str:
     """Remove and return the first key."""
-    key = next(iter(keys))
-    del keys[key]
-    return key
+    return keys.popitem(last=False)[0]

@@ -33,42 +33,63 @@ class Problem(NamedTuple):
     message: str
 
 
-def find_problem(
-    cluster: ClusterView, snapshot: Snapshot, endings: Endings, unit: Unit
-) -> Problem | None:
+class QueueState(NamedTuple):
+    """What a LocalQueue and its ClusterQueue mean for their units in a namespace."""
+
+    drains: str
+    """The reason why units are evicted, as a queue drains, or ""."""
+    stopped: Problem | None
+    """Why no unit can wait."""
+    refused: Problem | None
+    """Why no unit can, unless another problem of a unit comes first."""
+
+
+def find_problem(state: QueueState, endings: Endings, unit: Unit) -> Problem | None:
     """Return why a unit cannot wait in its queue; None if it can."""
+    if state.stopped is None and endings.is_deactivated(unit.key):
+        return Problem(Waiting.SUSPENDED, REASON_DEACTIVATED)
+    return state.stopped or state.refused
+
+
+def queue_state(cluster: ClusterView, snapshot: Snapshot, unit: Unit) -> QueueState:
+    """Return the state of a unit's queues."""
+    local = cluster.get("LocalQueue", unit.namespace, unit.local_queue)
+    queue = cluster.get("ClusterQueue", "", unit.queue)
+    drains = ""
+    if queue is not None and queue.spec.stop_policy == DRAINS:
+        drains = QUEUE_STOPPED
+    elif local is not None and local.spec.stop_policy == DRAINS:
+        drains = LOCAL_QUEUE_STOPPED
+    stopped, refused = _stopped(local, queue, unit), None
+    if queue is not None and not stopped:
+        refused = _refused(cluster, snapshot, queue, unit)
+    return QueueState(drains, stopped, refused)
+
+
+def _stopped(local: LocalQueue | None, queue: ClusterQueue | None, unit: Unit) -> Problem | None:
     namespace, name = unit.namespace, unit.local_queue
     if not name:
         return Problem(Waiting.MISCONFIGURED, REASON_NO_QUEUE.format(namespace))
-    local: LocalQueue | None = cluster.get("LocalQueue", namespace, name)
     if local is None:
         return Problem(Waiting.MISCONFIGURED, f"LocalQueue {name} doesn't exist")
     if local.spec.stop_policy not in ("", "None"):
         return Problem(Waiting.SUSPENDED, f"LocalQueue {name} is stopped")
-    queue: ClusterQueue | None = cluster.get("ClusterQueue", "", unit.queue)
     if queue is None:
         return Problem(Waiting.MISCONFIGURED, f"ClusterQueue {unit.queue} doesn't exist")
     if queue.spec.stop_policy not in ("", "None"):
         return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is stopped")
-    if endings.is_deactivated(unit.key):
-        return Problem(Waiting.SUSPENDED, REASON_DEACTIVATED)
+    return None
+
+
+def _refused(
+    cluster: ClusterView, snapshot: Snapshot, queue: ClusterQueue, unit: Unit
+) -> Problem | None:
     if not snapshot.admits(unit.queue):
         return Problem(Waiting.SUSPENDED, f"ClusterQueue {unit.queue} is inactive")
-    space = cluster.get("Namespace", "", namespace)
+    space = cluster.get("Namespace", "", unit.namespace)
     has_selector = queue.spec.HasField("namespace_selector")
     selector = compile_selector(queue.spec.namespace_selector if has_selector else None)
     if not selector.matches({} if space is None else space.metadata.labels):
         message = "workload namespace doesn't match ClusterQueue selector"
         return Problem(Waiting.MISCONFIGURED, message)
     return None
-
-
-def draining(cluster: ClusterView, unit: Unit) -> str:
-    """Return the reason why a unit is evicted, as its queue drains, or ""."""
-    queue = cluster.get("ClusterQueue", "", unit.queue)
-    if queue is not None and queue.spec.stop_policy == DRAINS:
-        return QUEUE_STOPPED
-    local = cluster.get("LocalQueue", unit.namespace, unit.local_queue)
-    if local is not None and local.spec.stop_policy == DRAINS:
-        return LOCAL_QUEUE_STOPPED
-    return ""

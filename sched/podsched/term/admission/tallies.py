@@ -69,13 +69,11 @@ class Tallies:
         else:
             self._standings[unit] = standing
 
-    def use(
-        self, queue: str, local_queue: str, amounts: Mapping[FlavorResource, int], sign: int
-    ) -> None:
-        """Count usage, or no longer (``sign`` -1)."""
+    def use(self, queue: str, local_queue: str, amounts: Mapping[FlavorResource, int]) -> None:
+        """Count usage; amounts below 0 are not used any longer."""
         for tally in self._both(queue, local_queue):
             for key, amount in amounts.items():
-                tally.usage[key] += sign * amount
+                tally.usage[key] += amount
 
     def _both(self, queue: str, local_queue: str) -> list[Tally]:
         keys = QueueKey("ClusterQueue", queue), QueueKey("LocalQueue", local_queue)

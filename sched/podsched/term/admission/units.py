@@ -10,7 +10,7 @@ Source: https://kueue.sigs.k8s.io/docs/concepts/workload, without a Workload obj
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, cast
 
@@ -23,7 +23,7 @@ from podsched.api.queue_labels import (
 )
 from podsched.api.selectors import Requirement, requirement
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pod_groups import KIND, PodGroup, pod_group
+from podsched.framework.pod_groups import KIND, PodGroup, label_group, read_pod_group
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.queues.objects import PodSet, Workload
 from podsched.queues.quota import FlavorResource
@@ -77,6 +77,8 @@ class Unit:
     """Whether all held ones have been ready."""
     sets: dict[str, str] = field(default_factory=dict)
     """The pod sets of the waiting ones, by uid."""
+    read: tuple[v1.PodGroup, PodGroup] | None = None
+    """The PodGroup, and what was read of it."""
 
     @property
     def local_queue_key(self) -> str:
@@ -126,7 +128,15 @@ def priority_of(cluster: ClusterView, unit: Unit, group: PodGroup, pod: PodInfo)
 def unit_group(cluster: ClusterView, unit: Unit) -> PodGroup | None:
     """Return the group of a unit: a lone pod is one of one; None if its object is missing."""
     first = next(iter(unit.waiting.values() or unit.held.values()))
-    return pod_group(cluster, unit.key) if first.group else lone_group(unit.key, first)
+    if not first.group:
+        return lone_group(unit.key, first)
+    namespace, _, name = unit.key.partition("/")
+    found = cluster.get(KIND, namespace, name)
+    if found is None:
+        return label_group(cluster, unit.key)
+    if unit.read is None or unit.read[0] is not found:
+        unit.read = found, read_pod_group(found)
+    return unit.read[1]
 
 
 def waiting_workload(
@@ -134,14 +144,13 @@ def waiting_workload(
     unit: Unit,
     group: PodGroup,
     devices: Mapping[str, Mapping[str, int]],
-    queued_at: float,
+    queued_at: Callable[[str, float], float],
 ) -> Workload | None:
     """Return what the waiting pods of a unit ask for; None while its group is incomplete.
 
-    ``devices``: what they ask for by claims, by uid. ``queued_at``: what orders it in its queue.
+    ``devices``: what they ask for by claims, by uid. ``queued_at`` returns the time that orders a
+    unit in its queue, from its key and the time of its creation.
     """
-    if not unit.waiting:
-        return None
     least = group.min_count or 0
     if least and len(cluster.members(unit.key)) < least:
         return None
@@ -170,14 +179,14 @@ def waiting_workload(
             )
         )
     first = next(iter(unit.waiting.values()))
-    _, uid = created_at(cluster, unit, group)
+    created, uid = created_at(cluster, unit, group)
     return Workload(
         unit.key,
         tuple(sets),
         unit.queue,
         uid=uid,
         priority=priority_of(cluster, unit, group, first),
-        queued_at=queued_at,
+        queued_at=queued_at(unit.key, created),
         local_queue=unit.local_queue_key,
         shape=(_shape(group, unit, devices), level),
     )
