@@ -223,7 +223,7 @@ class PodGroupAttempt:
             elif len(pods) > MAX_MEMBERS:
                 self._refuse(refused, REASON_TOO_MANY)
             return
-        if len({self.allowed(pod) for pod in pods}) > 1:
+        if len({self._allowed(pod) for pod in pods}) > 1:
             return  # A search has one set of nodes.
         budget = Budget()
         for placement in placements:
@@ -239,7 +239,7 @@ class PodGroupAttempt:
                 should_stop,
             )
             with trial.inner() as inner:
-                inner.restrict(_both(placement.node_names, self.allowed(pods[0])))
+                inner.restrict(_both(placement.node_names, self._allowed(pods[0])))
                 steps = yield from search.run(inner)
             if steps is None:
                 proved = proved and search.proved
@@ -391,7 +391,7 @@ class PodGroupAttempt:
         """Decide for members, in addition to what the result has; the last part of a try."""
         decided = 0
         while decided < len(members):
-            allowed = self.allowed(members[decided].info)
+            allowed = self._allowed(members[decided].info)
             trial.restrict(_both(placement.node_names, allowed))
             window = members[decided : decided + _WINDOW]
             window = window[: self._alike(window, allowed)]
@@ -419,11 +419,10 @@ class PodGroupAttempt:
         """Return how many of the first members may use these nodes."""
         if self._nodes_of is None:
             return len(members)
-        others = (i for i, q in enumerate(members) if self.allowed(q.info) is not allowed)
+        others = (i for i, q in enumerate(members) if self._allowed(q.info) is not allowed)
         return next(others, len(members))
 
-    def allowed(self, pod: PodInfo) -> frozenset[str] | None:
-        """Return the only nodes that a member may use; None: all."""
+    def _allowed(self, pod: PodInfo) -> frozenset[str] | None:
         return None if self._nodes_of is None else self._nodes_of(pod)
 
     def add(self, trial: GroupTrial, decision: Decision) -> bool:

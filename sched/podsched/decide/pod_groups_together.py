@@ -23,24 +23,28 @@ class TogetherAttempt:
     """One attempt to place the members of several groups of one profile."""
 
     def __init__(
-        self, decider: Decider, runtime: ProfileRuntime, attempts: Sequence[PodGroupAttempt]
+        self,
+        decider: Decider,
+        runtime: ProfileRuntime,
+        attempts: Sequence[PodGroupAttempt],
+        nodes: frozenset[str] | None,
     ) -> None:
-        """Take an attempt for each group; they get the decisions."""
+        """Take an attempt for each group; they get the decisions.
+
+        ``nodes``: the only nodes that members may use; None: all. It is the same for all members.
+        """
         self._decider = decider
         self._runtime = runtime
         self._attempts = attempts
+        self._nodes = nodes
         self.all_start = False
 
     def run(self, trial: GroupTrial, should_stop: ShouldStop) -> Parts:
         """Decide, with the outcome in ``all_start``, and in the attempts' results if it is True."""
-        first = self._attempts[0]
-        nodes = first.allowed(first.members[0].info)
-        for attempt in self._attempts:
-            alike = all(attempt.allowed(queued.info) is nodes for queued in attempt.members)
-            if not alike or attempt.placements() != _ANYWHERE:
-                return
+        if any(attempt.placements() != _ANYWHERE for attempt in self._attempts):
+            return
         with trial.inner() as inner:
-            inner.restrict(nodes)
+            inner.restrict(self._nodes)
             yield from self._place(inner, should_stop)
             inner.restrict(None)
             if self.all_start:

@@ -24,6 +24,8 @@ class Gates:
             for profile, ordered in plugins.items()
         }
         self._observer = observer
+        #: By profile and the plugin that comes first.
+        self._ordered: dict[tuple[str, str], Sequence[tuple[str, PreEnqueuePlugin]]] = {}
 
     def rejecting(self, pod: QueuedPodInfo) -> str:
         """Return the name of the first plugin that rejects the pod, "" if none does.
@@ -31,10 +33,8 @@ class Gates:
         The plugin that rejected it last (``gating_plugin``) is called first, because it most likely
         still rejects the pod.
         """
-        plugins = self._plugins.get(pod.info.cls.scheduler_name, ())
-        if pod.gating_plugin:
-            plugins = tuple(sorted(plugins, key=lambda named: named[0] != pod.gating_plugin))
         info, name = pod.info, ""
+        plugins = self._in_order(info.cls.scheduler_name, pod.gating_plugin)
         try:
             for name, plugin in plugins:
                 if not plugin.pre_enqueue(info).ok:
@@ -43,6 +43,15 @@ class Gates:
             self._observer.plugin_failed(name, "PreEnqueue", error)
             return name
         return ""
+
+    def _in_order(self, profile: str, first: str) -> Sequence[tuple[str, PreEnqueuePlugin]]:
+        """Return the plugins of a profile, with one of them first."""
+        found = self._ordered.get((profile, first))
+        if found is None:
+            plugins = self._plugins.get(profile, ())
+            found = sorted(plugins, key=lambda named: named[0] != first)
+            self._ordered[profile, first] = found
+        return found
 
     def stays_gated(self, pod: QueuedPodInfo) -> bool:
         """Return whether the plugin that gates a pod still rejects it; False if none gates it."""

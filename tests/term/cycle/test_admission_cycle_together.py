@@ -89,9 +89,9 @@ async def test_heads_that_all_fit_are_decided_about_in_one_decision(
     together = PodGroupCycle.admit_together
     counts = []
 
-    def counting(self: PodGroupCycle, units: Any, now: float) -> Any:
+    def counting(self: PodGroupCycle, units: Any, nodes: Any, now: float) -> Any:
         counts.append(len(units))
-        return together(self, units, now)
+        return together(self, units, nodes, now)
 
     monkeypatch.setattr(PodGroupCycle, "admit_together", counting)
     world = TermWorld()

@@ -146,6 +146,8 @@ class FlavorTerms:
         self.victims: list[Victim] = []
         """Those that were found."""
         self._notes: dict[str, str] = {}
+        #: Flavors, and the annotation that says them.
+        self._written: tuple[Flavors, dict[str, str]] | None = None
         self._flavors = self._by_class()
         self.members = self._first_members()
 
@@ -217,7 +219,10 @@ class FlavorTerms:
 
     def annotations(self, pod: PodInfo) -> dict[str, str]:
         """See ``Terms``."""
-        return written(self.flavors_of(pod))
+        flavors = self.flavors_of(pod)
+        if self._written is None or self._written[0] is not flavors:
+            self._written = flavors, written(flavors)
+        return self._written[1]
 
     # ------------------------------------------------------------------ victims
 

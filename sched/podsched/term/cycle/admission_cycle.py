@@ -199,7 +199,7 @@ class AdmissionCycle:
             Candidate(one.group, self._pop(one.unit.key, one.unit.waiting, now), one.terms)
             for one in joined
         ]
-        attempted = await self._groups.admit_together(units, now)
+        attempted = await self._groups.admit_together(units, joined[0].nodes, now)
         for one in joined:
             cycle.withdraw(one.entry)
         if attempted is None:

@@ -169,17 +169,20 @@ class PodGroupCycle:
         return self._state.queue.pop_members(uids, now)
 
     async def admit_together(
-        self, units: Sequence[Candidate], now: float
+        self, units: Sequence[Candidate], nodes: frozenset[str] | None, now: float
     ) -> Sequence[Attempted] | None:
         """Decide for units of one profile as ``admit`` would for one after another.
 
-        Return None if not all of them can start as they are; their pods are in the queue again.
+        ``nodes``: the only nodes that all their pods may use; None: all. Return None if not all of
+        them can start as they are; their pods are in the queue again.
         """
         members = [self._follow_up.not_skipped(one.popped) for one in units]
         for of_unit in members:
             of_unit.sort(key=member_order)
         flat = [queued for of_unit in members for queued in of_unit]
-        results = await self._decide_together(units, members, now) if all(members) else None
+        results = None
+        if all(members):
+            results = await self._decide_together(units, members, nodes, now)
         if results is None:
             self._return(flat)
             return None
@@ -335,7 +338,11 @@ class PodGroupCycle:
         return result
 
     async def _decide_together(
-        self, units: Sequence[Candidate], members: Sequence[list[QueuedPodInfo]], popped_at: float
+        self,
+        units: Sequence[Candidate],
+        members: Sequence[list[QueuedPodInfo]],
+        nodes: frozenset[str] | None,
+        popped_at: float,
     ) -> Sequence[GroupDecision] | None:
         """Return the decisions, with all members assumed; None if not all units can start."""
         flat = [queued for of_unit in members for queued in of_unit]
@@ -349,7 +356,7 @@ class PodGroupCycle:
             self._make_attempt(runtime, one.group, (), popped_at, of_unit, one.terms)
             for one, of_unit in zip(units, members, strict=True)
         ]
-        attempt = TogetherAttempt(self._decider, runtime, attempts)
+        attempt = TogetherAttempt(self._decider, runtime, attempts, nodes)
         outcome = partial(_results_if_all_start, attempt, attempts)
         try:
             kept = await self._run(runtime, attempt.run, outcome)
