@@ -1,0 +1,192 @@
+"""Sends HTTP/1.1 requests over pooled connections, with one request at a time on each.
+
+It does only what requests to a kube-apiserver need: no redirects, cookies or compression, and the
+whole answer in memory. httptools, the parser of uvicorn, parses the answers in C.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from typing import Final, NamedTuple, cast
+
+import httptools
+
+from podsched.serve.client.errors import Unavailable
+
+#: Seconds after which an unused connection is not used again: less than servers keep it open.
+_KEPT: Final = 60.0
+
+
+class Answer(NamedTuple):
+    """An answer to a request; names of headers are written as in Retry-After."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class BrokenConnectionError(Exception):
+    """The connection broke before the answer was whole, so the outcome is unknown."""
+
+
+class Connections:
+    """Connections to one server; ``close`` them after use."""
+
+    def __init__(self, host: str, port: int, server_hostname: str, connect_timeout: float) -> None:
+        """server_hostname: the name in the server's certificate, "" if it is the host's."""
+        self._host = host
+        self._port = port
+        self._server_hostname = server_hostname or host
+        self._connect_timeout = connect_timeout
+        self._idle: list[_Connection] = []
+
+    async def exchange(self, request: bytes, tls: ssl.SSLContext | None) -> Answer:
+        """Send a request and return its answer.
+
+        Raises Unavailable if nothing was sent, BrokenConnectionError if the request may have been
+        executed. The connection of a cancelled call is closed.
+        """
+        connection = self._kept(tls) or await self._connect(tls)
+        try:
+            answer = await connection.exchange(request)
+        except BaseException:
+            connection.abort()
+            raise
+        if connection.is_reusable:
+            self._idle.append(connection)
+        else:
+            connection.abort()
+        return answer
+
+    def close(self) -> None:
+        """Close the unused connections."""
+        while self._idle:
+            self._idle.pop().abort()
+
+    def _kept(self, tls: ssl.SSLContext | None) -> _Connection | None:
+        """Return the connection that was used last, of those that can be used again."""
+        oldest = asyncio.get_running_loop().time() - _KEPT
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_reusable and connection.tls is tls and connection.used_at > oldest:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, tls: ssl.SSLContext | None) -> _Connection:
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: _Connection(tls),
+                    self._host,
+                    self._port,
+                    ssl=tls,
+                    server_hostname=self._server_hostname if tls else None,
+                    happy_eyeballs_delay=0.25,
+                )
+        except TimeoutError as error:
+            raise Unavailable("the server did not accept the connection in time") from error
+        except OSError as error:  # SSLError is one
+            raise Unavailable(f"cannot connect to {self._host}:{self._port}: {error}") from error
+        return connection
+
+
+class _Connection(asyncio.Protocol):
+    """A connection, and the callbacks of its parser."""
+
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        self.tls = tls
+        self.used_at = 0.0
+        self.is_reusable = False
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._answered: asyncio.Future[Answer] | None = None
+        self._headers: dict[str, str] = {}
+        self._body: list[bytes] = []
+        #: Whether an answer without a length has begun, whose body ends with the connection.
+        self._ends_with_connection = False
+
+    async def exchange(self, request: bytes) -> Answer:
+        """Send a request and return its answer. Raises BrokenConnectionError."""
+        assert self._transport is not None
+        self._answered = self._loop.create_future()
+        self.is_reusable = False
+        self._transport.write(request)
+        return await self._answered
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self.is_reusable = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ------------------------------------------------------------------ called by asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._answered is None:  # nothing was asked
+            self.abort()
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(f"the answer is no HTTP: {error}")
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_reusable = False
+        if exc is None and self._ends_with_connection:
+            self._finish()
+        self._fail(str(exc or "the server closed it"))
+
+    # ------------------------------------------------------------------ called by the parser
+
+    def on_message_begin(self) -> None:
+        self._headers = {}
+        self._body = []
+        self._ends_with_connection = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").title()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        has_length = "Content-Length" in self._headers or "Transfer-Encoding" in self._headers
+        self._ends_with_connection = not has_length
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._parser.get_status_code() >= 200:  # the others announce the answer
+            self.is_reusable = self._parser.should_keep_alive()
+            self._finish()
+
+    # ------------------------------------------------------------------
+
+    def _finish(self) -> None:
+        answered, self._answered = self._answered, None
+        if answered is None:
+            self.is_reusable = False  # a second answer to one request
+        elif not answered.done():
+            self.used_at = self._loop.time()
+            status = self._parser.get_status_code()
+            answered.set_result(Answer(status, self._headers, b"".join(self._body)))
+
+    def _fail(self, reason: str) -> None:
+        if self._answered is not None and not self._answered.done():
+            self._answered.set_exception(BrokenConnectionError(reason))
+        self._answered = None
+
+
+def encode(method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    """Return a request's bytes. Raises ValueError for a line break in its target or a header."""
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {headers[name]}" for name in headers)]
+    head = "\r\n".join((*lines, f"Content-Length: {len(body)}"))
+    if head.count("\n") != len(lines) or head.count("\r") != len(lines):
+        raise ValueError("a line break in a request's target or in one of its headers")
+    return head.encode() + b"\r\n\r\n" + body
