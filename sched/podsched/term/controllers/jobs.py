@@ -81,7 +81,9 @@ class JobController(WorkloadController):
 
     def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         super()._pod_changed(key, old, new)
-        if isinstance(new, Pod) and JOB_TRACKING in new.metadata.finalizers:
+        if not isinstance(new, Pod) or not new.metadata.finalizers:
+            return
+        if JOB_TRACKING in new.metadata.finalizers:
             owner = controller_of(new.metadata)
             if owner is None or (owner.kind == "Job" and self._job_of(new) is None):
                 self._orphans[key] = None

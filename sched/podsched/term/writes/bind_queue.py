@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from podsched.api.reasons import StatusCode, StatusReason
@@ -93,7 +93,7 @@ class Assignment:
     #: The group that the pod starts with.
     group: GroupMember | None = None
     #: Annotations that the binding sets on the pod.
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] | None = None
     #: Tolerations that the pod gets before it is bound.
     tolerations: Sequence[v1.Toleration] = ()
 
@@ -104,14 +104,16 @@ class Assignment:
     def binding(self) -> api_pb2.Binding:
         """Return the message that requests the binding."""
         pod = self.queued.info
-        return api_pb2.Binding(
+        binding = api_pb2.Binding(
             namespace=pod.namespace,
             name=pod.name,
             uid=pod.uid,
             node_name=self.node_name,
             revision=self.revision,
-            annotations=self.annotations,
         )
+        if self.annotations:  # Most have none, and an empty map would cost as much as the rest.
+            binding.annotations.update(self.annotations)
+        return binding
 
 
 class Outcomes(Protocol):
