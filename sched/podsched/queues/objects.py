@@ -22,6 +22,13 @@ class Strategy(StrEnum):
     BEST_EFFORT = "BestEffortFIFO"
 
 
+class Backfill(StrEnum):
+    """Which units of a ClusterQueue get a reservation in time; see ``backfill.plan``."""
+
+    CONSERVATIVE = "Conservative"
+    EASY = "EASY"
+
+
 class Policy(StrEnum):
     """Which workloads may be preempted, by their priority."""
 
@@ -93,6 +100,7 @@ class ClusterQueue:
     fungibility: Fungibility = Fungibility()
     preemption: Preemption = Preemption()
     weight: Fraction = Fraction(1)
+    backfill: Backfill | None = None
 
     def group(self, resource: str) -> ResourceGroup | None:
         """Return the group that covers a resource."""
@@ -145,6 +153,8 @@ class Workload:
     """Its eviction has begun."""
     gated: bool = False
     """It may not preempt yet."""
+    seconds: float = float("inf")
+    """From its start until all that it takes is free again, at the latest."""
     usage: Amounts = field(default_factory=dict)
     """What is reserved; a flavor and resource that it has without any amount counts 0."""
     shape: Hashable = None

@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,18 +24,10 @@ import numpy as np
 from podsched.lab.bench.plot import Points, line_chart, stacked
 from podsched.lab.replay.history import quantiles
 from podsched.lab.replay.traces.swf import BatchTrace
-from podsched.queues.backfill.plan import (
-    Ask,
-    Backfill,
-    Option,
-    Plan,
-    PlanRules,
-    Reservation,
-    make_plan,
-)
-from podsched.queues.backfill.profile import Demand, Occupation, Profile
-from podsched.queues.objects import ClusterQueue
-from podsched.queues.quota import FlavorResource, Quota
+from podsched.queues.backfill.plan import Plan, Reservation
+from podsched.queues.backfill.profile import Profile
+from podsched.queues.objects import Backfill, ClusterQueue
+from podsched.queues.quota import Amounts, FlavorResource, Quota
 from podsched.queues.snapshot import Snapshot
 
 #: Jobs that are planned for at a time, as Slurm's bf_max_job_test.
@@ -42,7 +35,6 @@ MOST_TESTED: Final = 500
 #: Seconds below which a run time counts as these in the slowdown, after Feitelson and Rudolph.
 SHORT: Final = 10.0
 _QUEUE, _KEY = "machine", FlavorResource("processor", "processors")
-_EMPTY: Final = np.zeros((0, 1), dtype=np.int64)
 _POINTS: Final = 200
 
 
@@ -91,10 +83,11 @@ class _Machine:
         self._quota = Quota(trace.processors)
         self._forest = Snapshot([ClusterQueue(_QUEUE, quotas={_KEY: self._quota})]).forest
         self._free = trace.processors
-        self._waiting: dict[int, Ask] = {}
-        #: Those that run: their ends in order, and by index what they take and their limit.
+        #: Indexes of jobs that wait, in order.
+        self._waiting: dict[int, None] = {}
+        #: Those that run: their ends in order, and by index the time at which they have to end.
         self._ends: list[tuple[float, int]] = []
-        self._running: dict[int, tuple[Occupation, float]] = {}
+        self._running: dict[int, float] = {}
         self._kept: dict[str, Reservation] = {}
         self._promised: dict[int, float] = {}
         self._started = [math.nan] * len(trace.jobs)
@@ -107,7 +100,7 @@ class _Machine:
             while self._ends and self._ends[0][0] <= now:
                 self._end(heappop(self._ends)[1])
             while arrived < len(jobs) and jobs[arrived].submitted <= now:
-                self._waiting[arrived] = self._ask(arrived)
+                self._waiting[arrived] = None
                 arrived += 1
             if self._order is Order.FIFO:
                 self._start_in_order(now)
@@ -116,12 +109,6 @@ class _Machine:
             progress((arrived - len(self._waiting)) / len(jobs))
         late = sum(self._started[index] > at for index, at in self._promised.items())
         return BatchRun(self._order, self._started, late, len(self._promised))
-
-    def _ask(self, index: int) -> Ask:
-        job = self._jobs[index]
-        demands: tuple[Demand, ...] = ()
-        option = Option({_KEY: job.processors}, demands)
-        return Ask(str(index), _QUEUE, 0, job.limit, (option,))
 
     def _start_in_order(self, now: float) -> None:
         while self._waiting:
@@ -133,30 +120,37 @@ class _Machine:
     def _start_planned(self, now: float, policy: Backfill) -> None:
         if not self._waiting:
             return
-        asks = [ask for _, ask in zip(range(MOST_TESTED), self._waiting.values(), strict=False)]
-        ends = [end for _, end in self._running.values()]
-        splits = [at for one in self._kept.values() for at in (one.start, one.end)]
-        profile = Profile(now, _EMPTY, self._forest, [*ends, *splits])
-        for taken, end in self._running.values():
-            profile.occupy(taken, now, end)
-        plan = Plan()
-        rules = PlanRules(policy, horizon=math.inf)
-        for _ in make_plan(profile, asks, self._kept, rules, plan):
-            pass
+        kept = self._kept.values()
+        times = [*self._running.values(), *(at for one in kept for at in (one.start, one.end))]
+        profile = Profile(now, self._forest, times)
+        for index, end in self._running.items():
+            profile.occupy(_QUEUE, self._usage(index), now, end)
+        plan = Plan(profile, self._kept)
+        for index in list(islice(self._waiting, MOST_TESTED)):
+            self._plan(plan, index, now, policy)
         self._kept = plan.reservations
-        for key, made in plan.reservations.items():
-            earlier = self._promised.get(int(key), math.inf)
-            self._promised[int(key)] = min(earlier, made.start)
-        for key in plan.starts:
-            self._start(int(key), now)
+
+    def _plan(self, plan: Plan, index: int, now: float, policy: Backfill) -> None:
+        """Start a job, or reserve a start if it may have one."""
+        key, usage, limit = str(index), self._usage(index), self._jobs[index].limit
+        reserves = plan.may_reserve(key, _QUEUE, policy)
+        start = plan.starts(key, _QUEUE, 0, usage, limit)[0]
+        if start <= now:
+            plan.start(key, _QUEUE, usage, limit)
+            self._start(index, now)
+        elif reserves:
+            plan.reserve(key, Reservation(_QUEUE, 0, start, limit, usage))
+            self._promised[index] = min(self._promised.get(index, math.inf), start)
+
+    def _usage(self, index: int) -> Amounts:
+        return {_KEY: self._jobs[index].processors}
 
     def _start(self, index: int, now: float) -> None:
         del self._waiting[index]
         job = self._jobs[index]
         self._started[index] = now
         self._free -= job.processors
-        taken = Occupation(_QUEUE, {_KEY: job.processors}, np.zeros(0, dtype=np.int64), _EMPTY)
-        self._running[index] = taken, now + job.limit
+        self._running[index] = now + job.limit
         heappush(self._ends, (now + job.runs, index))
 
     def _end(self, index: int) -> None:
