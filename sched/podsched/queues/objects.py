@@ -100,7 +100,6 @@ class ClusterQueue:
     fungibility: Fungibility = Fungibility()
     preemption: Preemption = Preemption()
     weight: Fraction = Fraction(1)
-    backfill: Backfill | None = None
 
     def group(self, resource: str) -> ResourceGroup | None:
         """Return the group that covers a resource."""

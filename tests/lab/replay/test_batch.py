@@ -79,6 +79,19 @@ def test_no_job_starts_later_than_it_was_ever_promised(trace: BatchTrace, order:
     assert run.broken == 0
 
 
+def test_a_start_is_kept_although_planning_anew_would_be_later() -> None:
+    """The second job ends early, so that the third may start before the fourth, which fitted."""
+    jobs = [
+        BatchJob(0.0, 3.0, 3.0, 2),
+        BatchJob(1.0, 2.0, 6.0, 1),
+        BatchJob(1.0, 2.0, 3.0, 4),
+        BatchJob(1.0, 1.0, 3.0, 3),
+    ]
+    run = run_batch(BatchTrace(4, jobs), Order.CONSERVATIVE)
+    assert run.broken == 0
+    assert run.started == [0.0, 1.0, 4.0, 3.0]
+
+
 def plain_starts(trace: BatchTrace) -> list[float]:
     """Conservative backfill where every job runs to its limit: each takes the first hole for it."""
     starts: list[float] = []

@@ -105,7 +105,8 @@ class _Machine:
             if self._order is Order.FIFO:
                 self._start_in_order(now)
             else:
-                self._start_planned(now, Backfill(self._order))
+                easy = self._order is Order.EASY
+                self._start_planned(now, Backfill.EASY if easy else Backfill.CONSERVATIVE)
             progress((arrived - len(self._waiting)) / len(jobs))
         late = sum(self._started[index] > at for index, at in self._promised.items())
         return BatchRun(self._order, self._started, late, len(self._promised))
