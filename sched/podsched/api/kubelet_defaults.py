@@ -1,8 +1,8 @@
 """Sets the defaults of pod fields that kubelets read and scheduling does not.
 
 Pods created through the REST API get them, so that Kubernetes' clients read and send back the
-fields they expect. The templates of workloads get them through both APIs: the
-Deployment controller compares templates.
+fields they expect; through gRPC only where a kubelet may run them. The templates of workloads get
+them through both APIs: the Deployment controller compares templates.
 
 Source: pkg/apis/core/v1/defaults.go, v1.36.
 """

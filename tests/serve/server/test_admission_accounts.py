@@ -49,6 +49,18 @@ async def test_a_pod_mounts_the_token_of_the_default_account(issuing: ServerCore
     assert spec.volumes[0].name.startswith("kube-api-access-")
 
 
+async def test_a_pod_made_through_grpc_has_the_defaults_without_which_no_kubelet_starts_it(
+    issuing: ServerCore,
+) -> None:
+    item = pod()
+    variable = item.spec.containers[0].env.add(name="NAME")
+    variable.value_from.update({"fieldRef": {"fieldPath": "metadata.name"}})
+    item.spec.volumes.add(name="settings").config_map.update({"name": "settings"})
+    spec = (await created(issuing, item)).spec
+    assert spec.containers[0].env[0].value_from["fieldRef"]["apiVersion"] == "v1"
+    assert spec.volumes[0].config_map["defaultMode"] == 0o644
+
+
 async def test_a_pod_of_an_account_that_does_not_exist_is_refused(issuing: ServerCore) -> None:
     with pytest.raises(ApiError) as caught:
         await created(issuing, of_account("nobody"))

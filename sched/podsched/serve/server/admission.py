@@ -9,6 +9,7 @@ from podsched.api.defaulting import default_claim_status, default_object, defaul
 from podsched.api.device_claims import ADMIN_ACCESS, admin_request, admin_result
 from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import KINDS, Kind
+from podsched.api.kubelet_defaults import set_kubelet_defaults
 from podsched.api.limit_ranges import aggregate, claim_errors
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import (
@@ -81,7 +82,11 @@ def admit_new(
     found = default_object(message, now=now, uid=uid, priority_classes=classes)
     _check_policies(kind, message, sources)
     mounts = isinstance(message, Pod) and sources.mounts_tokens(of_kubernetes=of_kubernetes)
-    account = _account_of(message, sources) if mounts and isinstance(message, Pod) else None
+    account = None
+    if mounts and isinstance(message, Pod):
+        # Also through gRPC: a kubelet does not start a pod without them.
+        set_kubelet_defaults(message)
+        account = _account_of(message, sources)
     found += _errors_in(kind, message, sources)
     if found:
         raise errors.invalid_fields(kind, message.metadata.name, found)
