@@ -66,10 +66,11 @@ def gather_pools(slices: Sequence[ResourceSlice], node: Node, features: Features
     """Return the pools that the node reaches, in the order in which their devices are tried.
 
     Slices of an old generation are ignored. A pool is incomplete while not all of its slices are
-    published. Pools with binding conditions come last.
+    published. Pools with binding conditions come last. Where slices of a pool disagree on their
+    number, the first one decides: those of the node come before those of several nodes.
     """
     found: dict[tuple[str, str], list[ResourceSlice]] = {}
-    for piece in slices:
+    for piece in sorted(slices, key=_is_shared):
         if _is_relevant(piece, node, features):
             _add_newest(found, piece)
     pools = [
@@ -81,9 +82,12 @@ def gather_pools(slices: Sequence[ResourceSlice], node: Node, features: Features
     return pools
 
 
+def _is_shared(piece: ResourceSlice) -> bool:
+    """Whether several nodes may need the slice."""
+    return bool(piece.shared_counters) or not piece.nodes.node_name
+
+
 def _is_relevant(piece: ResourceSlice, node: Node, features: Features) -> bool:
-    if piece.nodes.node_name not in ("", node.name):
-        return False
     if not features.partitionable_devices and (
         piece.per_device_node_selection is not None or piece.shared_counters
     ):
