@@ -430,6 +430,9 @@ class PreBindPlan:
     something other than PENDING, for at most ``timeout`` seconds; if that time is over,
     ``timed_out`` (if any) is called. With ``plans_again``, a patch that meets a conflict makes
     PreBind plan again from the cluster's newer objects, a few times.
+
+    A plan that takes long is made in ``steps``, which yield None for a pause, and the plan at last;
+    then the other fields mean nothing. The cluster may change during a pause.
     """
 
     status: Status = SUCCESS
@@ -442,6 +445,11 @@ class PreBindPlan:
     timed_out: Callable[[], None] | None = None
     #: The reason and message of a Normal event that tells that the pod has to wait, if it does.
     waits: tuple[str, str] | None = None
+    steps: Iterator[PreBindPlan | None] | None = None
+
+    def made(self) -> PreBindPlan:
+        """Return the plan that the steps make, without pauses."""
+        return self if self.steps is None else next(filter(None, self.steps))
 
 
 @runtime_checkable

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import patch
 
 from hypothesis import given
@@ -16,6 +17,7 @@ from podsched.plugins.dynamic_resources.documents import (
     read_resource_slice,
 )
 from podsched.plugins.dynamic_resources.model import AllocatedState, Features
+from podsched.plugins.dynamic_resources.taken import TakenDevices
 from support.device_world import AttributeSelector, Document, cases
 from support.examples import examples
 
@@ -104,3 +106,38 @@ def test_a_search_that_never_fails_asks_for_no_supply() -> None:
         found = allocator.allocate(read_node(case["node"]), claims)
     assert found is not None
     assert len(found) == 8
+
+
+def equal_requests(devices: list[Document], count: int) -> tuple[Allocator, list[Any]]:
+    """Ten claims, each for so many of these devices."""
+    pool = {"name": "p", "resourceSliceCount": 1}
+    spec = {"driver": "a.example", "pool": pool, "allNodes": True, "devices": devices}
+    request = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": count}
+    claim = {"spec": {"devices": {"requests": [{"name": "r", "exactly": request}]}}}
+    claims = [read_resource_claim({"metadata": {"name": f"c{n}"}, **claim}) for n in range(10)]
+    allocator = Allocator(
+        [read_device_class({"metadata": {"name": "any"}})],
+        [read_resource_slice({"metadata": {"name": "s"}, "spec": spec})],
+        AllocatedState(),
+        AttributeSelector,
+        Features(),
+    )
+    return allocator, claims
+
+
+def test_equal_requests_do_not_look_at_the_devices_that_others_before_them_took() -> None:
+    """It would take a second for a pod with a thousand claims."""
+    allocator, claims = equal_requests([{"name": f"d{n}"} for n in range(20)], count=2)
+    looks = TakenDevices.is_in_use
+    with patch.object(TakenDevices, "is_in_use", autospec=True, side_effect=looks) as looked_at:
+        found = allocator.allocate(read_node({"metadata": {"name": "n"}}), claims)
+    assert found is not None
+    assert looked_at.call_count == 2 * 20
+
+
+def test_equal_requests_share_a_device_that_can_be_shared() -> None:
+    shareable = {"name": "d0", "allowMultipleAllocations": True}
+    allocator, claims = equal_requests([shareable, {"name": "d1"}], count=1)
+    found = allocator.allocate(read_node({"metadata": {"name": "n"}}), claims)
+    assert found is not None
+    assert {result.id.device for of in found for result in of.results} == {"d0"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -116,6 +116,24 @@ async def test_plugins_run_one_after_another_in_their_order() -> None:
     first, second = Step(PreBindPlan(patches=(PATCH,))), Step(PreBindPlan())
     assert (await World(First=first, Second=second).run()).ok
     assert second.ran_at[0] - first.ran_at[0] == pytest.approx(1)
+
+
+async def test_others_have_their_turn_between_the_steps_in_which_a_plan_is_made() -> None:
+    turns: list[str] = []
+
+    async def other() -> None:
+        turns.append("other")
+
+    def steps() -> Iterator[PreBindPlan | None]:
+        others.append(asyncio.create_task(other()))
+        yield None
+        turns.append("plan")
+        yield PreBindPlan(error("no luck"))
+
+    others: list[asyncio.Task[None]] = []
+    status = await World(Long=Step(PreBindPlan(steps=steps()))).run()
+    assert turns == ["other", "plan"]
+    assert status.message == 'running PreBind plugin "Long": no luck'
 
 
 async def test_a_plugin_that_skips_is_not_run() -> None:

@@ -88,6 +88,7 @@ def carry_out_pre_bind(
         if status.ok:
             call = named.plugin.pre_bind
             plan = guarded(named.name, PRE_BIND_WORDING, call, state, pod, node, cluster)
+            plan = guarded(named.name, PRE_BIND_WORDING, plan.made)
             status = plan.status
         if not status.ok:
             return status.by(named.name)

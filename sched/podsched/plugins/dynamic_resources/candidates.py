@@ -110,6 +110,11 @@ class Candidates:
             known[index] = self._find_needs(alternative, candidate)
         return known[index]
 
+    def is_equal(self, one: Alternative, other: Alternative) -> bool:
+        """Whether two requests ask for the same, and take devices away."""
+        is_admin = one.request.admin_access or other.request.admin_access
+        return not is_admin and _asked(one) == _asked(other)
+
     def may_suit(self, alternative: Alternative, candidate: Candidate) -> bool:
         """Whether the device suits, or a selector fails on it."""
         try:

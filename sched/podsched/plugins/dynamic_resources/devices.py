@@ -199,7 +199,7 @@ class KnownDevices:
     def prepare(self, cluster: ClusterView) -> Iterator[Callable[[], object] | None]:
         """Read in steps what has changed, so that ``of`` has little left to do."""
         self._note_changes(cluster)
-        yield from self._read_claims(cluster)
+        yield from self.read_claims(cluster)
         while self._stale:
             name = next(iter(self._stale))
             stored: v1.ResourceSlice | None = cluster.get(SLICE, "", name)
@@ -214,15 +214,13 @@ class KnownDevices:
         self._note_changes(cluster)
         while self._stale:
             self._read_next(cluster)
-        for _ in self._read_claims(cluster):
+        for _ in self.read_claims(cluster):
             pass
         return self._devices
 
     def in_use(self, cluster: ClusterView) -> DevicesInUse:
         """Return which devices are in use now; slices that have changed are not read for it."""
-        if cluster is not self._cluster:
-            self._begin(cluster)
-        for _ in self._read_claims(cluster):
+        for _ in self.read_claims(cluster):
             pass
         return self._devices.in_use
 
@@ -324,8 +322,10 @@ class KnownDevices:
             if not pieces:
                 del self._of_pool[key]
 
-    def _read_claims(self, cluster: ClusterView) -> Iterator[None]:
+    def read_claims(self, cluster: ClusterView) -> Iterator[None]:
         """Catch up with the claims that have changed, with pauses about each ms."""
+        if cluster is not self._cluster:
+            self._begin(cluster)
         assumed = cluster.assumed(CLAIM)
         changed = assumed.changed_since(self._claims_position)
         in_use = self._devices.in_use

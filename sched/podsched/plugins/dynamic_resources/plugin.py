@@ -30,6 +30,7 @@ from podsched.framework.plugin import (
     CycleState,
     FilterRunner,
     Handle,
+    ObjectPatch,
     PostFilterResult,
     PreBindPlan,
     PreFilterResult,
@@ -133,6 +134,8 @@ _PAUSES_PER_SECOND: Final = 1000
 _SHORT_FILTER: Final = 10
 
 
+#: How many claims PreBind plans for between two pauses; one takes 40 µs.
+_CLAIMS_PER_PAUSE: Final = 100
 #: Max specs of claims that are remembered because they failed.
 _MOST_FAILING: Final = 4096
 
@@ -699,52 +702,68 @@ class DynamicResources:
         self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
     ) -> PreBindPlan:
         """Return a plan to write the allocations and reservations, and to wait for the devices."""
+        steps = self._plans(pod, node_name, cluster)
+        plan = next(steps)
+        return PreBindPlan(steps=steps) if plan is None else plan
+
+    def _plans(
+        self, pod: PodInfo, node_name: str, cluster: ClusterView
+    ) -> Iterator[PreBindPlan | None]:
+        """Yield the plan after None for each pause."""
         reserved = self._reserved.get(pod.uid)
+        patches: list[ObjectPatch] = []
+        now_or_soon: list[v1.ResourceClaim] = []
         try:
+            yield from self._devices.read_claims(cluster)
+            in_use = self._devices.in_use(cluster)
             claims = usable_claims(pod, cluster)
-            check_not_lost(claims, reserved, self._devices.in_use(cluster), cluster)
-            check_reachable(claims, node_name, cluster)
-            patches = tuple(claim_patches(pod, claims, cluster, self._now()))
+            for first in range(0, len(claims), _CLAIMS_PER_PAUSE):
+                if first:
+                    yield None
+                some = claims[first : first + _CLAIMS_PER_PAUSE]
+                check_not_lost(some, reserved, in_use, cluster)
+                check_reachable(some, node_name, cluster)
+                patches += claim_patches(pod, some, cluster, self._now())
+                now_or_soon += [in_flight(claim, cluster) or claim for claim in some]
             creates, of_extended = self._extended.writes(pod, cluster, self._now())
         except (ClaimUnusableError, LookupError) as why:
-            return PreBindPlan(error(str(why)))
+            yield PreBindPlan(error(str(why)))
+            return
         if reserved is not None:
             reserved.is_sent = True
-
-        def wait(now: ClusterView) -> Status:
-            if reserved is not None:
-                reserved.is_written = True
-            try:
-                found = usable_claims(pod, now)
-            except ClaimUnusableError as why:
-                return error(str(why))
-            seen, extended = self._extended.seen(pod, now)
-            if not seen.ok:
-                return seen
-            mine = [in_flight(claim, now) or claim for claim in found]
-            status = device_status([*mine, *extended])
-            if status.ok:
-                self._reserved.pop(pod.uid, None)
-                self._extended.bound(pod)
-            return status
-
-        now_or_soon = [in_flight(claim, cluster) or claim for claim in claims]
         for_device = device_status([*now_or_soon, *self._extended.assumed(pod)])
-
         waits = (
             "BindingConditionsPending",
             f"waiting for binding conditions for device on node {node_name}",
         )
-        return PreBindPlan(
+        yield PreBindPlan(
             creates=creates,
             created=partial(self._extended.created, pod),
             patches=(*patches, *of_extended),
-            wait=wait,
+            wait=partial(self._prepared, pod, reserved),
             timeout=self._binding_timeout,
             plans_again=True,
             timed_out=partial(self._note_late, claims),
             waits=waits if for_device.code is Code.PENDING else None,
         )
+
+    def _prepared(self, pod: PodInfo, reserved: Reservation | None, cluster: ClusterView) -> Status:
+        """Return whether what PreBind planned is written, and the devices are prepared."""
+        if reserved is not None:
+            reserved.is_written = True
+        try:
+            claims = usable_claims(pod, cluster)
+        except ClaimUnusableError as why:
+            return error(str(why))
+        seen, extended = self._extended.seen(pod, cluster)
+        if not seen.ok:
+            return seen
+        mine = [in_flight(claim, cluster) or claim for claim in claims]
+        status = device_status([*mine, *extended])
+        if status.ok:
+            self._reserved.pop(pod.uid, None)
+            self._extended.bound(pod)
+        return status
 
     def _note_late(self, claims: Sequence[v1.ResourceClaim]) -> None:
         """Note the allocations of claims that were not ready in time."""

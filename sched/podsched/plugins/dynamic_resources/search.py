@@ -81,14 +81,26 @@ class _AlternativeChoice(_Choice):
 
 @dataclass(slots=True)
 class _DeviceChoice(_Choice):
-    """Which device for a place of a request; ``position``: of the next candidate."""
+    """Which device for a place of a request; ``position``: of the next candidate.
+
+    ``skipped``: the candidates before this position were not looked at, because all are busy.
+    ``skips``: whether all before ``position`` would be busy for an equal request, too.
+    """
 
     alternative: Alternative = field(kw_only=True)
     place: int = field(kw_only=True)
     position: int = field(kw_only=True)
+    skipped: int = 0
+    skips: bool = True
     taken: Taken | None = None
     failed: set[Hashable] = field(default_factory=set)
     refused: Refused = field(default_factory=Refused)
+
+    @property
+    def leaves_busy(self) -> bool:
+        """Whether all candidates before ``position`` are in use, or lack room."""
+        is_exclusive = self.taken is not None and self.taken.consumed is None
+        return is_exclusive and self.skips and not self.failed and not self.refused.refused
 
 
 _INDEX = attrgetter("index")
@@ -195,9 +207,17 @@ class Search:
             return _Outcome.EXCEEDED
         if self._lacks_devices(level, alternative, missing):
             return _Failed(self._conflicts_of_state(level))
-        return _DeviceChoice(
+        choice = _DeviceChoice(
             level, False, False, alternative=alternative, place=place, position=position
         )
+        before = self._open[-1] if self._open else None
+        if isinstance(before, _DeviceChoice) and alternative.all_devices is None:
+            if place:
+                choice.skips = before.leaves_busy
+            elif before.leaves_busy and self._candidates.is_equal(alternative, before.alternative):
+                # What an equal request before could not have is still busy.
+                choice.position = choice.skipped = before.position
+        return choice
 
     def _next_alternative(
         self, choice: _AlternativeChoice, outcome: _Failed | _Outcome | None
@@ -290,11 +310,8 @@ class Search:
         if is_all and not self._equivalence.is_safe(choice.level):
             conflicts = ALL_CHOICES
         elif conflicts != ALL_CHOICES:
-            choice.refused.busy = [
-                candidate
-                for candidate in choice.refused.busy
-                if self._candidates.may_suit(alternative, candidate)
-            ]
+            busy = (*self._candidates.devices[: choice.skipped], *choice.refused.busy)
+            choice.refused.busy = [of for of in busy if self._candidates.may_suit(alternative, of)]
             conflicts |= choice.refused.conflicts(alternative, self._holders())
         if choice.level.is_prioritized and (is_all or not place):
             conflicts |= self._last_choice() >> (place + 1)

@@ -29,6 +29,8 @@ from podsched.v1 import api_pb2
 
 PRE_BIND_WORDING = 'running PreBind plugin "{}"'
 
+#: Requests that are made between two pauses; one takes 10 µs.
+_REQUESTS_PER_PAUSE = 200
 #: Max plans of one PreBind, and seconds to wait until a change of an object that was, or was not,
 #: patched is seen.
 _PLANS = 20
@@ -181,12 +183,12 @@ async def _write_plan(
     changes: ClusterChanges,
 ) -> tuple[PreBindPlan, Status]:
     """Write what the plugin plans; plan again after a conflict, and after other pods' writes."""
-    plan = _plan(named, assignment, cluster)
+    plan = await _plan(named, assignment, cluster)
     objects = [(of.kind, of.namespace, of.name) for of in plan.patches if of.resource_version]
     async with writes.turns.of(objects) as waited:
         # Others have written these objects meanwhile.
         if waited:
-            plan = _plan(named, assignment, cluster)
+            plan = await _plan(named, assignment, cluster)
         for _ in range(_PLANS):
             status = plan.status
             if not status.ok:
@@ -198,7 +200,7 @@ async def _write_plan(
                 if not plan.plans_again:
                     break
                 await _seen(plan.patches, cluster, changes)
-                plan = _plan(named, assignment, cluster)
+                plan = await _plan(named, assignment, cluster)
                 continue
             # Keep the turn until the informer shows the write; otherwise the next pod would plan
             # with the old object, and its patch would be refused.
@@ -208,10 +210,19 @@ async def _write_plan(
     return plan, status
 
 
-def _plan(named: Named[PreBindPlugin], assignment: Assignment, cluster: ClusterView) -> PreBindPlan:
+async def _plan(
+    named: Named[PreBindPlugin], assignment: Assignment, cluster: ClusterView
+) -> PreBindPlan:
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     call = named.plugin.pre_bind
-    return named.runs.call(named.name, PRE_BIND_WORDING, call, state, pod, node, cluster)
+    plan = named.runs.call(named.name, PRE_BIND_WORDING, call, state, pod, node, cluster)
+    if plan.steps is None:
+        return plan
+    while True:
+        made = guarded(named.name, PRE_BIND_WORDING, next, plan.steps)
+        if made is not None:
+            return made
+        await asyncio.sleep(0)
 
 
 async def _seen(
@@ -237,9 +248,12 @@ async def _write(name: str, plan: PreBindPlan, writes: ObjectWrites) -> Status:
             return status
         if plan.created is not None:
             guarded(name, PRE_BIND_WORDING, plan.created)
-    if plan.patches:
-        return await _done(writes.patch([patch_request(p) for p in plan.patches]))
-    return SUCCESS
+    requests: list[api_pb2.PatchRequest] = []
+    for patch in plan.patches:
+        requests.append(patch_request(patch))
+        if len(requests) % _REQUESTS_PER_PAUSE == 0:
+            await asyncio.sleep(0)
+    return await _done(writes.patch(requests)) if requests else SUCCESS
 
 
 async def _done(call: _Results) -> Status:
