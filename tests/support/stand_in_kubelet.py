@@ -1,4 +1,4 @@
-"""A kubelet's port without a kubelet: logs, exec, attach and metrics, with TLS.
+"""A kubelet's port without a kubelet: logs, exec, attach, port-forward and metrics, with TLS.
 
 It speaks WebSockets as a kubelet of v1.36 (``v5.channel.k8s.io``), runs commands as processes of
 this machine, and listens on an address of this machine that is not loopback, because the API server
@@ -21,7 +21,7 @@ from aiohttp import WSMsgType, web
 
 from support.certificates import Certificates
 
-PROTOCOL = "v5.channel.k8s.io"
+PROTOCOL, FORWARDING = "v5.channel.k8s.io", "v4.channel.k8s.io"
 _STDIN, _STDOUT, _STDERR, _ERROR, _CLOSE = 0, 1, 2, 3, 255
 
 
@@ -82,6 +82,8 @@ class StandInKubelet:
                 return await self._logs(request)
             if action in ("exec", "attach"):
                 return await self._stream(request, action)
+            if action == "portForward":
+                return await self._forward(request)
             if request.path == "/metrics/resource":
                 return web.Response(text=self.metrics)
             if action == "redirect":
@@ -111,6 +113,34 @@ class StandInKubelet:
             await self.more.wait()
         if not answer.prepared:
             await answer.prepare(request)
+        return answer
+
+    async def _forward(self, request: web.Request) -> web.StreamResponse:
+        """Connect to a port of this machine, as to one of the pod's."""
+        if "moved" in request.path:
+            raise web.HTTPFound(f"https://{self.address}:{self.port}/healthz")
+        answer = web.WebSocketResponse(protocols=[FORWARDING])
+        await answer.prepare(request)
+        port = int(request.query["port"])
+        for channel in (0, 1):
+            await answer.send_bytes(bytes([channel]) + port.to_bytes(2, "little"))
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError as error:
+            await answer.send_bytes(b"\1" + f"connect to port {port}: {error}".encode())
+            await answer.close()
+            return answer
+
+        async def from_pod() -> None:
+            while data := await reader.read(1 << 15):
+                await answer.send_bytes(b"\0" + data)
+            await answer.close()
+
+        reading = asyncio.create_task(from_pod())
+        async for message in answer:
+            writer.write(message.data[1:])
+        reading.cancel()
+        writer.close()
         return answer
 
     async def _stream(self, request: web.Request, action: str) -> web.StreamResponse:

@@ -73,7 +73,7 @@ _ALL = (
         role=Access.EDIT,
         subresources=(
             *("attach", "binding", "ephemeralcontainers", "eviction", "exec", "log"),
-            *("portforward", "resize"),
+            *("portforward", "proxy", "resize"),
         ),
         in_all=True,
         selectable=(
@@ -185,6 +185,7 @@ _ALL = (
         defaults={"spec.type": "ClusterIP", "spec.session_affinity": "None"},
         rules="workloads",
         role=Access.EDIT,
+        subresources=("proxy",),
         in_all=True,
         selectable=("spec.clusterIP", "spec.type"),
     ),

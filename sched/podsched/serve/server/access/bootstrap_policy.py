@@ -76,6 +76,7 @@ _EDIT: tuple[_Rule, ...] = (
     *_in_groups((k for k in _of(Access.EDIT) if k.secret), *READ),
     (("create",), _CORE, ("pods/eviction", "serviceaccounts/token")),
     (("create", "get"), _CORE, ("pods/attach", "pods/exec", "pods/portforward")),
+    (PASSED_ON["proxy"], _CORE, ("pods/proxy", "services/proxy")),
 )
 #: What an API server does at kubelets, which ask it about their callers.
 _KUBELET_API: tuple[_Rule, ...] = (

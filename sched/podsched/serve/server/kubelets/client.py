@@ -36,6 +36,8 @@ ANSWER_SECONDS: Final = 30.0
 _HEAD: Final = 16 << 10
 _ERROR_TEXT: Final = 4 << 10
 _SWITCHING: Final = 101
+#: Max bytes of a message of a WebSocket; container runtimes send 32 KiB at a time.
+_MESSAGE: Final = 1 << 20
 
 Headers = Sequence[tuple[str, str]]
 
@@ -85,19 +87,9 @@ class KubeletClient:
 
         target: path and query, already encoded. Raises KubeletError.
         """
-        if self._session is None:
-            # With a limit, streams that last would keep others from connecting.
-            connector = aiohttp.TCPConnector(limit=0, force_close=True)
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                read_bufsize=PIECE // 2,
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-            )
         try:
             async with asyncio.timeout(seconds):
-                return await self._session.request(
+                return await self._opened().request(
                     method,
                     URL(endpoint.url + target, encoded=True),
                     headers=headers,
@@ -134,6 +126,42 @@ class KubeletClient:
                 raise _unreachable(endpoint, error, ANSWER_SECONDS) from None
             raise
         return head, stream
+
+    async def channels(
+        self, endpoint: Endpoint, target: str, protocol: str
+    ) -> aiohttp.ClientWebSocketResponse:
+        """Open a WebSocket; ``close`` it. Raises KubeletError."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._opened().ws_connect(
+                    URL(endpoint.url + target, encoded=True),
+                    protocols=[protocol],
+                    ssl=self._tls.context(),
+                    server_hostname=endpoint.host,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=1),
+                    max_msg_size=_MESSAGE,
+                )
+        except aiohttp.WSServerHandshakeError as error:
+            raise answered(endpoint, error.status, error.message) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _unreachable(endpoint, error, ANSWER_SECONDS) from None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            # WebSockets of aiohttp would follow redirects.
+            refusing = aiohttp.TraceConfig()
+            refusing.on_request_redirect.append(_refuse_redirect)
+            # With a limit, streams that last would keep others from connecting.
+            connector = aiohttp.TCPConnector(limit=0, force_close=True)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                read_bufsize=PIECE // 2,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+                trace_configs=[refusing],
+            )
+        return self._session
 
     async def _connect(self, endpoint: Endpoint) -> Stream:
         try:
@@ -175,6 +203,10 @@ class _Tls:
             return self._verifying.latest()
         assert self._trusting is not None
         return self._trusting
+
+
+async def _refuse_redirect(*_: object) -> None:
+    raise aiohttp.ClientError("it redirects, which no kubelet does")
 
 
 def _keep(problem: str) -> None:

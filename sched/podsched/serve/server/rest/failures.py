@@ -90,6 +90,11 @@ def no_such_resource() -> RestError:
     return RestError(404, "NotFound", message, {}, code=StatusCode.NOT_FOUND)
 
 
+def unavailable(message: str) -> RestError:
+    """Make the error for a kubelet, or what runs there, that does not answer."""
+    return RestError(503, "ServiceUnavailable", message, code=StatusCode.UNAVAILABLE)
+
+
 def method_not_allowed() -> RestError:
     """Make the error for an HTTP method that a path does not support."""
     message = "the server does not allow this method on the requested resource"

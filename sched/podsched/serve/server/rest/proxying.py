@@ -1,11 +1,14 @@
-"""Passes requests on to kubelets: log, exec, attach and port-forward of pods, proxy of nodes.
+"""Passes requests on to kubelets: log, exec, attach, port-forward, and proxy of nodes and pods.
 
 exec, attach and port-forward switch protocols (SPDY, or a WebSocket). The kubelet speaks them; here
 all bytes pass as they are. kubectl first asks for a WebSocket, which a kubelet of v1.36 or later
 speaks; if an older one refuses, kubectl asks for SPDY.
 
+pods/proxy and services/proxy reach a pod through its kubelet's port-forward
+(``kubelets.forwarding``).
+
 Who may: get pods/log; create pods/exec, pods/attach and pods/portforward, for GET beside get, as in
-Kubernetes since v1.35; the verb of the HTTP method on nodes/proxy.
+Kubernetes since v1.35; the verb of the HTTP method on nodes/proxy, pods/proxy and services/proxy.
 
 Source: pkg/registry/core/pod/strategy.go and rest/log.go, pkg/registry/core/node/rest, v1.36.
 """
@@ -14,18 +17,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Final, cast
 from urllib.parse import quote, urlencode
 
 import aiohttp
 
 from podsched.api.hollow_nodes import HOLLOW_TEXT, is_hollow
-from podsched.api.kinds import KINDS
-from podsched.api.objects import Node, Pod
+from podsched.api.kinds import KINDS, Kind
+from podsched.api.objects import AnyObject, Endpoints, Node, Pod, Service
 from podsched.api.reasons import StatusCode
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import caller
@@ -34,14 +39,17 @@ from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.kubelets.addresses import Endpoint, NoAddress, kubelet_port
 from podsched.serve.server.kubelets.client import (
+    Headers,
     KubeletClient,
     KubeletError,
     answered,
     error_text,
 )
-from podsched.serve.server.rest.failures import RestError, bad_request
+from podsched.serve.server.kubelets.forwarding import PodPort, open_port
+from podsched.serve.server.rest.failures import RestError, bad_request, unavailable
 from podsched.serve.server.rest.messages import TEXT, Answer, Request, Upgrade, query_of
 from podsched.serve.server.rest.options import flag, number
+from podsched.serve.server.rest.proxy_targets import name_and_port, pod_port, pods_behind
 from podsched.serve.server.rest.routes import Target
 
 #: Max streams of one user and of this server. Each holds up to 0.4 MB: what its two connections
@@ -63,7 +71,9 @@ _OF_UPGRADES: Final = re.compile(
 #: Headers of a proxied request and of its answer that are passed on.
 _OF_REQUESTS: Final = frozenset({"accept", "content-type", "range", "if-none-match"})
 _OF_ANSWERS: Final = frozenset({"etag", "last-modified", "content-range", "content-encoding"})
-_PROXIED_PATH: Final = re.compile(r"/api/v1/nodes/[^/?]+/proxy(?P<rest>[/?].*)?")
+_PROXIED_PATH: Final = re.compile(r"/api/v1/(?:[^/?]+/){2,4}?proxy(?P<rest>[/?].*)?")
+#: Sent with what nodes and pods answer: a browser runs no script of it as the API server's.
+_SANDBOX: Final = {"Content-Security-Policy": "sandbox"}
 
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
@@ -83,7 +93,7 @@ class Proxying:
             "exec": self._exec,
             "attach": self._attach,
             "portforward": self._port_forward,
-            "proxy": self._proxy_node,
+            "proxy": self._proxy,
         }
 
     async def answer(self, target: Target, request: Request, held: ExitStack) -> Answer:
@@ -187,43 +197,84 @@ class Proxying:
 
     async def _pod(self, target: Target) -> Pod:
         """Return a pod. The right to its subresource is enough."""
-        key = f"{target.namespace}/{target.name}"
-        entry = await self._core.storage.get(target.resource.kind, key)
-        if not entry.is_readable():
-            raise errors.unreadable(entry.kind, target.name)
-        return cast(Pod, entry.message)
+        found = await self._object(target.resource.kind, target.namespace, target.name)
+        return cast(Pod, found)
 
     async def _kubelet_of(self, pod: Pod) -> Endpoint:
         return await self._endpoint(await self._node(pod.spec.node_name), pod.metadata.name)
 
-    # ------------------------------------------------------------------ nodes
+    # ------------------------------------------------------------------ proxies
 
-    async def _proxy_node(self, target: Target, request: Request, held: ExitStack) -> Answer:
-        rights().check(target.verb, KINDS["Node"], "", target.name, "proxy")
-        node = await self._node(_name_of(target.name))
-        _check_port(node, target.name)
+    async def _proxy(self, target: Target, request: Request, held: ExitStack) -> Answer:
+        kind = target.resource.kind
+        rights().check(target.verb, kind, target.namespace, target.name, "proxy")
         if "upgrade" in request.headers:
             # Whoever may only get nodes/proxy could run commands by a WebSocket.
-            raise bad_request("upgrades are not passed through nodes/proxy: use pods/exec")
-        endpoint = await self._endpoint(node)
-        found = _PROXIED_PATH.fullmatch(request.target)
-        rest = found["rest"] if found else None
-        asked = rest if rest and rest[0] == "/" else f"/{rest or ''}"
-        headers = [(n, v) for n, v in request.header_lines if n.lower() in _OF_REQUESTS]
-        response = await self._kubelets.request(
-            endpoint, request.method, asked, headers=headers, body=request.body or None
+            instead = "pods/exec" if kind.name == "Node" else "kubectl port-forward"
+            raise bad_request(f"upgrades are not passed through {kind.plural}/proxy: use {instead}")
+        if kind.name == "Node":
+            return await self._proxy_node(target, request, held)
+        name, port = name_and_port(target.name, kind.name.lower())
+        if kind.name == "Pod":
+            pod = await self._pod(replace(target, name=name))
+            return await self._proxy_pod(pod, pod_port(pod, port), request, held)
+        service = cast(Service, await self._object(kind, target.namespace, name))
+        endpoints = await self._endpoints(target.namespace, name)
+        chosen, number = random.choice(pods_behind(service, endpoints, port))
+        pod = cast(Pod, await self._object(KINDS["Pod"], target.namespace, chosen))
+        return await self._proxy_pod(pod, number, request, held)
+
+    async def _endpoints(self, namespace: str, name: str) -> Endpoints:
+        """Return the Endpoints of a Service, empty ones if there are none."""
+        try:
+            return cast(Endpoints, await self._object(KINDS["Endpoints"], namespace, name))
+        except ApiError as error:
+            if error.code is not StatusCode.NOT_FOUND:
+                raise
+            return Endpoints()
+
+    async def _proxy_pod(self, pod: Pod, port: int, request: Request, held: ExitStack) -> Answer:
+        """Pass a request on to a port of a pod, through its kubelet."""
+        name, namespace = pod.metadata.name, pod.metadata.namespace
+        if pod.spec.host_network:
+            raise bad_request(
+                f"pod {name} uses the network of its node, whose own ports are not passed on to: "
+                "use kubectl port-forward"
+            )
+        if not pod.spec.node_name:
+            raise bad_request(f"pod {name} does not have a host assigned")
+        endpoint = await self._kubelet_of(pod)
+        path = f"/portForward/{quote(namespace, safe='')}/{quote(name, safe='')}?port={port}"
+        where = PodPort(endpoint, name, port, path)
+        connection = await open_port(self._kubelets, where)
+        held.callback(connection.close)
+        response = await connection.request(
+            request.method, _proxied(request), _headers(request), request.body or None
         )
-        held.callback(response.close)
-        shown = {n: v for n, v in response.headers.items() if n.lower() in _OF_ANSWERS}
-        kind = response.headers.get("Content-Type", "application/octet-stream")
-        pieces = _pieces(endpoint, response)
-        return Answer(pieces, response.status, kind, shown, _LOG_SECONDS, patient=True)
+        return _proxied_answer(where, response, held)
+
+    async def _proxy_node(self, target: Target, request: Request, held: ExitStack) -> Answer:
+        node = await self._node(_name_of(target.name))
+        _check_port(node, target.name)
+        endpoint = await self._endpoint(node)
+        response = await self._kubelets.request(
+            endpoint,
+            request.method,
+            _proxied(request),
+            headers=_headers(request),
+            body=request.body or None,
+        )
+        return _proxied_answer(endpoint, response, held)
 
     async def _node(self, name: str) -> Node:
-        entry = await self._core.storage.get(KINDS["Node"], name)
+        return cast(Node, await self._object(KINDS["Node"], "", name))
+
+    async def _object(self, kind: Kind, namespace: str, name: str) -> AnyObject:
+        key = f"{namespace}/{name}" if namespace else name
+        entry = await self._core.storage.get(kind, key)
         if not entry.is_readable():
             raise errors.unreadable(entry.kind, name)
-        return cast(Node, entry.message)
+        return entry.message
 
     async def _endpoint(self, node: Node, pod: str = "") -> Endpoint:
         """Return where a node's kubelet is. Raises RestError if nothing runs on the node."""
@@ -244,7 +295,7 @@ def _failed(error: KubeletError) -> ApiError:
         return RestError(404, "NotFound", message, code=StatusCode.NOT_FOUND)
     if error.status:
         return RestError(500, "InternalError", message, code=StatusCode.INTERNAL)
-    return RestError(503, "ServiceUnavailable", message, code=StatusCode.UNAVAILABLE)
+    return unavailable(message)
 
 
 def _invalid(kind: str, name: str, why: str) -> RestError:
@@ -355,12 +406,33 @@ def _end(asking: asyncio.Task[aiohttp.ClientResponse]) -> None:
         asking.result().close()
 
 
+def _proxied(request: Request) -> str:
+    """Return path and query of a request below the proxy, as they are."""
+    found = _PROXIED_PATH.fullmatch(request.target)
+    rest = found["rest"] if found else None
+    return rest if rest and rest[0] == "/" else f"/{rest or ''}"
+
+
+def _headers(request: Request) -> Headers:
+    return [(n, v) for n, v in request.header_lines if n.lower() in _OF_REQUESTS]
+
+
+def _proxied_answer(
+    where: Endpoint | PodPort, response: aiohttp.ClientResponse, held: ExitStack
+) -> Answer:
+    held.callback(response.close)
+    shown = {n: v for n, v in response.headers.items() if n.lower() in _OF_ANSWERS}
+    kind = response.headers.get("Content-Type", "application/octet-stream")
+    pieces = _pieces(where, response)
+    return Answer(pieces, response.status, kind, shown | _SANDBOX, _LOG_SECONDS, patient=True)
+
+
 def _streamed(pieces: AsyncGenerator[bytes, None]) -> Answer:
     return Answer(pieces, 200, TEXT, {}, _LOG_SECONDS, patient=True)
 
 
 async def _pieces(
-    endpoint: Endpoint, response: aiohttp.ClientResponse
+    where: Endpoint | PodPort, response: aiohttp.ClientResponse
 ) -> AsyncGenerator[bytes, None]:
     """Yield the body of an answer as it comes. Raises ApiError if it breaks off."""
     try:
@@ -368,7 +440,7 @@ async def _pieces(
         async for piece in response.content.iter_any():
             yield piece
     except (aiohttp.ClientError, OSError) as error:
-        raise errors.unavailable(f"{endpoint}: the answer broke off: {error}") from None
+        raise unavailable(f"{where}: the answer broke off: {error}") from None
 
 
 async def _pieces_later(

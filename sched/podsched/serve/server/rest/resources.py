@@ -86,7 +86,6 @@ _SUBRESOURCES: Final = {
         Subresource("finalize", ("update",)),
         Subresource("log", PASSED_ON["log"]),
         Subresource("portforward", PASSED_ON["portforward"], kind="PodPortForwardOptions"),
-        Subresource("proxy", PASSED_ON["proxy"], kind="NodeProxyOptions"),
         Subresource("resize", _CHANGED),
         Subresource("scale", _CHANGED, "autoscaling", "v1", "Scale"),
         Subresource("status", _CHANGED),
@@ -98,7 +97,8 @@ _SUBRESOURCES: Final = {
 def _resource(kind: Kind) -> Resource:
     names = sorted((*kind.subresources, *(["status"] if kind.has_status else [])))
     group, _, version = kind.api_version.rpartition("/")
-    subresources = {name: _SUBRESOURCES[name] for name in names}
+    proxy = Subresource("proxy", PASSED_ON["proxy"], kind=f"{kind.name}ProxyOptions")
+    subresources = {name: {**_SUBRESOURCES, "proxy": proxy}[name] for name in names}
     categories = ("all",) if kind.in_all else ()
     return Resource(kind, group, version, kind.verbs, subresources, categories)
 
