@@ -3,6 +3,7 @@
 - ``units``: what is admitted as one, a PodGroup or a lone pod, read from the cluster
 - ``usage`` and ``devices``: what the pods of a unit use, also after a takeover
 - ``endings``: which units are evicted, and when they may be admitted again
+- ``limits``: how long units may run
 - ``histories``: what LocalQueues have used in the past
 - ``tallies``: counts and usage by queue, for the queues' statuses
 - ``changes``: which changes of objects matter to queues

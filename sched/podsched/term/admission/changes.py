@@ -40,6 +40,8 @@ def _decides(kind: str, item: Any | None) -> object:
         return True  # Its spec never changes.
     if kind == "DeviceClass":
         return item.spec.extended_resource_name
+    if kind == "ClusterQueue":
+        return item.spec, dict(item.metadata.annotations)
     if kind == "PodGroup":
         evicted = [
             (one.status, one.reason, one.last_transition_time.seconds)

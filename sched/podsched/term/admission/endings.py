@@ -5,9 +5,12 @@
 | ClusterQueueStopped, LocalQueueStopped | its queue drains | once the queue goes on |
 | PodsReadyTimeout | its pods were not ready in time | after a backoff |
 | Deactivated | that happened once too often | once its count is removed |
+| Deactivated | it reached its execution time (``limits``) | once the annotation is removed |
+| DeadlineExceeded | its pods have outlived their deadline | at once |
 
 What must outlive a leader is on the PodGroup: the condition Evicted, the condition PodsReady, and
-the annotation ``podsched.io/requeue-count``. A pod without a group is gone once it is evicted.
+the annotations ``podsched.io/requeue-count`` and ``podsched.io/deactivated``. A pod without a group
+is gone once it is evicted.
 
 Source: Kueue 0.20, pkg/controller/core/workload_controller.go.
 """
@@ -15,6 +18,7 @@ Source: Kueue 0.20, pkg/controller/core/workload_controller.go.
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from podsched.api.conditions import QUOTA_RESERVED, TRUE, is_pod_ready
@@ -24,29 +28,41 @@ from podsched.framework.pod_groups import KIND
 from podsched.framework.pods import PodInfo
 from podsched.lib.backoff import exponential
 from podsched.queues.order import EVICTED_BY_READINESS, queue_time
+from podsched.term.admission.limits import deadline, execution_time
 from podsched.term.admission.units import Unit
 
 EVICTED: Final = "Evicted"
 PODS_READY: Final = "PodsReady"
 #: Annotation of a PodGroup: how often its pods were not ready in time.
 REQUEUE_COUNT: Final = "podsched.io/requeue-count"
+#: Annotation of a PodGroup: why it is not admitted until the annotation is removed.
+DEACTIVATED_BY: Final = "podsched.io/deactivated"
+EXEC_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 QUEUE_STOPPED: Final = "ClusterQueueStopped"
 LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
 DEACTIVATED: Final = "Deactivated"
 PREEMPTED: Final = "Preempted"
+DEADLINE: Final = "DeadlineExceeded"
 DRAINS: Final = "HoldAndDrain"
 _OF_QUEUES: Final = (QUEUE_STOPPED, LOCAL_QUEUE_STOPPED)
 #: The reasons for which pods are evicted here.
-REASONS: Final = (*_OF_QUEUES, EVICTED_BY_READINESS, DEACTIVATED)
+REASONS: Final = (*_OF_QUEUES, EVICTED_BY_READINESS, DEACTIVATED, DEADLINE)
 _DEACTIVATED_TEXT: Final = "The workload is deactivated"
+_TOO_LONG: Final = f"{_DEACTIVATED_TEXT} ({EXEC_TIME_EXCEEDED}): it has run for {{:g}} s"
+_DEADLINE_TEXT: Final = "Pods were active on their nodes longer than the specified deadline"
 
 
 class Ending(NamedTuple):
-    """Why a unit is evicted; ``evicts``: its pods are not evicted by others."""
+    """Why a unit is evicted.
+
+    ``evicts``: its pods are not evicted by others. ``deactivated_by``: the cause, if it may not be
+    admitted again until the PodGroup's annotation is removed.
+    """
 
     reason: str
     message: str
     evicts: bool = True
+    deactivated_by: str = ""
 
 
 #: Of a unit whose pods were not evicted by its queue: they could not be bound, or are gone.
@@ -70,6 +86,9 @@ class Endings:
         self._due: dict[str, float] = {}
         self._times: list[tuple[float, str]] = []
         self._new_ready: dict[str, None] = {}
+        #: By key, when and how a unit ends that has a limit; and the times, with outdated ones.
+        self._limits: dict[str, tuple[float, Ending]] = {}
+        self._limit_times: list[tuple[float, str]] = []
 
     @property
     def waits_for_ready(self) -> bool:
@@ -83,6 +102,7 @@ class Endings:
         key, known = unit.key, self.current.get(unit.key)
         if not unit.held:
             self._due.pop(key, None)
+            self._limits.pop(key, None)
             unit.was_ready = False
             admitted = key in self._running or _is_true(self._group(key), QUOTA_RESERVED)
             self._running.discard(key)
@@ -97,8 +117,27 @@ class Endings:
             self.current[key] = Ending(stopped, f"The {kind} is stopped")
         elif not stopped and known is not None and known.reason in _OF_QUEUES:
             del self.current[key]
-        if self._settings is not None and key not in self.current:
-            self._look_at_readiness(unit, self._settings, now)
+        if key not in self.current:
+            self._look_at_limit(unit, now)
+            if self._settings is not None:
+                self._look_at_readiness(unit, self._settings, now)
+
+    def _look_at_limit(self, unit: Unit, now: float) -> None:
+        longest, end = execution_time(self._cluster, unit), deadline(unit.held.values())
+        ending = Ending(DEADLINE, _DEADLINE_TEXT)
+        if longest <= end:
+            text = _TOO_LONG.format(longest)
+            ending = Ending(DEACTIVATED, text, deactivated_by=EXEC_TIME_EXCEEDED)
+        due = self.started_at(unit, now) + min(longest, end)
+        if due == inf:
+            self._limits.pop(unit.key, None)
+        elif self._limits.get(unit.key) != (due, ending):
+            self._limits[unit.key] = due, ending
+            heappush(self._limit_times, (due, unit.key))
+
+    def started_at(self, unit: Unit, now: float) -> float:
+        """Return when the first pod of a unit got its node; now, if that is not known yet."""
+        return min([now, *map(self._bound_at, unit.held.values())])
 
     def _look_at_readiness(self, unit: Unit, settings: WaitForPodsReady, now: float) -> None:
         if unit.was_ready:
@@ -121,7 +160,12 @@ class Endings:
         self.current[key] = Ending(PREEMPTED, message, evicts=False)
 
     def refresh(self, now: float) -> None:
-        """Have units evicted that are not ready in time."""
+        """Have units evicted that are not ready in time, or have reached their limit."""
+        while self._limit_times and self._limit_times[0][0] <= now:
+            due, key = heappop(self._limit_times)
+            at, ending = self._limits.get(key, (inf, None))
+            if at == due and ending is not None and key not in self.current:
+                self.current[key] = ending
         while self._times and self._times[0][0] <= now:
             due, key = heappop(self._times)
             if self._due.get(key) == due:
@@ -137,8 +181,8 @@ class Endings:
         return Ending(EVICTED_BY_READINESS, f"Exceeded the PodsReady timeout {name}")
 
     def next_time(self) -> float | None:
-        """Return when a unit has to be ready next."""
-        return self._times[0][0] if self._times else None
+        """Return when a unit has to be ready next, or reaches its limit."""
+        return min((of[0][0] for of in (self._times, self._limit_times) if of), default=None)
 
     def take_ended(self) -> dict[str, Ending]:
         """Remove and return the units of which no pod has a node any more."""
@@ -157,6 +201,11 @@ class Endings:
         group = self._group(key)
         text = "" if group is None else group.metadata.annotations.get(REQUEUE_COUNT, "")
         return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+    def deactivated_by(self, key: str) -> str:
+        """Return why a unit may not be admitted again, as its PodGroup says; "" if it may."""
+        group = self._group(key)
+        return "" if group is None else str(group.metadata.annotations.get(DEACTIVATED_BY, ""))
 
     def is_deactivated(self, key: str) -> bool:
         """Whether a unit was not ready in time for once too often."""

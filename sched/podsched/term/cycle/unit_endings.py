@@ -22,6 +22,7 @@ from podsched.queues.order import EVICTED_BY_READINESS
 from podsched.queues.victims import Victim
 from podsched.term.admission.endings import (
     DEACTIVATED,
+    DEACTIVATED_BY,
     EVICTED,
     LOCAL_QUEUE_STOPPED,
     PODS_READY,
@@ -148,13 +149,18 @@ class UnitEndings:
         self._say(
             key, QueueCondition(EVICTED, TRUE, *waits), QueueCondition(REQUEUED, FALSE, *waits)
         )
-        if ending.reason in (EVICTED_BY_READINESS, DEACTIVATED):
+        if ending.deactivated_by:
+            self._annotate(key, DEACTIVATED_BY, ending.deactivated_by)
+        elif ending.reason in (EVICTED_BY_READINESS, DEACTIVATED):
             endings = self._admission.endings
             count = endings.count(key) + 1
             self._admission.turns.wait_until(key, self._clock() + endings.backoff(count))
-            group = pod_group(self._cluster, key)
-            if group is not None and group.uid:
-                self._conditions.annotate(group, {REQUEUE_COUNT: str(count)})
+            self._annotate(key, REQUEUE_COUNT, str(count))
+
+    def _annotate(self, key: str, name: str, value: str) -> None:
+        group = pod_group(self._cluster, key)
+        if group is not None and group.uid:
+            self._conditions.annotate(group, {name: value})
 
     def _evicted(self, ending: Ending, pod: PodInfo, was_there: bool) -> None:
         self._asked.discard(pod.uid)

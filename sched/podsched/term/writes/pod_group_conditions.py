@@ -145,10 +145,12 @@ class PodGroupConditions:
         """Write the conditions of admission."""
         self._put(group, {one.type: one[1:] for one in conditions})
 
-    def annotate(self, group: PodGroup, annotations: Mapping[str, str]) -> None:
-        """Write annotations of a group."""
+    def annotate(self, group: PodGroup, annotations: Mapping[str, str | None]) -> None:
+        """Write annotations of a group; None removes one."""
         body = {"metadata": {"annotations": dict(annotations)}}
-        self._outbox.put(f"{group.uid}/annotations", _Write(partial(_patch_of, group, body), 0))
+        # A later write replaces an earlier one of the same annotations, and no other.
+        names = ",".join(sorted(annotations))
+        self._outbox.put(f"{group.uid}/{names}", _Write(partial(_patch_of, group, body), 0))
 
     # ------------------------------------------------------------------ groups being bound
 

@@ -1,0 +1,70 @@
+"""How long a unit may run, and when all that it takes is free again at the latest.
+
+| limit | at its end the unit is |
+| --- | --- |
+| execution time: the label of the PodGroup, else of its pods | evicted and deactivated |
+| deadline: ``activeDeadlineSeconds``, if all pods have one | evicted, if kubelets have not ended it |
+
+The annotations of the ClusterQueue have the execution time of units without the label, and the
+longest of any unit. Both limits count from the time at which the first pod got its node. Source: Kueue 0.20,
+pkg/controller/core/workload_controller.go; time before an eviction does not count here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import Any, Final
+
+from podsched.api.queue_labels import DEFAULT_EXEC_TIME, LONGEST_EXEC_TIME, MAX_EXEC_TIME
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pod_groups import KIND
+from podsched.framework.pods import PodInfo
+from podsched.term.admission.units import Unit
+
+#: Seconds that an eviction and its confirmation may take beyond the grace period.
+SLACK: Final = 5.0
+_DEFAULT_GRACE: Final = 30
+#: Digits of a number of seconds that is read; the API permits no others.
+_MOST_DIGITS: Final = 10
+
+
+def execution_time(cluster: ClusterView, unit: Unit) -> float:
+    """Return the seconds after which a unit is deactivated; infinity for none."""
+    queue = cluster.get("ClusterQueue", "", unit.queue)
+    of_queue = {} if queue is None else queue.metadata.annotations
+    first = next(iter(unit.held.values() or unit.waiting.values()))
+    found = first.cls.labels.get(MAX_EXEC_TIME, "")
+    if first.group:
+        namespace, _, name = first.group.partition("/")
+        group = cluster.get(KIND, namespace, name)
+        if group is not None:
+            found = group.metadata.labels.get(MAX_EXEC_TIME, "") or found
+    own = _seconds(found or of_queue.get(DEFAULT_EXEC_TIME, ""))
+    return min(own, _seconds(of_queue.get(LONGEST_EXEC_TIME, "")))
+
+
+def deadline(pods: Iterable[PodInfo]) -> float:
+    """Return the seconds after which kubelets have ended all pods; infinity if not known."""
+    specs = [pod.pod.spec for pod in pods]
+    if not all(spec.HasField("active_deadline_seconds") for spec in specs):
+        return inf
+    return max((float(spec.active_deadline_seconds) for spec in specs), default=inf)
+
+
+def occupied(cluster: ClusterView, unit: Unit) -> float:
+    """Return the seconds from the start of a unit until all that it takes is free again."""
+    pods = unit.held or unit.waiting
+    limit = min(execution_time(cluster, unit), deadline(pods.values()))
+    return limit if limit == inf else limit + max(map(_grace, pods.values())) + SLACK
+
+
+def _grace(pod: PodInfo) -> int:
+    spec = pod.cls.spec
+    has = spec.HasField("termination_grace_period_seconds")
+    return spec.termination_grace_period_seconds if has else _DEFAULT_GRACE
+
+
+def _seconds(text: Any) -> float:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return float(text) if is_number and int(text) > 0 else inf

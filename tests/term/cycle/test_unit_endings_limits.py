@@ -1,0 +1,113 @@
+"""Units of queues that reach their limit in time are ended by the leader."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.api.objects import ClusterQueue, PodGroup
+from podsched.api.queue_labels import DEFAULT_EXEC_TIME, LONGEST_EXEC_TIME, MAX_EXEC_TIME
+from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+
+def a_world(**annotations: str) -> TermWorld:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8})
+    queue = world.cluster.object("ClusterQueue", "team")
+    assert isinstance(queue, ClusterQueue)
+    queue.metadata.annotations.update(annotations)
+    world.cluster.update(queue)
+    return world
+
+
+def for_seconds(seconds: int) -> dict[str, str]:
+    return {MAX_EXEC_TIME: str(seconds)}
+
+
+async def test_a_gang_that_runs_for_longer_than_its_limit_is_deactivated() -> None:
+    world = a_world()
+    async with world.running():
+        gang(world, "g", "team", 2, cpu=1, labels=for_seconds(60))
+        await asyncio.sleep(58)
+        assert bound(world) == ["g-0", "g-1"]
+        await asyncio.sleep(5)
+        assert bound(world) == []
+        text = "The workload is deactivated (MaximumExecutionTimeExceeded): it has run for 60 s"
+        assert condition(world, "g", "Evicted") == ("True", "Deactivated", text)
+        assert condition(world, "g", "Requeued")[:2] == ("False", "Deactivated")
+
+
+async def test_a_deactivated_gang_runs_again_once_its_annotation_is_removed() -> None:
+    world = a_world()
+    async with world.running():
+        gang(world, "g", "team", 1, cpu=1, labels=for_seconds(10))
+        await asyncio.sleep(12)
+    after = TermWorld(cluster=world.cluster)
+    async with after.running():
+        spec = {"schedulingGroup": {"podGroupName": "g"}}
+        job(after, "again", "team", cpu=1, spec=spec)
+        await asyncio.sleep(5)
+        assert bound(after) == []
+        assert condition(after, "g")[1:] == (
+            "Suspended",
+            "The workload is deactivated: it ran for longer than its limit. Remove the annotation "
+            "podsched.io/deactivated of its PodGroup to try again",
+        )
+        group = after.cluster.object("PodGroup", "default/g")
+        assert isinstance(group, PodGroup)
+        del group.metadata.annotations["podsched.io/deactivated"]
+        after.cluster.update(group)
+        await asyncio.sleep(1)
+        assert bound(after) == ["again"]
+        assert condition(after, "g", "Requeued")[:2] == ("True", "Reactivated")
+
+
+async def test_the_limit_counts_from_the_start_also_for_the_next_leader() -> None:
+    world = a_world()
+    async with world.running():
+        job(world, "alone", "team", cpu=1, labels=for_seconds(60))
+        await asyncio.sleep(40)
+    after = TermWorld(cluster=world.cluster)
+    async with after.running():
+        await asyncio.sleep(15)
+        assert bound(after) == ["alone"]
+        await asyncio.sleep(10)
+        assert bound(after) == []
+        [text] = after.events("alone", "EvictedDueToDeactivated")
+        assert "MaximumExecutionTimeExceeded" in text
+
+
+async def test_pods_that_outlive_their_deadline_are_evicted_and_not_deactivated() -> None:
+    world = a_world()
+    async with world.running():
+        gang(world, "g", "team", 1, cpu=1, spec={"activeDeadlineSeconds": 30})
+        await asyncio.sleep(29)
+        assert bound(world) == ["g-0"]
+        await asyncio.sleep(3)
+        assert bound(world) == []
+        assert condition(world, "g", "Evicted")[:2] == ("True", "DeadlineExceeded")
+        job(world, "again", "team", cpu=1, spec={"schedulingGroup": {"podGroupName": "g"}})
+        await asyncio.sleep(1)
+        assert bound(world) == ["again"]
+
+
+async def test_a_queue_may_have_a_default_and_a_longest_execution_time() -> None:
+    world = a_world(**{DEFAULT_EXEC_TIME: "20", LONGEST_EXEC_TIME: "50"})
+    async with world.running():
+        job(world, "silent", "team", cpu=1)
+        job(world, "short", "team", cpu=1, labels=for_seconds(35))
+        job(world, "long", "team", cpu=1, labels=for_seconds(900))
+        await asyncio.sleep(19)
+        assert bound(world) == ["long", "short", "silent"]
+        await asyncio.sleep(5)
+        assert bound(world) == ["long", "short"]
+        await asyncio.sleep(15)
+        assert bound(world) == ["long"]
+        await asyncio.sleep(15)
+        assert bound(world) == []
