@@ -3,11 +3,13 @@
 | limit | at its end the unit is |
 | --- | --- |
 | execution time: the label of the PodGroup, else of its pods | evicted and deactivated |
-| deadline: ``activeDeadlineSeconds``, if all pods have one | evicted, if kubelets have not ended it |
+| deadline: ``activeDeadlineSeconds``, if all pods have one | evicted, if it is still there |
 
 The annotations of the ClusterQueue have the execution time of units without the label, and the
-longest of any unit. Both limits count from the time at which the first pod got its node. Source: Kueue 0.20,
-pkg/controller/core/workload_controller.go; time before an eviction does not count here.
+longest of any unit. Both limits count from the time at which the first pod got its node.
+
+Source: Kueue 0.20, pkg/controller/core/workload_controller.go. There, the time before an eviction
+counts, too.
 """
 
 from __future__ import annotations
