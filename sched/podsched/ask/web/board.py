@@ -23,6 +23,8 @@ from podsched.ask.web.pod_groups import (
     pod_group_line,
     pod_group_row,
 )
+from podsched.ask.web.queues import KINDS as QUEUE_KINDS
+from podsched.ask.web.queues import QueueTable
 from podsched.ask.web.rows import (
     DecisionRow,
     EventRow,
@@ -113,6 +115,7 @@ class Board:
 
     def __init__(self) -> None:
         self._nodes = NodeTable()
+        self.queues = QueueTable()
         self._pods: dict[str, PodRow] = {}
         self._on_node: dict[str, set[str]] = {}
         #: The node of each ResourceSlice of a single node, and those of each node.
@@ -158,6 +161,8 @@ class Board:
             if node:
                 self._slices[key] = node
                 self._slices_of.setdefault(node, set()).add(key)
+        elif kind in QUEUE_KINDS:
+            self.queues.put(kind, key, found)
         elif kind == "Event":
             self._put_event(key, event_row(found) if isinstance(found, Event) else None)
 

@@ -7,6 +7,7 @@ GET  /api/stream?after=ID   server-sent events: what changes from there on
 GET  /api/node/NAME, /api/pod/NAMESPACE/NAME, /api/podgroup/NAMESPACE/NAME
 GET  /api/pods?find=TEXT&namespace=NAME
 GET  /api/explain/NAMESPACE/NAME?changes&kind=PodGroup
+GET  /api/queues            cohorts and queues as a tree
 GET  /api/rights            what the caller may do
 POST /api/do/VERB/NAME      cordon, uncordon, delete
 """
@@ -104,6 +105,7 @@ class Page:
             web.get("/api/pod/{namespace}/{name}", self._reading(self._pod)),
             web.get("/api/podgroup/{namespace}/{name}", self._reading(self._pod_group)),
             web.get("/api/pods", self._reading(self._pods)),
+            web.get("/api/queues", self._reading(self._queues)),
             web.get("/api/rights", self._reading(self._rights)),
             web.get("/api/explain/{namespace}/{name}", self._reading(self._explain)),
             web.post("/api/do/{verb}/{name:.+}", self._do),
@@ -195,6 +197,14 @@ class Page:
         board = await self._feed.followed()
         text, namespace = (request.query.get(name, "") for name in ("find", "namespace"))
         found = await find_pods(self._source, board, text.strip(), namespace)
+        return web.Response(body=orjson.dumps(found), content_type="application/json")
+
+    async def _queues(self, request: web.Request) -> web.Response:
+        """Answer the tree of queues, without any to callers who may not list ClusterQueues."""
+        asked = review("list", "clusterqueues", group="kueue.x-k8s.io")
+        found: dict[str, Any] = {"queues": [], "count": 0}
+        if self._api is None or _allowed(await self._ask(request, asked)):
+            found = (await self._feed.followed()).queues.document()
         return web.Response(body=orjson.dumps(found), content_type="application/json")
 
     async def _detail(

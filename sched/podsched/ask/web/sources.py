@@ -9,7 +9,10 @@ from typing import Protocol
 from podsched.api.objects import AnyObject
 
 #: The kinds whose changes the page follows, in the order in which they are read.
-KINDS = ("Node", "PodGroup", "Pod", "Event", "ResourceSlice")
+KINDS = (
+    *("Node", "PodGroup", "Pod", "Event", "ResourceSlice"),
+    *("Cohort", "ClusterQueue", "LocalQueue"),
+)
 
 Change = tuple[str, str]
 """The kind and the key of an object that is not what it was."""

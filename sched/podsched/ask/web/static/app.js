@@ -7,6 +7,7 @@ import { amount, bytes, count, milliseconds, nameOf, percent, rate } from "./for
 import { HeatMap, nodeAt, step } from "./heat.js";
 import { NodeTable, drawDecisions, drawEvents, drawGroups, drawPending, drawPods, refreshAges, stateOf } from "./panels.js";
 import { HOLLOW, Store } from "./store.js";
+import { drawQueues } from "./queues.js";
 import { Server, follow } from "./stream.js";
 import { drawTimeline } from "./timeline.js";
 
@@ -113,6 +114,20 @@ async function findPods() {
   }
 }
 
+/** Ask for the queues, if there may be any: often while there are some. */
+let askAt = 0;
+async function findQueues() {
+  if (document.hidden || !store.id || performance.now() < askAt) return;
+  askAt = Infinity;
+  let some = false;
+  try {
+    some = drawQueues(await server.json("/api/queues"));
+  } catch {
+    // The stream tells why the server does not answer.
+  }
+  askAt = performance.now() + (some ? 0 : 10000);
+}
+
 const found = () => (query ? (node) => node.name.includes(query) || store.zones[node.zone].includes(query) : null);
 
 function drawNodes(scaled) {
@@ -209,6 +224,8 @@ function choice(one, other, chosen) {
 
 new ResizeObserver(() => later("size")).observe(document.body);
 setInterval(() => { if (!document.hidden) { refreshAges(store); detail.refresh(); if (store.id) findPods(); } }, 5000);
+
+setInterval(findQueues, 1000);
 
 // ---------------------------------------------------------------- from the server
 
