@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from podsched.api.objects import ClusterQueue
 from podsched.ask.web.access import Act, Caller, Reply
 from podsched.ask.web.feed import Feed
 from podsched.ask.web.server import PageServices, serve_page
@@ -42,6 +43,8 @@ class FakeApi:
             allowed = caller.authorization == "Bearer admin" or (
                 caller.authorization in self.readers and wanted["verb"] == "list"
             )
+            if caller.authorization == "Bearer reader" and wanted["resource"] == "clusterqueues":
+                allowed = False
             if caller.authorization == "Bearer podreader":
                 allowed = (wanted["group"], wanted["verb"]) == ("", "list")
             return Reply(201, json.dumps({"status": {"allowed": allowed}}).encode())
@@ -160,6 +163,21 @@ async def test_pod_groups_are_read_and_explained(world: World) -> None:
         assert (await get("/api/podgroup/default/none", **admin))[0] == 404
         _, found = await get("/api/explain/default/train?kind=PodGroup", **admin)
         assert found == {"kind": "PodGroup", "key": "default/train", "changes": False}
+
+
+async def test_queues_are_shown_to_those_who_may_list_them(world: World) -> None:
+    queue = ClusterQueue()
+    queue.metadata.name = "team"
+    world.put(queue)
+    face = FakeApi()
+    async with (
+        serving(world, services=PageServices(face, face)) as server,
+        client_of(server) as get,
+    ):
+        _, found = await get("/api/queues", Authorization="Bearer admin")
+        assert [row["name"] for row in found["queues"]] == ["team"]
+        _, found = await get("/api/queues", Authorization="Bearer reader")
+        assert found == {"queues": [], "count": 0}
 
 
 async def test_strangers_pages_are_refused(world: World) -> None:

@@ -142,7 +142,9 @@ class Board:
 
     def put(self, kind: str, key: str, found: AnyObject | None) -> None:
         """Update an object; None: it is gone."""
-        if kind == "Pod":
+        if kind in QUEUE_KINDS:
+            self.queues.put(kind, key, found)
+        elif kind == "Pod":
             self._put_pod(key, pod_row(found) if isinstance(found, Pod) else None)
         elif kind == "Node":
             if isinstance(found, Node):
@@ -156,15 +158,15 @@ class Board:
             else:
                 self._pod_groups.pop(key, None)
         elif kind == "ResourceSlice":
-            node = found.spec.node_name if isinstance(found, ResourceSlice) else ""
-            self._slices_of.get(self._slices.pop(key, ""), set()).discard(key)
-            if node:
-                self._slices[key] = node
-                self._slices_of.setdefault(node, set()).add(key)
-        elif kind in QUEUE_KINDS:
-            self.queues.put(kind, key, found)
+            self._put_slice(key, found.spec.node_name if isinstance(found, ResourceSlice) else "")
         elif kind == "Event":
             self._put_event(key, event_row(found) if isinstance(found, Event) else None)
+
+    def _put_slice(self, key: str, node: str) -> None:
+        self._slices_of.get(self._slices.pop(key, ""), set()).discard(key)
+        if node:
+            self._slices[key] = node
+            self._slices_of.setdefault(node, set()).add(key)
 
     def _put_pod(self, key: str, row: PodRow | None) -> None:
         before = self._pods.get(key)

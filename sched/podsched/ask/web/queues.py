@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from podsched.api.objects import AnyObject, ClusterQueue, LocalQueue
+from podsched.api.objects import AnyObject, ClusterQueue, Cohort, LocalQueue
 from podsched.api.quantity import QuantityError
 from podsched.queues.amounts import amount, amount_text
 from podsched.queues.quota import Amounts, FlavorResource, Node
@@ -24,72 +25,79 @@ class QueueTable:
 
     def __init__(self) -> None:
         self._objects: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
-        #: The rows, until something changes.
-        self._rows: list[dict[str, Any]] | None = None
+        #: The document, until something changes.
+        self._made: asyncio.Future[dict[str, Any]] | None = None
 
     def put(self, kind: str, key: str, found: AnyObject | None) -> None:
         """Update an object; None: it is gone."""
-        self._rows = None
+        self._made = None
         if found is None:
             self._objects[kind].pop(key, None)
         else:
             self._objects[kind][key] = found
 
-    def document(self) -> dict[str, Any]:
+    async def document(self) -> dict[str, Any]:
         """Return the first rows of the tree, each below its parent, and how many there are.
 
         A row has its kind, name and depth, what waits and is admitted, the share in thousandths,
         why it admits nothing, and by flavor and resource what is used, borrowed and the quota.
         """
-        if self._rows is None:
-            self._rows = self._made()
-        return {"queues": self._rows[:MOST_QUEUES], "count": len(self._rows)}
+        if self._made is None:
+            # In a thread, as a thousand queues take longer than the event loop may be held.
+            kinds = (tuple(self._objects[kind].values()) for kind in KINDS)
+            self._made = asyncio.ensure_future(asyncio.to_thread(_document, *kinds))
+        return await asyncio.shield(self._made)
 
-    def _made(self) -> list[dict[str, Any]]:
-        snapshot = self._snapshot()
-        local_queues: dict[str, list[LocalQueue]] = {}
-        for _, item in sorted(self._objects["LocalQueue"].items()):
-            local_queues.setdefault(item.spec.cluster_queue, []).append(item)
-        forest = snapshot.forest
-        below: dict[Node | None, list[Node]] = {}
-        # The last first, as a stack is taken from its end.
-        nodes = [*forest.cohorts.values(), *forest.queues.values()]
-        for node in sorted(nodes, key=lambda one: (not one.is_cohort, one.name), reverse=True):
-            below.setdefault(node.parent, []).append(node)
-        rows, stack = [], [(node, 0) for node in below.get(None, ())]
-        while stack:
-            node, depth = stack.pop()
-            rows.append(self._row(node, depth))
-            if not node.is_cohort:
-                rows += [_local_row(item, depth + 1) for item in local_queues.get(node.name, ())]
-            stack += [(child, depth + 1) for child in below.get(node, ())]
-        return rows
 
-    def _snapshot(self) -> Snapshot:
-        queues, used = [], {}
-        for name, item in self._objects["ClusterQueue"].items():
-            try:
-                queues.append(read_cluster_queue(item))
-                used[name] = _amounts(item.status.flavors_reservation)
-            except QuantityError:
-                continue  # Nothing that a server stores: it has checked the amounts.
-        snapshot = Snapshot(queues, map(read_cohort, self._objects["Cohort"].values()))
-        for name, amounts in used.items():
-            snapshot.add_usage(name, amounts)
-        return snapshot
+def _document(
+    queues: Iterable[ClusterQueue], local_queues: Iterable[LocalQueue], cohorts: Iterable[Cohort]
+) -> dict[str, Any]:
+    named = {item.metadata.name: item for item in queues}
+    forest = _snapshot(named.values(), cohorts).forest
+    joins: dict[str, list[LocalQueue]] = {}
+    for item in sorted(local_queues, key=_key):
+        joins.setdefault(item.spec.cluster_queue, []).append(item)
+    below: dict[Node | None, list[Node]] = {}
+    # The last first, as a stack is taken from its end.
+    nodes = [*forest.cohorts.values(), *forest.queues.values()]
+    for node in sorted(nodes, key=lambda one: (not one.is_cohort, one.name), reverse=True):
+        below.setdefault(node.parent, []).append(node)
+    rows: list[dict[str, Any]] = []
+    stack = [(node, 0) for node in below.get(None, ())]
+    while stack and len(rows) < MOST_QUEUES:
+        node, depth = stack.pop()
+        rows.append(_row(node, depth, named.get(node.name)))
+        if not node.is_cohort:
+            rows += [_local_row(item, depth + 1) for item in joins.get(node.name, ())]
+        stack += [(child, depth + 1) for child in below.get(node, ())]
+    count = len(nodes) + sum(len(joins.get(name, ())) for name in forest.queues)
+    return {"queues": rows[:MOST_QUEUES], "count": count}
 
-    def _row(self, node: Node, depth: int) -> dict[str, Any]:
-        row = {
-            "kind": "Cohort" if node.is_cohort else "ClusterQueue",
-            "name": node.name,
-            "depth": depth,
-            "share": dominant_share(node).rounded,
-            "problem": "",
-            "quotas": [_quota(node, key) for key in sorted({*node.quota, *node.usage})],
-        }
-        row["quotas"] = row["quotas"][:MOST_QUOTAS]
-        item = None if node.is_cohort else self._objects["ClusterQueue"].get(node.name)
-        return row | ({} if item is None else _said(item))
+
+def _snapshot(items: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> Snapshot:
+    queues, used = [], {}
+    for item in items:
+        try:
+            queues.append(read_cluster_queue(item))
+            used[item.metadata.name] = _amounts(item.status.flavors_reservation)
+        except QuantityError:
+            continue  # Nothing that a server stores: it has checked the amounts.
+    snapshot = Snapshot(queues, map(read_cohort, cohorts))
+    for name, amounts in used.items():
+        snapshot.add_usage(name, amounts)
+    return snapshot
+
+
+def _row(node: Node, depth: int, item: ClusterQueue | None) -> dict[str, Any]:
+    row = {
+        "kind": "Cohort" if node.is_cohort else "ClusterQueue",
+        "name": node.name,
+        "depth": depth,
+        "share": dominant_share(node).rounded,
+        "problem": "",
+        "quotas": [_quota(node, key) for key in sorted({*node.quota, *node.usage})[:MOST_QUOTAS]],
+    }
+    return row if node.is_cohort or item is None else row | _said(item)
 
 
 def _quota(node: Node, key: FlavorResource) -> list[Any]:
@@ -105,10 +113,14 @@ def _quota(node: Node, key: FlavorResource) -> list[Any]:
     return [*key, *texts, round((used - borrowed) / whole, 3), round(borrowed / whole, 3)]
 
 
+def _key(item: LocalQueue) -> str:
+    return f"{item.metadata.namespace}/{item.metadata.name}"
+
+
 def _local_row(item: LocalQueue, depth: int) -> dict[str, Any]:
     row = {
         "kind": "LocalQueue",
-        "name": f"{item.metadata.namespace}/{item.metadata.name}",
+        "name": _key(item),
         "depth": depth,
         "quotas": [],
     }

@@ -204,7 +204,7 @@ class Page:
         asked = review("list", "clusterqueues", group="kueue.x-k8s.io")
         found: dict[str, Any] = {"queues": [], "count": 0}
         if self._api is None or _allowed(await self._ask(request, asked)):
-            found = (await self._feed.followed()).queues.document()
+            found = await (await self._feed.followed()).queues.document()
         return web.Response(body=orjson.dumps(found), content_type="application/json")
 
     async def _detail(
