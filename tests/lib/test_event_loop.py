@@ -100,6 +100,17 @@ async def test_a_turn_is_over_when_its_work_has_filled_a_round(work: Work) -> No
     assert not turn.has_lasted(0)
 
 
+async def test_a_turn_pauses_only_when_it_is_over(work: Work) -> None:
+    others = asyncio.create_task(asyncio.sleep(0))
+    turn = Turn()
+    work(ROUND * 0.9)
+    await turn.pause()
+    assert not others.done()
+    work(ROUND * 0.2)
+    await turn.pause()
+    assert others.done() and not turn.is_over
+
+
 async def test_a_turn_that_is_asked_after_each_piece_of_work_is_over_when_its_round_is(
     work: Work,
 ) -> None:

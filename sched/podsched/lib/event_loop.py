@@ -212,6 +212,11 @@ class Turn:
         self._look_at = now + self._ends - used
         return used >= self._ends
 
+    async def pause(self) -> None:
+        """Give way if the turn is over."""
+        if self.is_over:
+            await self.give_way()
+
     async def give_way(self) -> None:
         """Let other tasks run, then begin the next turn."""
         self.end()

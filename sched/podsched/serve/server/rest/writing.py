@@ -59,7 +59,11 @@ _NAMESPACE: Final = KINDS["Namespace"]
 
 
 class Writing:
-    """Answers writes. Methods raise ApiError."""
+    """Answers writes. Methods raise ApiError.
+
+    For a large object, such as a ResourceSlice with 128 devices, parsing, reading, checking and
+    showing take 10 ms each, so there are pauses between them.
+    """
 
     def __init__(self, core: ServerCore, reading: Reading) -> None:
         self._core = core
@@ -75,8 +79,10 @@ class Writing:
         dry = asks_dry_run(request, "CreateOptions")
         manager_of(request, "CreateOptions")
         rights().check("create", resource.kind, target.namespace)
+        turn = Turn()
         content, doubled = parsed(request, request.body, resource.kind.name)
         check_kind(content, resource.kind.name, (resource.api_version,))
+        await turn.pause()
         decoded = read_object(resource, content, doubled, level)
         add_warnings(*decoded.warnings)
         message = decoded.message
@@ -84,11 +90,13 @@ class Writing:
         check_event(target, message)
         set_kubelet_defaults(message)
         await self.check_namespace(target)
+        await turn.pause()
         try:
             entry = await self._core.creator.create(message, dry_run=dry, of_kubernetes=True)
         except ApiError as error:
             raise await self._explained(error, message) from None
         add_warnings(*islice(pod_warnings(message), MAX_WARNINGS))
+        await turn.wait()
         return self._reading.shown(target, entry, form, request, 201)
 
     async def check_namespace(self, target: Target) -> None:
@@ -130,10 +138,13 @@ class Writing:
         manager = Manager(manager_of(request, "UpdateOptions"), "Update", target.subresource)
         verb, kind = "update", resource.kind
         rights().check(verb, kind, target.namespace, target.name, target.subresource)
+        turn = Turn()
         content, doubled = parsed(request, request.body, kind.name)
         check_kind(content, kind.name, (resource.api_version,))
+        await turn.pause()
         decoded = read_object(resource, content, doubled, level)
         check_replacement(target, decoded.message)
+        await turn.pause()
         uid = decoded.message.metadata.uid
 
         def make(entry: Entry) -> AnyObject:
@@ -148,6 +159,7 @@ class Writing:
 
         entry = await self._rewritten(target, verb, make, dry)
         add_warnings(*decoded.warnings)
+        await turn.wait()
         return self._reading.shown(target, entry, form, request)
 
     async def _rewritten(
@@ -176,7 +188,9 @@ class Writing:
         rights().check("patch", resource.kind, target.namespace, target.name, target.subresource)
         if kind == APPLY:
             return await self._apply(target, request, manager, level, dry)
+        turn = Turn()
         change = patched_content(kind, request.body)
+        await turn.pause()
         warnings: list[str] = []
 
         def make(entry: Entry) -> AnyObject:
@@ -186,24 +200,20 @@ class Writing:
 
         entry = await self._rewritten(target, "patch", make, dry)
         add_warnings(*warnings)
+        await turn.wait()
         return self._reading.shown(target, entry, form, request)
 
     async def _apply(
         self, target: Target, request: Request, manager: Manager, level: str, dry: bool
     ) -> Answer:
-        """Apply a configuration (server-side apply), creating the object if it does not exist.
-
-        Parsing and normalizing a large configuration takes milliseconds each, so it yields between.
-        """
+        """Apply a configuration (server-side apply), creating the object if it does not exist."""
         resource = target.resource
         turn = Turn()
         config = applied_config(target, request, request.body)
-        if turn.is_over:
-            await turn.give_way()
+        await turn.pause()
         read_object(resource, config, (), level)
         config = normalized(resource, config)
-        if turn.is_over:
-            await turn.give_way()
+        await turn.pause()
         force = flag(request.query, "force")
         warnings: list[str] = []
 
@@ -220,6 +230,7 @@ class Writing:
                 raise
             entry, status = await self._apply_new(target, config, manager, dry), 201
         add_warnings(*warnings)
+        await turn.wait()
         return self._reading.shown(target, entry, _form(request), request, status)
 
     async def _apply_new(
