@@ -69,6 +69,8 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
             tasks.start(server.jwt.run(), "follow the issuer's keys")
         if server.signer is not None:
             tasks.start(server.signer.run(), "sign certificates of kubelets", endless=True)
+        if server.advertiser is not None:
+            tasks.start(server.advertiser.run(), "advertise to pods", endless=True)
         tasks.start(server.wait(), "follow etcd", endless=True)
         tasks.start(store.wait(), "write to etcd", endless=True)
         # Returns at once where etcd compacts itself.

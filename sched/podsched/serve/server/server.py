@@ -18,6 +18,7 @@ from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.access.authentication import CallAuthenticator
 from podsched.serve.server.access.bootstrap_tokens import BootstrapTokens
 from podsched.serve.server.access.tokens import TokenFile
+from podsched.serve.server.advertising import Advertiser, advertised_address
 from podsched.serve.server.calls import unknown
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.credentials import ServerCertificates
@@ -82,6 +83,7 @@ class ApiServer:
         self.jwt: JwtVerifier | None = None
         self.tokens: ServiceAccountTokens | None = None
         self.signer: CertificateSigner | None = None
+        self.advertiser: Advertiser | None = None
         self.gate = Gate(flow_observer)
         self.replicas = Replicas()
         self.scheduling = SchedulingService(
@@ -203,6 +205,10 @@ class ApiServer:
         host, _, port = settings.kube_listen.rpartition(":")
         await self.kube.start(host.strip("[]"), int(port), shared=settings.workers > 1)
         self.kube_port = self.kube.port
+        address = advertised_address(settings.advertise_address, host)
+        if address and settings.tls_cert and settings.worker == 0:
+            core, endpoint = self.core, (address, self.kube_port)
+            self.advertiser = Advertiser(core.creator, core.storage, core.cache, endpoint)
 
     def _refusal(self, ip: str, port: int) -> str:
         """Return why no kubelet may be asked at an address, "" if it may."""

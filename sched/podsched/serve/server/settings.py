@@ -32,6 +32,14 @@ class ServerSettings:
     Port 0 chooses a free one (see ``ApiServer.kube_port``).
     """
 
+    advertise_address: str = flag("", "ADDRESS")
+    """IP address at which pods reach Kubernetes' REST API; by default that of --kube-listen, unless
+    it is loopback.
+
+    It becomes the address of the Service kubernetes in the namespace default, and so
+    KUBERNETES_SERVICE_HOST in containers. With TLS alone.
+    """
+
     tls_cert: str = flag("", "FILE", _TLS)
     """Server certificate chain; turns on TLS."""
     tls_key: str = flag("", "FILE", _TLS)
