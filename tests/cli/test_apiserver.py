@@ -22,6 +22,7 @@ FLAGS = {
     "event_ttl_seconds": ("--event-ttl=60", 60),
     "max_events": ("--max-events=17", 17),
     "kube_listen": ("--kube-listen=127.0.0.1:6443", "127.0.0.1:6443"),
+    "advertise_address": ("--advertise-address=10.0.0.1", "10.0.0.1"),
     "max_connections": ("--max-connections=20", 20),
     "require_namespaces": ("--require-namespaces", True),
     "pod_group_claims": ("--pod-group-claims", True),
@@ -66,6 +67,13 @@ def test_the_tls_files_are_settings(started: list[ServerSettings], tmp_path: Pat
         given[field] = str(file)
     Commands().ok("apiserver", *(f"--{f.replace('_', '-')}={given[f]}" for f in TLS))
     assert {field: getattr(started[0], field) for field in TLS} == given
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "api.example"])
+def test_an_address_that_pods_cannot_use_is_refused(address: str) -> None:
+    done = Commands()("apiserver", f"--advertise-address={address}")
+    assert done.code == 2
+    assert f"--advertise-address {address}: must be an IP address" in done.err
 
 
 def test_no_setting_is_without_a_flag() -> None:

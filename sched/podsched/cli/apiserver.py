@@ -110,6 +110,7 @@ def apiserver(
     from podsched.app.apiserver import run_apiserver
 
     etcd = etcd_options(etcd)
+    _check_advertised(settings)
     listening = (given.listen, given.health_listen, settings.kube_listen, given.web_listen)
     host, port = _checked_listeners(listening, bool(settings.tls_cert), given.insecure_listen)
     settings = replace(
@@ -199,6 +200,14 @@ def _checked_listeners(
         if address
     ]
     return checked[0]
+
+
+def _check_advertised(settings: ServerSettings) -> None:
+    from podsched.serve.server.advertising import advertised_address
+
+    given = settings.advertise_address
+    if given and not advertised_address(given, ""):
+        fail(f"--advertise-address {given}: must be an IP address that other machines reach", USAGE)
 
 
 def _health_tls(settings: ServerSettings) -> TlsFiles | None:

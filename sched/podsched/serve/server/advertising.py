@@ -129,7 +129,6 @@ class Advertiser:
         item.spec.cluster_ip = self._address
         item.spec.cluster_ips.append(self._address)
         item.spec.ip_families.append(self._family)
-        item.spec.ip_family_policy = "SingleStack"
         item.spec.ports.add(
             name=_PORT_NAME, protocol="TCP", port=self._port, target_port=str(self._port)
         )
