@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.lib.ids import Revision, Term
 from podsched.term.election.events import (
+    NEVER,
     Effect,
     Event,
     HandOverRequested,
@@ -36,6 +37,7 @@ from podsched.term.election.events import (
 )
 from podsched.term.election.lock_view import Candidate, LockView, Tenure
 from podsched.term.election.record import NO_REVISION, NO_TERM, LeaderElectionRecord, Snapshot
+from podsched.term.election.silence import CALM
 from podsched.term.election.states import (
     Acquiring,
     Leading,
@@ -71,7 +73,7 @@ class Request:
 class Replica:
     """A candidate's process: its state, its writes, and its read (asked for, or answered).
 
-    reachable: whether anything passes between it and the store.
+    asked_at: when the read was sent. reachable: whether anything passes between it and the store.
     """
 
     state: State
@@ -81,6 +83,7 @@ class Replica:
     asked_to_stop: bool = False
     requests: tuple[Request, ...] = ()
     reading: bool | Snapshot = False
+    asked_at: float = NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +98,17 @@ class World:
     started: tuple[tuple[Term, str], ...] = ()
 
 
-def new_world(count: int, faults: int) -> World:
+def new_world(count: int, faults: int, election_timeout: float = 0.0) -> World:
     """Candidates a, b, ... that have just started."""
     replicas = []
     world = World((), Snapshot(revision=Revision(1)), faults=faults)
     for i in range(count):
         candidate = Candidate(
-            identity="abc"[i], settings=SETTINGS, address=f"{'abc'[i]}:1", liveness_ttl=2
+            identity="abc"[i],
+            settings=SETTINGS,
+            address=f"{'abc'[i]}:1",
+            liveness_ttl=2,
+            election_timeout=election_timeout,
         )
         replicas.append(Replica(Standby(view=LockView(candidate=candidate))))
     world = replace(world, replicas=tuple(replicas))
@@ -120,7 +127,7 @@ def tell(world: World, i: int, event: Event) -> World:
     for effect in effects:
         if isinstance(effect, StartLeading):
             started = (*started, (effect.term, state.view.identity))
-        replica = _perform(replica, effect)
+        replica = _perform(replica, effect, world.now)
     replica = replace(replica, requests=_expected(replica))
     return replace(_put(world, i, replica), started=started)
 
@@ -136,10 +143,10 @@ def _expected(replica: Replica) -> tuple[Request, ...]:
     )
 
 
-def _perform(replica: Replica, effect: Effect) -> Replica:
+def _perform(replica: Replica, effect: Effect, now: int) -> Replica:
     match effect:
         case ReadRecord():
-            return replace(replica, reading=replica.reading or True)
+            return replica if replica.reading else replace(replica, reading=True, asked_at=now)
         case TryAcquire() | Renew() | Release():
             return replace(replica, requests=(*replica.requests, Request(effect)))
         case StartLeading() | StopLeading():
@@ -245,12 +252,13 @@ def _doings(world: World, i: int, replica: Replica) -> Iterator[tuple[str, World
                 yield from _losses(world, i, replica, request)
     elif isinstance(replica.reading, Snapshot):
         done = _put(world, i, replace(replica, reading=False))
-        yield f"{name}: observes", tell(done, i, Observed(replica.reading))
+        yield f"{name}: observes", tell(done, i, Observed(replica.reading, replica.asked_at))
     elif replica.reading:
         yield f"{name}: reads", _put(world, i, replace(replica, reading=world.store))
     elif state.view.snapshot is None or state.view.snapshot.revision < world.store.revision:
         # A watch is a reason to read; that the read begins at once is one of its possible delays.
-        yield f"{name}: watch, reads", _put(world, i, replace(replica, reading=world.store))
+        read = replace(replica, reading=world.store, asked_at=world.now)
+        yield f"{name}: watch, reads", _put(world, i, read)
 
 
 def _faults(world: World, i: int, replica: Replica, suspicion: bool) -> Iterator[tuple[str, World]]:
@@ -378,6 +386,8 @@ def _revisions(world: World) -> Iterator[int]:
             yield from (state.tenure.term, state.tenure.record_revision)
         if isinstance(state, Acquiring):
             yield state.seen
+        if isinstance(state, Standby):
+            yield state.doubted
         if state.view.followed:
             yield state.view.followed[1]
         snapshots += [s for s in (state.view.snapshot, replica.reading) if isinstance(s, Snapshot)]
@@ -451,6 +461,7 @@ class _Print:
             r.leading,
             requests,
             self.snapshot(r.reading),
+            bool(r.reading and view.candidate.election_timeout) and self.since(r.asked_at),
             self.view(view),
             type(s),
             self.phase(s),
@@ -464,6 +475,8 @@ class _Print:
             view.announced,
             view.followed and (view.followed[0], self._ranks[view.followed[1]]),
             view.suspected != 0 and snapshot and view.suspected == snapshot.record_revision,
+            view.wary_for and max(view.wary_until - self._now, -CALM - 1),
+            view.wary_for,
         )
 
     def phase(self, s: State) -> Hashable:
@@ -472,7 +485,7 @@ class _Print:
                 observed = self.since(s.view.observed_at)
                 race = s.race_at is not None and self.until(s.race_at)
                 times = (self.until(s.not_before), self.until(s.poll_at), race)
-                return (observed, self._ranks[_bar(s)], times)
+                return (observed, self._ranks[_bar(s)], times, self.silence(s))
             case Acquiring():
                 observed = self.since(s.view.observed_at)
                 return (observed, self.flight(s), self._ranks[s.seen], self.until(s.poll_at))
@@ -485,6 +498,12 @@ class _Print:
             case Withdrawing():
                 return (self.flight(s), self.until(s.give_up_at))
         raise AssertionError(s)
+
+    def silence(self, s: Standby) -> Hashable:
+        if not s.view.candidate.election_timeout:
+            return None
+        probed = None if s.probed_at is None else self.since(s.probed_at)
+        return (probed, self.since(s.late_at), self._ranks[s.doubted])
 
     def flight(self, s: State) -> Hashable:
         sent = in_flight(s)

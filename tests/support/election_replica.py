@@ -1,6 +1,6 @@
-"""One candidate as a process of its own: `python election_replica.py ENDPOINT IDENTITY LEASE TTL`.
+"""One candidate as a process: `election_replica.py ENDPOINT IDENTITY LEASE TTL ELECTION`.
 
-LEASE and TTL: seconds of its lease and of its liveness key.
+LEASE, TTL and ELECTION: seconds of its lease, its liveness key and its election timeout (0: none).
 
 Prints one JSON line per event, with CLOCK_MONOTONIC seconds, which processes of a machine share.
 SIGTERM releases the lock. While it believes to lead it writes, every 20 ms, one key with its fence
@@ -47,7 +47,9 @@ async def write(store: Store, identity: str, fence: api_pb2.Fence) -> None:
         await asyncio.sleep(0.02)
 
 
-async def main(endpoint: str, identity: str, lease: str, liveness_ttl: str) -> None:
+async def main(
+    endpoint: str, identity: str, lease: str, liveness_ttl: str, election_timeout: str
+) -> None:
     store = await connect(EtcdOptions(endpoints=(endpoint,)))
     writers: list[asyncio.Task[None]] = []
 
@@ -62,7 +64,9 @@ async def main(endpoint: str, identity: str, lease: str, liveness_ttl: str) -> N
     settings = LeaderElectionSettings(
         lease_duration=int(lease), renew_deadline=int(lease) * 2 / 3, retry_period=2
     )
-    options = ElectionOptions(liveness_ttl=int(liveness_ttl))
+    options = ElectionOptions(
+        liveness_ttl=int(liveness_ttl), election_timeout=float(election_timeout)
+    )
     lock = EtcdLock(store, settings, options.liveness_ttl)
     elector = LeaderElector(lock, settings, identity, callbacks, options=options)
     asyncio.get_running_loop().add_signal_handler(

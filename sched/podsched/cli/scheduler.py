@@ -17,6 +17,7 @@ from podsched.cli.errors import USAGE, fail, invalid_settings_fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.kube_options import KubeCommand, KubeFlags, ServingFlags
 from podsched.cli.kubernetes import KubernetesFlags
+from podsched.cli.options import seconds_or_fail
 from podsched.cli.policy import Source
 from podsched.cli.process_options import (
     LOOPBACK,
@@ -41,10 +42,13 @@ from podsched.serve.store.endpoints import EtcdOptions
 
 if TYPE_CHECKING:
     from podsched.app.replica import ReplicaOptions
+    from podsched.config.leader_election import LeaderElectionSettings
     from podsched.lib.tls_contexts import TlsFiles
     from podsched.serve.kube.access import ClusterAccess
     from podsched.term.election.options import ElectionOptions
 
+#: Seconds; in a shorter one a healthy leader cannot renew its lock several times.
+SHORTEST_ELECTION_TIMEOUT = 0.1
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
@@ -57,6 +61,10 @@ class _Flags(PageFlags):
     dies."""
     advertise_peers: str = flag("", "HOST:PORT")
     """Address at which other replicas reach --listen-peers. Default: the listen address."""
+    election_timeout: str = flag("400ms", "DURATION")
+    """Time without a renewal of the lock after which standbys take over from the leader, which
+    renews it four times as often. At least 100ms; 0s: only when its lease has ended or its process
+    is gone."""
     decision_log_size: str = flag("", "SIZE", "Decisions")
     """Bytes kept at most, such as 1Gi; the oldest decisions are dropped. Default: 256Mi in a
     directory, 16Mi in memory."""
@@ -103,7 +111,7 @@ def scheduler(
         health, health_tls = serving.address, serving.tls(client.tls_ca)
     else:
         check_client_listener("--health-listen", health, tls, insecure=given.insecure_listen)
-    election = _election(given, tls)
+    election = _election(given, tls, configuration.leader_election)
     settings = _settings(settings, given, flags, evaluation, server)
     lock = configuration.leader_election
     own = PodschedOptions(settings.api_endpoints, client, etcd, lock, election.liveness_ttl)
@@ -202,16 +210,31 @@ def _shadow(path: Path | None) -> SchedulerConfiguration | None:
     return shadow
 
 
-def _election(given: _Flags, tls: TlsFiles | None) -> ElectionOptions:
-    """Return the address for peers; exit if it is open to strangers."""
+def _election(
+    given: _Flags, tls: TlsFiles | None, settings: LeaderElectionSettings
+) -> ElectionOptions:
+    """Return the options; exit if they are invalid, or the address is open to strangers."""
     from podsched.term.election.options import ElectionOptions
 
     host, port = check_client_listener(
         "--listen-peers", given.listen_peers, tls, insecure=given.insecure_listen
     )
     return ElectionOptions(
-        listen_host=host, listen_port=port, advertise_address=given.advertise_peers, tls=tls
+        listen_host=host,
+        listen_port=port,
+        advertise_address=given.advertise_peers,
+        tls=tls,
+        election_timeout=_election_timeout(given.election_timeout, settings.lease_duration),
     )
+
+
+def _election_timeout(text: str, lease_duration: float) -> float:
+    """Return the seconds, 0 for none; exit unless it is shorter than the lease."""
+    seconds = seconds_or_fail("--election-timeout", text)
+    if seconds and not SHORTEST_ELECTION_TIMEOUT <= seconds < lease_duration:
+        allowed = f"0s, or at least 100ms and less than leaseDuration ({lease_duration:g}s)"
+        fail(f"--election-timeout: {text} is not {allowed}", USAGE)
+    return seconds
 
 
 def _on_kubernetes(
@@ -233,6 +256,7 @@ def _on_kubernetes(
             election,
             listen_host=election.listen_host if early else None,
             liveness_ttl=0,
+            election_timeout=0.0,
             coordinated=coordinated,
         ),
         backend=cluster.backend,

@@ -23,8 +23,9 @@ pytestmark = pytest.mark.integration
 SCRIPT = Path(__file__).parents[2] / "support" / "election_replica.py"
 Event = dict[str, Any]
 
-#: Seconds of the lease and of the liveness key: the defaults, and so many that neither ends here.
-DEFAULTS, ENDLESS = (15, 2), (6000, 6000)
+#: Seconds of the lease, of the liveness key and of the election timeout: client-go's and etcd's
+#: defaults, so many that neither of the first two ends here, and these with an election timeout.
+DEFAULTS, ENDLESS, EARLY = (15, 2, 0), (6000, 6000, 0), (6000, 6000, 0.4)
 
 
 class Replica:
@@ -58,7 +59,7 @@ class Replica:
 class Replicas:
     """Several candidates for one lock."""
 
-    def __init__(self, endpoint: str, seconds: tuple[int, int]) -> None:
+    def __init__(self, endpoint: str, seconds: tuple[float, ...]) -> None:
         self._endpoint = endpoint
         self._seconds = [str(number) for number in seconds]
         self.all: list[Replica] = []
@@ -169,3 +170,25 @@ async def test_a_paused_leader_is_replaced_and_its_late_writes_are_refused(
     )
     assert replicas.said("stopped")[0]["reason"] == "deposed"
     assert successor.identity != leader.identity
+
+
+@pytest.mark.parametrize("replicas", [EARLY], indirect=True, ids=["early"])
+async def test_a_paused_leader_is_replaced_after_the_election_timeout(replicas: Replicas) -> None:
+    """Its renewals stop; nothing else ends. Its late writes are refused, and it leads again."""
+
+    def refused() -> int:
+        return sum(not e["fenced"] for e in replicas.said("write"))
+
+    term = 0
+    for rounds in range(1, 4):
+        leader, event = await replicas.leader(after=term)
+        await replicas.all_follow(leader.identity)
+        term = event["term"]
+        paused = leader.signal(signal.SIGSTOP)
+        _, following = await replicas.leader(after=term)
+        print(f"SIGSTOP: {1000 * (following['at'] - paused):.0f} ms")
+        await asyncio.sleep(1.0)  # longer than two election timeouts: the suspicion was right
+        leader.signal(signal.SIGCONT)
+        await eventually("it stops", lambda: len(replicas.said("stopped")), rounds)
+        await eventually("a late write is refused", refused, rounds)
+    assert {e["reason"] for e in replicas.said("stopped")} == {"deposed"}

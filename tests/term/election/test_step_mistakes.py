@@ -24,20 +24,22 @@ from support.election_model import (
     settle,
     tell,
 )
-from support.fence_model import Rules, explore_fenced, fenced
+from support.fence_model import Informer, Rules, explore_fenced, fenced
 
 LIMIT = 6_000
 
 
-def leader_and_standby(faults: int) -> World:
-    return replace(settle(new_world(2, faults=0)), faults=faults)
+def leader_and_standby(faults: int, election_timeout: float = 0.0) -> World:
+    settled = settle(new_world(2, faults=0, election_timeout=election_timeout))
+    return replace(settled, faults=faults)
 
 
+@pytest.mark.parametrize("election_timeout", [0.0, 1.0], ids=["leases", "early"])
 def test_a_node_never_gets_two_pods_however_late_a_binding_arrives(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], election_timeout: float
 ) -> None:
     """A takeover at any moment, with bindings of both leaders on their way."""
-    world = fenced(leader_and_standby(faults=1))
+    world = fenced(leader_and_standby(1, election_timeout))
     states, complete = explore_fenced(world, Rules(), ticks=int(world.world.now), limit=LIMIT)
     with capsys.disabled():
         print(f"\nfence: {states} states{', which are all' if complete else ''}", end=" ")
@@ -115,3 +117,19 @@ def test_an_answer_that_is_taken_for_that_to_another_write_is_found(
     world = replace(settle(new_world(1, faults=0)), faults=1)
     with pytest.raises(Violation, match="led without being granted the term"):
         explore_all(world, LIMIT)
+
+
+def test_early_takeovers_without_the_fence_are_found() -> None:
+    """A leader that is only slow is suspected while its binding is on its way."""
+    world = leader_and_standby(0, election_timeout=1.0)
+    leader, other = sorted((0, 1), key=lambda n: not isinstance(world.replicas[n].state, Leading))
+    silent = tell(replace(world, now=world.now + 1), other, TimerFired())
+    start, state = fenced(silent), silent.replicas[leader].state
+    assert isinstance(state, Leading)
+    informers = list(start.informers)
+    informers[leader] = Informer(int(silent.store.revision), decided_in=state.tenure.term)
+    start = replace(start, informers=tuple(informers), on_their_way=(state.tenure.term,))
+    with pytest.raises(Violation, match="more pods than it has room for"):
+        explore_fenced(start, Rules(compare_term=False), ticks=int(silent.now), limit=LIMIT)
+    states, _ = explore_fenced(start, Rules(), ticks=int(silent.now), limit=LIMIT)
+    assert states >= LIMIT

@@ -102,3 +102,12 @@ def test_three_candidates_keep_the_invariants_on_long_random_walks(
         check(world, exclusive=not suspicion)
     if somebody_could_lead(world):
         assert leads_in_the_end(world, within=PEACE)
+
+
+def test_candidates_that_take_over_from_silent_leaders_keep_the_invariants() -> None:
+    """From the start of two and from a settled leader of three, with any delays and two faults."""
+    early = new_world(2, faults=1, election_timeout=1.0)
+    settled = replace(settle(new_world(3, faults=0, election_timeout=1.0)), faults=2)
+    for world, peace in ((early, True), (settled, False)):
+        states, _ = explore(world, suspicion=True, limit=share(12_000), peace=peace)
+        assert states >= share(12_000)

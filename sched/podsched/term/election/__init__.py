@@ -2,7 +2,7 @@
 
     record, etcd_lock, lease_lock   the stored lock: reading and writing it
     states, lock_view               the state of a candidate in each phase
-    step, racing, holding           the pure rules: state and event in, state and effects out
+    step, racing, holding, silence  the pure rules: state and event in, state and effects out
     elector, lock_io                perform the effects and report events
     liveness, peers                 detect early that a leader is gone
 

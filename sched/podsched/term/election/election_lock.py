@@ -36,8 +36,8 @@ class ElectionLock(Protocol):
         """Empty the record, if record and term are unchanged."""
         ...
 
-    def watches(self) -> Mapping[str, Callable[[], AsyncIterator[None]]]:
-        """Return named watches; each yields when the lock should be read."""
+    def watches(self) -> Mapping[str, Callable[[], AsyncIterator[Snapshot | None]]]:
+        """Return named watches; each yields the changed lock, or None if it should be read."""
         ...
 
     async def keep_alive(self) -> None:

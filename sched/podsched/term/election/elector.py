@@ -82,6 +82,7 @@ class LeaderElector:
             liveness_ttl=self._options.liveness_ttl,
             race_jitter=self._options.race_jitter,
             coordinated=self._options.coordinated,
+            election_timeout=self._options.election_timeout,
         )
         self._state: State = Standby(view=LockView(candidate=candidate))
         self._events: asyncio.Queue[tuple[Event, float]] = asyncio.Queue()
@@ -207,6 +208,7 @@ class LeaderElector:
             self._lock,
             tasks,
             patience=self._settings.retry_period,
+            impatience=2 * self._state.view.candidate.heartbeat_interval,
             post=self._post,
             on_renewal=self._callbacks.on_renewal,
         )

@@ -30,6 +30,7 @@ from podsched.term.election.record import (
     LockKeys,
     Snapshot,
     decode_lease,
+    decode_term,
     encode_lease,
 )
 from podsched.v1 import objects_pb2 as v1
@@ -98,7 +99,7 @@ class EtcdLock:
         ]
         return await self._commit(self._held(effect), ops, record, lease)
 
-    def watches(self) -> Mapping[str, Callable[[], AsyncIterator[None]]]:
+    def watches(self) -> Mapping[str, Callable[[], AsyncIterator[Snapshot | None]]]:
         """Return a watch of each key that others may change."""
         keys = {"record": self.keys.record}
         if self._keeps_alive:
@@ -112,10 +113,37 @@ class EtcdLock:
     async def revoke(self) -> None:
         await self._liveness.revoke()
 
-    async def _changes(self, key: str) -> AsyncIterator[None]:
+    async def _changes(self, key: str) -> AsyncIterator[Snapshot | None]:
         async for batch in self._store.watch(key):
-            if not batch.events or any(event.kv.key == key for event in batch.events):
-                yield
+            changes = [event.kv for event in batch.events if event.kv.key == key]
+            if changes:
+                yield self._renewed(changes[-1])
+            elif not batch.events:
+                yield None
+
+    def _renewed(self, kv: KeyValue) -> Snapshot | None:
+        """Return the lock if a renewal wrote the key, else None.
+
+        Renewals are many, and each writes all that a read would show: it has compared the term, and
+        it puts the liveness key.
+        """
+        if kv.key != self.keys.record or not kv.value:
+            return None
+        try:
+            lease = v1.Lease.FromString(kv.value)
+            record, term = decode_lease(lease), decode_term(lease)
+        except (DecodeError, ValueError, OverflowError):
+            return None  # the read logs it
+        if not (term and record.holder_identity and record.liveness_ttl):
+            return None
+        self._base = lease
+        return Snapshot(
+            revision=Revision(kv.mod_revision),
+            record=record,
+            record_revision=Revision(kv.mod_revision),
+            term=term,
+            live_holder=record.holder_identity,
+        )
 
     def _held(self, effect: Renew | Release) -> list[Compare]:
         return [

@@ -28,14 +28,21 @@ class StopReason(Enum):
     """The elector was cancelled or failed; the record was not released."""
 
 
+#: Before any time.
+NEVER = float("-inf")
+
 # -- events ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The lock was read."""
+    """The lock was read.
+
+    asked_at: when the read was sent; NEVER if a watch showed it.
+    """
 
     snapshot: Snapshot
+    asked_at: float = NEVER
 
 
 @dataclass(frozen=True, slots=True)

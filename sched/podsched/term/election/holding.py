@@ -26,6 +26,7 @@ from podsched.term.election.events import (
 from podsched.term.election.lock_view import learned_own_write, tenure_in
 from podsched.term.election.racing import HAND_OVER_GRACE
 from podsched.term.election.record import NO_REVISION, NO_TERM, whole_seconds
+from podsched.term.election.silence import deposed
 from podsched.term.election.states import Leading, Releasing, Standby, State, Stopped, Withdrawing
 from podsched.term.election.transition import Transition
 
@@ -40,7 +41,7 @@ def on_leading(state: Leading, event: Event, transition: Transition) -> State:
         case Refused() | Unanswered():
             # The record may be from an own write whose answer was lost, so read it.
             transition.emit(ReadRecord())
-            retry_at = transition.now + state.view.settings.retry_period
+            retry_at = transition.now + state.view.candidate.heartbeat_interval
             return replace(state, in_flight=None, not_before=retry_at)
         case Observed():
             return _on_observed(state, transition)
@@ -82,7 +83,7 @@ def _on_observed(state: Leading, transition: Transition) -> Leading | Standby:
         return _stop_leading(state, StopReason.DEPOSED, transition)
     snapshot, now = state.view.snapshot, transition.now
     moved = tenure.record_revision != state.tenure.record_revision
-    overdue = now >= state.renewed_at + state.view.settings.retry_period
+    overdue = now >= state.renewed_at + state.view.candidate.heartbeat_interval
     # Standbys race as soon as the liveness key is gone; a faster renewal makes their claims fail.
     vanished = snapshot is not None and snapshot.holder_vanished and now >= state.not_before
     state = replace(state, tenure=tenure)
@@ -136,6 +137,7 @@ def _renew(state: Leading, transition: Transition) -> Leading:
         lease_duration_seconds=whole_seconds(view.settings.lease_duration),
         address=view.candidate.address,
         liveness_ttl=view.candidate.liveness_ttl,
+        election_timeout=view.candidate.election_timeout,
     )
     write = Renew(view.attempt + 1, tenure.record_revision, tenure.term, record)
     view, in_flight = transition.send(view, write)
@@ -145,7 +147,8 @@ def _renew(state: Leading, transition: Transition) -> Leading:
 def _stop_leading(state: Leading, reason: StopReason, transition: Transition) -> Standby:
     """Go back to racing; StopLeading is the first effect, before any that takes time."""
     transition.effects.insert(0, StopLeading(reason))
-    return Standby(view=state.view, poll_at=transition.now, not_before=state.not_before)
+    view = deposed(state, transition.now) if reason is StopReason.DEPOSED else state.view
+    return Standby(view=view, poll_at=transition.now, not_before=state.not_before)
 
 
 def begin_anew(state: State, transition: Transition) -> Standby | Stopped:
@@ -228,6 +231,7 @@ def _release(state: Releasing, transition: Transition) -> Releasing:
         preferred_holder=state.successor,
         address="",
         liveness_ttl=0,
+        election_timeout=0.0,
     )
     write = Release(state.view.attempt + 1, tenure.record_revision, tenure.term, record)
     view, in_flight = transition.send(state.view, write)

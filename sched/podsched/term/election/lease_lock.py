@@ -102,7 +102,7 @@ class LeaseLock:
         record = replace(effect.record, acquire_time=now, renew_time=now)
         return await self._write(effect.expected_revision, record)
 
-    def watches(self) -> Mapping[str, Callable[[], AsyncIterator[None]]]:
+    def watches(self) -> Mapping[str, Callable[[], AsyncIterator[Snapshot | None]]]:
         return {"lease": self._changes}
 
     async def keep_alive(self) -> None:
@@ -181,7 +181,7 @@ class LeaseLock:
         except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
             pass  # a read follows anyway
 
-    async def _changes(self) -> AsyncIterator[None]:
+    async def _changes(self) -> AsyncIterator[Snapshot | None]:
         """Yield when the Lease has changed. kube-scheduler's own RBAC rules do not permit this."""
         params = {"watch": "1", "fieldSelector": f"metadata.name={self._name}"}
         path = collection(_LEASE, self._namespace)
@@ -189,7 +189,7 @@ class LeaseLock:
             async with aclosing(self._http.lines(path, params)) as chunks:
                 async for lines in chunks:
                     self._note_event(lines[-1])
-                    yield
+                    yield None
             # The server ends watches from time to time, and at once while it is shutting down.
             await asyncio.sleep(_PAUSE)
         except Forbidden as error:

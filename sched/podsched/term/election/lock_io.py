@@ -1,6 +1,8 @@
 """Read, write and watch the lock in background tasks for the elector.
 
-Every answer becomes an event. A read or write without an answer after retryPeriod has failed.
+Every answer becomes an event. A read or a renewal has failed that has no answer after two heartbeat
+intervals. After each failure the next has twice as long, up to retryPeriod, which all other writes
+have. So renewals go on soon after trouble in etcd, and a slow etcd does not make all of them fail.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from podsched.term.election.events import (
     Unanswered,
     Written,
 )
+from podsched.term.election.record import Snapshot
 
 _log = get_logger("election")
 
@@ -46,6 +49,20 @@ class BackgroundTasks:
             task.cancel()
 
 
+class Patience:
+    """How long to wait for an answer: twice as long after each failure."""
+
+    def __init__(self, shortest: float, longest: float) -> None:
+        self._shortest, self._longest = min(shortest, longest), longest
+        self.seconds = self._shortest
+
+    def answered(self) -> None:
+        self.seconds = self._shortest
+
+    def failed(self) -> None:
+        self.seconds = min(2 * self.seconds, self._longest)
+
+
 class LockIO:
     """Reports events to ``post``; on_renewal: see ``ElectionCallbacks``."""
 
@@ -55,20 +72,26 @@ class LockIO:
         tasks: BackgroundTasks,
         *,
         patience: float,
+        impatience: float,
         post: Callable[[Event], None],
         on_renewal: Callable[[str, float], None],
     ) -> None:
-        """patience: max seconds for a read or a write; also the pause before watching again."""
+        """patience: max seconds for a read or a write; also the pause before watching again.
+
+        impatience: the same for the first try of a read or a renewal.
+        """
         self._lock = lock
         self._tasks = tasks
         self._patience = patience
+        self._for_reads = Patience(impatience, patience)
+        self._for_renewals = Patience(impatience, patience)
         self._post = post
         self._on_renewal = on_renewal
         self._reading = self._read_again = False
 
     def watch(self) -> None:
         """Watch the lock, and read it whenever it changes or a watch begins."""
-        # A change only causes a read, because a watch shows one key and a read shows all of them.
+        # Most changes only cause a read: a watch shows one key, a read shows all of them.
         for name, changes in self._lock.watches().items():
             self._tasks.start(self._watch(name, changes), f"watch-{name}")
 
@@ -85,14 +108,19 @@ class LockIO:
         self._tasks.start(self._read(), "read")
 
     async def _write(self, write: TryAcquire | Renew | Release) -> None:
+        renewals = self._for_renewals if isinstance(write, Renew) else None
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(renewals.seconds if renewals else self._patience):
                 stored = await self._store_write(write)
         # The store may have applied it, or may still do so.
         except (StoreError, TimeoutError) as error:
+            if renewals:
+                renewals.failed()
             _log.warning("Could not write the lock", error=repr(error))
             self._post(Unanswered(write.attempt))
             return
+        if renewals:
+            renewals.answered()
         self._post(Written(write.attempt, *stored) if stored else Refused(write.attempt))
 
     async def _store_write(self, write: TryAcquire | Renew | Release) -> Stored:
@@ -116,11 +144,14 @@ class LockIO:
             self._on_renewal(outcome, clock() - began)
 
     async def _read(self) -> None:
+        asked_at = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._for_reads.seconds):
                 snapshot = await self._lock.read()
-            self._post(Observed(snapshot))
+            self._for_reads.answered()
+            self._post(Observed(snapshot, asked_at))
         except (StoreError, TimeoutError) as error:
+            self._for_reads.failed()
             self._read_again = False  # the timer tries again
             _log.warning("Could not read the lock", error=repr(error))
         finally:
@@ -130,11 +161,16 @@ class LockIO:
             self._read_again = False
             self.read()
 
-    async def _watch(self, name: str, changes: Callable[[], AsyncIterator[None]]) -> None:
+    async def _watch(
+        self, name: str, changes: Callable[[], AsyncIterator[Snapshot | None]]
+    ) -> None:
         while True:
             try:
-                async for _ in changes():
-                    self.read()
+                async for seen in changes():
+                    if seen is None:
+                        self.read()
+                    else:
+                        self._post(Observed(seen))
             except Restored as error:
                 if name == "record":  # report it once, not for each watch
                     _log.error("etcd was restored from a backup, racing anew", error=str(error))

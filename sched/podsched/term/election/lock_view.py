@@ -12,6 +12,9 @@ from podsched.lib.ids import Revision, Term
 from podsched.term.election.events import Written
 from podsched.term.election.record import NO_REVISION, LeaderElectionRecord, Snapshot
 
+#: Renewals per election timeout.
+HEARTBEATS = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -21,6 +24,8 @@ class Candidate:
     liveness_ttl: seconds; 0: it keeps no liveness key.
     race_jitter: seconds over which the claims of standbys are spread after a holder has vanished.
     coordinated: it does not race; the API server appoints the holder in the record.
+    election_timeout: seconds of silence after which standbys take over (``silence``); 0: only when
+        the lease or the liveness key has ended, or the connection broke.
     """
 
     identity: str
@@ -29,6 +34,15 @@ class Candidate:
     liveness_ttl: int = 2
     race_jitter: float = 0.02
     coordinated: bool = False
+    election_timeout: float = 0.0
+
+    @property
+    def heartbeat_interval(self) -> float:
+        """Seconds between two renewals."""
+        retry_period = self.settings.retry_period
+        if not self.election_timeout:
+            return retry_period
+        return min(self.election_timeout / HEARTBEATS, retry_period)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +56,8 @@ class LockView:
     transitions: the highest leaderTransitions seen, -1 for none.
     attempt: number of the last write; answers to earlier writes are ignored.
     has_led: whether the candidate has led since it started.
+    wary_until: it suspects no holder of silence before; wary_for: the seconds of the last such
+        wait, 0 for none (``silence``).
     """
 
     candidate: Candidate
@@ -53,6 +69,8 @@ class LockView:
     transitions: int = -1
     attempt: int = 0
     has_led: bool = False
+    wary_until: float = 0.0
+    wary_for: float = 0.0
 
     @property
     def identity(self) -> str:

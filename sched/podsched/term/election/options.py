@@ -43,6 +43,9 @@ class ElectionOptions:
     """If set, peers need a certificate of the same user (mutual TLS)."""
     liveness_ttl: int = 2
     """Seconds without a sign of life until standbys race; etcd's minimum is 2; 0: off."""
+    election_timeout: float = 0.0
+    """Seconds without a renewal until standbys take over from a silent leader; 0: only when its
+    lease or liveness key has ended, or its connection broke."""
     coordinated: bool = False
     """Whether the API server appoints the holder (Kubernetes' coordinated leader election)."""
     race_jitter: float = 0.02

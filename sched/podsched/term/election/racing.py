@@ -8,6 +8,7 @@ from podsched.lib.ids import Term
 from podsched.term.election.events import (
     Event,
     LeaderConnectionBroken,
+    Observed,
     ReadRecord,
     Refused,
     StartLeading,
@@ -17,7 +18,8 @@ from podsched.term.election.events import (
     Written,
 )
 from podsched.term.election.lock_view import LockView, learned_own_write, tenure_in
-from podsched.term.election.record import NO_REVISION, LeaderElectionRecord, whole_seconds
+from podsched.term.election.record import NO_REVISION, NO_TERM, LeaderElectionRecord, whole_seconds
+from podsched.term.election.silence import answered, look
 from podsched.term.election.states import Acquiring, Leading, Standby, State, Withdrawing
 from podsched.term.election.transition import Transition
 
@@ -65,6 +67,8 @@ def on_standby(state: Standby, event: Event, transition: Transition) -> State:
     """Handle an event; ``stand_by`` then decides whether to poll or to claim."""
     if isinstance(event, StopRequested):
         return transition.halt(state.view)
+    if isinstance(event, Observed):
+        return answered(state, event, transition.now)
     snapshot = state.view.snapshot
     if snapshot is None or not isinstance(event, LeaderConnectionBroken) or not event.confirmed:
         return state
@@ -80,6 +84,7 @@ def stand_by(state: Standby, transition: Transition) -> Standby | Acquiring:
     if now >= state.poll_at:
         transition.emit(ReadRecord())
         state = replace(state, poll_at=now + _retry_wait(state.view, transition))
+    state = look(state, transition)
     start = claimable_from(state)
     if start is None or start > now:
         return replace(state, race_at=None)
@@ -127,6 +132,7 @@ def _claim(view: LockView) -> LeaderElectionRecord:
         strategy=old.strategy,
         address=candidate.address,
         liveness_ttl=candidate.liveness_ttl,
+        election_timeout=candidate.election_timeout,
     )
 
 
@@ -149,7 +155,8 @@ def on_acquiring(state: Acquiring, event: Event, transition: Transition) -> Stat
     if isinstance(event, Refused):
         transition.emit(ReadRecord())
         # Another candidate wrote after this snapshot, so it must not be claimed again.
-        return Standby(view=view, poll_at=state.poll_at, claims_after=state.seen)
+        doubted = view.snapshot.term if view.snapshot and _is_suspected(view) else NO_TERM
+        return Standby(view=view, poll_at=state.poll_at, claims_after=state.seen, doubted=doubted)
     if isinstance(event, Unanswered) or now >= answer_due(state):
         transition.emit(ReadRecord())
         not_before = now + _retry_wait(view, transition)

@@ -35,6 +35,8 @@ ADDRESS_ANNOTATION = "podsched.io/leader-address"
 LIVENESS_ANNOTATION = "podsched.io/liveness-ttl-seconds"
 #: The term, for people. It is known only after the acquisition, so renewals write it.
 TERM_ANNOTATION = "podsched.io/term"
+#: The holder renews the record several times in so many seconds.
+ELECTION_TIMEOUT_ANNOTATION = "podsched.io/election-timeout-seconds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class LeaderElectionRecord:
     leader_transitions: the number of changes of the holder; a release keeps it.
     address: "host:port" for connections of peers, "" for none.
     liveness_ttl: seconds; 0: the holder keeps no liveness key.
+    election_timeout: seconds without a renewal after which the holder may be suspected; 0: never.
     """
 
     holder_identity: str = ""
@@ -85,6 +88,7 @@ class LeaderElectionRecord:
     preferred_holder: str = ""
     address: str = ""
     liveness_ttl: int = 0
+    election_timeout: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +138,14 @@ def decode_lease(lease: v1.Lease) -> LeaderElectionRecord:
         preferred_holder=spec.preferred_holder,
         address=annotations.get(ADDRESS_ANNOTATION, ""),
         liveness_ttl=int(ttl) if ttl.isascii() and ttl.isdigit() else 0,
+        election_timeout=_seconds(annotations.get(ELECTION_TIMEOUT_ANNOTATION, "")),
     )
+
+
+def decode_term(lease: v1.Lease) -> Term:
+    """Return the term of the renewal that wrote a Lease, 0 for other writes."""
+    text = lease.metadata.annotations.get(TERM_ANNOTATION, "")
+    return Term(int(text)) if text.isascii() and text.isdigit() else NO_TERM
 
 
 def encode_lease(
@@ -157,6 +168,8 @@ def encode_lease(
     _annotate(lease, ADDRESS_ANNOTATION, record.address)
     _annotate(lease, LIVENESS_ANNOTATION, str(record.liveness_ttl or ""))
     _annotate(lease, TERM_ANNOTATION, str(term or ""))
+    timeout = record.election_timeout
+    _annotate(lease, ELECTION_TIMEOUT_ANNOTATION, f"{timeout:g}" if timeout else "")
     spec = lease.spec
     spec.holder_identity = record.holder_identity
     spec.lease_duration_seconds = record.lease_duration_seconds
@@ -175,6 +188,15 @@ def _annotate(lease: v1.Lease, name: str, value: str) -> None:
         lease.metadata.annotations[name] = value
     else:
         lease.metadata.annotations.pop(name, None)
+
+
+def _seconds(text: str) -> float:
+    """Return a positive number of seconds, 0 for anything else."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return 0.0
+    return seconds if 0 < seconds < math.inf else 0.0
 
 
 def _datetime(spec: v1.LeaseSpec, field: str) -> datetime | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsched.lib.ids import Revision
+from podsched.lib.ids import Revision, Term
 from podsched.term.election.events import Release, Renew, TryAcquire
 from podsched.term.election.lock_view import LockView, Tenure
-from podsched.term.election.record import NO_REVISION
+from podsched.term.election.record import NO_REVISION, NO_TERM
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,9 @@ class Standby:
     race_at: when a justified claim is made; None if no claim is justified.
     claims_after: only newer snapshots may be claimed; set by a refused claim.
     not_before: no claim before this time; set by a failed write.
+    probed_at: when a read was sent whose answer shows whether a silent holder lives, or None.
+    late_at: when this candidate or the store was last found slow (``silence``).
+    doubted: the term of the holder from which it wanted to take over early, when that was refused.
     """
 
     view: LockView
@@ -37,6 +40,9 @@ class Standby:
     race_at: float | None = None
     claims_after: Revision = NO_REVISION
     not_before: float = 0.0
+    probed_at: float | None = None
+    late_at: float = 0.0
+    doubted: Term = NO_TERM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +80,7 @@ class Leading:
     @property
     def renewal_due_at(self) -> float:
         """The time of the next regular renewal."""
-        return max(self.renewed_at + self.view.settings.retry_period, self.not_before)
+        return max(self.renewed_at + self.view.candidate.heartbeat_interval, self.not_before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """Decide who leads: the pure step function ``(state, event, now) -> (state, effects)``.
 
 The rules are client-go's (leaderelection.go of v1.36), with the differences listed below.
-``racing`` has the rules of STANDBY and ACQUIRING, ``holding`` the others; ``states`` has the fields
-of each phase.
+``racing`` has the rules of STANDBY and ACQUIRING, ``holding`` the others, ``silence`` those by
+which a silent leader is suspected; ``states`` has the fields of each phase.
 
          +----- deposed, or renewDeadline exceeded: StopLeading ------+
          v                                                            |
@@ -28,6 +28,8 @@ of each phase.
 | STANDBY     | any          | poll due                         | ReadRecord                      |
 | STANDBY     | any          | claim justified                  | ACQUIRING: TryAcquire           |
 | STANDBY     | connection broken | confirmed, to present holder | a claim is justified           |
+| STANDBY     | any          | the holder is silent             | ReadRecord (a probe)            |
+| STANDBY     | Observed     | answers the probe, in time, unchanged | a claim is justified       |
 | STANDBY     | StopRequested |                                 | STOPPED                         |
 | ACQUIRING   | Written      | in time, no other holder since   | LEADING: StartLeading           |
 | ACQUIRING   | Written      | otherwise                        | STANDBY                         |
@@ -68,9 +70,11 @@ A claim is justified in these cases:
 * leaseDuration has passed *here* since the record last changed;
 * the holder promised a liveness key and the key is gone;
 * the connection to the holder broke and its address refuses connections;
+* the holder has not renewed the record for an election timeout, and neither this candidate nor the
+  store is slow (``silence``);
 * this candidate is the only one by configuration (leaderElect: false) and has not led yet.
 
-In the last three cases the holder may still be alive. That is safe, because every write of a leader
+In the last four cases the holder may still be alive. That is safe, because every write of a leader
 carries its term, and an acquisition invalidates earlier terms.
 
 A *coordinated* candidate (Kubernetes' coordinated leader election) has one rule instead: its claim
@@ -134,6 +138,7 @@ from podsched.term.election.racing import (
     on_standby,
     stand_by,
 )
+from podsched.term.election.silence import next_look, note_delay
 from podsched.term.election.states import (
     Acquiring,
     Leading,
@@ -162,6 +167,8 @@ def step(
         if not isinstance(state, Leading) or leads(state, now):
             return state, ()
         event = TimerFired()  # the lease is over
+    if isinstance(state, Standby):
+        state = note_delay(state, next_timer(state), now)
     transition = Transition(now, chance)
     # First, so that all rules below see the newest record.
     if isinstance(event, Observed):
@@ -185,7 +192,8 @@ def next_timer(state: State) -> float:
     match state:
         case Standby():
             claim = state.race_at if state.race_at is not None else claimable_from(state)
-            return state.poll_at if claim is None else min(state.poll_at, claim)
+            times = (state.poll_at, claim, next_look(state))
+            return min(time for time in times if time is not None)
         case Acquiring():
             return answer_due(state)
         case Leading():

@@ -1,0 +1,117 @@
+"""Take over from a leader that has been silent for an election timeout, before its lease ends.
+
+The words are those of Raft: a leader renews its record with a *heartbeat interval*, and a standby
+that has seen no renewal for an *election timeout* stands for election. The record has the holder's
+election timeout, so only a holder that promised such renewals is suspected.
+
+    renewals stop -- election timeout --> the standby reads the lock (a probe)
+        the record is newer          the holder lives
+        unchanged, answered at once  suspected: claim
+        answered late, or never      etcd or this candidate is slow: count the silence anew
+
+The suspicion may be wrong, and then only the fence keeps the takeover safe. Two rules keep wrong
+ones rare:
+
+* A candidate that notices its own delay (a timer or an answer that comes later than a heartbeat)
+  counts the silence anew: the machine or the store is busy, so the holder may be as well.
+* A candidate that learns of a wrong suspicion is wary: it suspects nobody for 5 s, and twice as
+  long after each further one. It learns of one as the holder that was deposed although its last
+  renewal is not older than two election timeouts, and as the claimant who was refused because the
+  holder had renewed the record. So the number of wrong takeovers is bounded: each takes one
+  candidate out of those that suspect.
+
+Pure functions; times are seconds of one monotonic clock of this process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from podsched.term.election.events import Observed, ReadRecord
+from podsched.term.election.lock_view import LockView
+from podsched.term.election.record import NO_TERM
+from podsched.term.election.states import Leading, Standby
+from podsched.term.election.transition import Transition
+
+#: Seconds for which a candidate suspects nobody after its first wrong suspicion, and at most.
+FIRST_WARY, LONGEST_WARY = 5.0, 80.0
+#: Seconds after being wary without another wrong suspicion until the next counts as the first.
+CALM = 60.0
+
+
+def suspect_at(state: Standby) -> float | None:
+    """Return when the holder is probed if it stays silent, None if it is never."""
+    view, snapshot = state.view, state.view.snapshot
+    if snapshot is None or snapshot.revision <= state.claims_after or view.candidate.coordinated:
+        return None
+    timeout = snapshot.record.election_timeout if snapshot.record else 0.0
+    if snapshot.holder in ("", view.identity) or not (timeout and view.candidate.election_timeout):
+        return None
+    silent_since = max(view.observed_at, state.late_at)
+    return max(silent_since + timeout, view.wary_until, state.not_before)
+
+
+def next_look(state: Standby) -> float | None:
+    """Return when ``look`` must be called next, None if it need not."""
+    if state.probed_at is not None:
+        return state.probed_at + _tolerance(state)
+    return suspect_at(state)
+
+
+def look(state: Standby, transition: Transition) -> Standby:
+    """End a step in STANDBY: send the probe when it is due, give up one that is not answered."""
+    now, due = transition.now, suspect_at(state)
+    if due is None:
+        return replace(state, probed_at=None)
+    if state.probed_at is not None:
+        overdue = now >= state.probed_at + _tolerance(state)
+        return replace(state, probed_at=None, late_at=now) if overdue else state
+    if now < due or state.view.suspected == state.view.record_revision:
+        return state
+    transition.emit(ReadRecord())
+    return replace(state, probed_at=now)
+
+
+def note_delay(state: Standby, due: float, now: float) -> Standby:
+    """Count the silence anew if this step, which was due at a time, comes late."""
+    return replace(state, late_at=now) if now > due + _tolerance(state) else state
+
+
+def answered(state: Standby, event: Observed, now: float) -> Standby:
+    """Suspect the holder, or not, after a read; ``view`` has its snapshot already."""
+    state = _judge_refusal(state, now)
+    if state.probed_at is None:
+        return state
+    if state.view.observed_at > state.probed_at:
+        return replace(state, probed_at=None)  # the record is newer than the probe
+    if event.asked_at < state.probed_at:
+        return state  # the read began before the probe
+    if now > event.asked_at + _tolerance(state):
+        return replace(state, probed_at=None, late_at=now)
+    view = replace(state.view, suspected=state.view.record_revision)
+    return replace(state, probed_at=None, view=view)
+
+
+def deposed(state: Leading, now: float) -> LockView:
+    """Return the view of a holder that was deposed; wary if it had renewed the record in time."""
+    timeout = state.view.candidate.election_timeout
+    return _wary(state.view, now) if now <= state.renewed_at + 2 * timeout else state.view
+
+
+def _judge_refusal(state: Standby, now: float) -> Standby:
+    snapshot = state.view.snapshot
+    if state.doubted == NO_TERM or snapshot is None or snapshot.revision <= state.claims_after:
+        return state
+    view = _wary(state.view, now) if snapshot.term == state.doubted else state.view
+    return replace(state, view=view, doubted=NO_TERM)
+
+
+def _wary(view: LockView, now: float) -> LockView:
+    again = view.wary_for > 0 and now <= view.wary_until + CALM
+    wary_for = min(2 * view.wary_for, LONGEST_WARY) if again else FIRST_WARY
+    return replace(view, wary_for=wary_for, wary_until=now + wary_for)
+
+
+def _tolerance(state: Standby) -> float:
+    """Return the seconds of delay above which this candidate or the store is slow."""
+    return state.view.candidate.heartbeat_interval
