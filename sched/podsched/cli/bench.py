@@ -34,6 +34,7 @@ from podsched.lab.bench.compare import NODES as COMPARE_NODES
 from podsched.lab.bench.compare import PODS as COMPARE_PODS
 from podsched.lab.bench.compare import CompareOptions, run_compare
 from podsched.lab.bench.control_plane import NotComparableError
+from podsched.lab.bench.every_fault import run_every_fault
 from podsched.lab.bench.explaining import run_explain
 from podsched.lab.bench.failover import NODES as FAILOVER_NODES
 from podsched.lab.bench.failover import RATE, FailoverLoad, run_failover
@@ -88,6 +89,7 @@ class Fault(StrEnum):
     SIGTERM = "SIGTERM"
     SIGSTOP = "SIGSTOP"
     PARTITION = "partition"
+    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,8 @@ class _Flags:
     api_servers: int = flag(1, "N", min=1)
     """Number of API servers."""
     fault: tuple[Fault, ...] = flag((Fault.SIGKILL, Fault.SIGTERM), show_default=False)
-    """What Failover does to the leader; may be repeated. [SIGKILL, SIGTERM]"""
+    """What Failover does to the leader; may be repeated. all: each single fault of sched chaos, to
+    any process or link of a larger system. [SIGKILL, SIGTERM]"""
     most_growth: float = flag(MOST_GROWTH, "BYTES", min=0.0)
     """Growth per pod beyond which Soak fails."""
     max_nodes: int = flag(SCALE_NODES[-1], "N", min=1)
@@ -281,7 +284,9 @@ def _others(
     )
     limits = ScaleLimits(given.max_nodes, given.max_bound, given.seconds)
     return {
-        FAILOVER: partial(run_failover, load, options),
+        FAILOVER: partial(run_every_fault, load, ray=options.evaluator == "ray")
+        if Fault.ALL in given.fault
+        else partial(run_failover, load, options),
         RESTART: partial(run_restart, nodes or RESTART_NODES, bound or RESTART_BOUND, options),
         SOAK: partial(
             run_soak, pods or PODS, nodes or NODES, options, most_growth=given.most_growth

@@ -144,7 +144,7 @@ SIGNALS: Mapping[str, signal.Signals] = {
 }
 #: The leader reaches neither etcd nor an API server. Connections stay open; what is sent waits.
 PARTITION = "partition"
-_LOAD = {"bench.podsched/load": "trickle"}
+LOAD = {"bench.podsched/load": "trickle"}
 _LOG_LINE = re.compile(r"^(\S+Z) \[info\s*\] (Claiming the lock|Started leading) ", re.MULTILINE)
 
 
@@ -203,7 +203,7 @@ class _Load:
 
     async def run(self) -> None:
         """Create pods until cancelled, in calls of at most 100 a second."""
-        template = pod_template(labels=_LOAD, terminationGracePeriodSeconds=0)
+        template = pod_template(labels=LOAD, terminationGracePeriodSeconds=0)
         at_once = max(1, round(self.rate / 100))
         due = time.monotonic()
         while True:
@@ -238,7 +238,7 @@ async def _run(
 ) -> FailoverResult:
     rounds: list[Takeover] = []
     async with bench(options) as run:
-        await _prepare(run.client, load)
+        await prepare(run.client, load)
         numbers: itertools.count[int] = itertools.count()
         total = load.times * len(load.faults)
         for done in range(total):
@@ -249,7 +249,7 @@ async def _run(
     return FailoverResult(load.nodes, load.bound, load.rate, options.api_servers, rounds, problems)
 
 
-async def _prepare(client: ApiClient, load: FailoverLoad) -> None:
+async def prepare(client: ApiClient, load: FailoverLoad) -> None:
     """Create the nodes, and pods that are bound from the start."""
     per_node = -(-load.bound // load.nodes)
     nodes = [
@@ -300,7 +300,7 @@ class _Round:
         finally:
             loading.cancel()
             await asyncio.gather(loading, return_exceptions=True)
-            selector = ",".join(f"{name}={value}" for name, value in _LOAD.items())
+            selector = ",".join(f"{name}={value}" for name, value in LOAD.items())
             await self._client.delete_collection("Pod", "default", label_selector=selector)
 
     async def _leader(self) -> ManagedProcess:
@@ -314,7 +314,7 @@ class _Round:
             after = [key for key, at in created.items() if at > began]
             return [self._bound[key] for key in after if key in self._bound]
 
-        await _until(lambda: bool(times()))
+        await until(lambda: bool(times()))
         return min(times())
 
     def _steps(self, leader: ManagedProcess, since: float) -> tuple[float, float]:
@@ -337,17 +337,17 @@ class _Round:
         elif self._fault == "SIGSTOP":
             leader.kill(signal.SIGCONT)
         else:
-            await _until(lambda: leader.restarts > restarts)
+            await until(lambda: leader.restarts > restarts)
 
     async def _waited(self, created: Mapping[str, float]) -> list[tuple[str, float]]:
         """Return the pods that waited longest until they were bound, the longest first."""
         keys = list(created)
-        await _until(lambda: all(key in self._bound for key in keys))
+        await until(lambda: all(key in self._bound for key in keys))
         waited = [(key, self._bound[key] - created[key]) for key in keys]
         return sorted(waited, key=lambda item: -item[1])[:5]
 
 
-async def _until(condition: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     """Wait until a condition is true. Raises TimeoutError."""
     deadline = time.monotonic() + WITHIN
     while not condition():

@@ -163,6 +163,22 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     }
 )
 
+#: The faults of a single process or link, other than those of clients, that leave a majority; of
+#: those that differ only in how long they last, one.
+SINGLE: Final = frozenset(KINDS) - {
+    "all-apis-down",
+    "compact-etcd",
+    "cut-clients",
+    "etcd-full",
+    "etcd-majority-down",
+    "flood",
+    "kill-unheard-leader",
+    "pause-leader-beyond-lease",
+    "pause-leader-long",
+    "rolling-restart",
+    "slow-watcher",
+}
+
 
 def named(met: Collection[Need]) -> dict[str, Kind]:
     """Return the faults whose requirements are met."""

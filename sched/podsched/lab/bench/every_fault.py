@@ -1,0 +1,265 @@
+"""Measure how long pods wait when any single process or link of a whole system fails.
+
+The system is that of ``sched chaos``: three etcd members, two API servers, three replicas and an
+agent, with a relay on every link. The faults are its faults, as far as each is a single one that
+leaves a majority. A client creates pods at a steady rate. Each round injects one fault into a
+random target of its kind for some seconds, and measures
+
+    next       the time from the fault until a pod is bound that was created after it
+    longest    the longest time that a pod waited which was created while the fault lasted
+
+The client reaches the API servers through relays of its own, and like any client it must notice
+that its server is gone. Before the next round all processes are ready and all pods are bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from podsched.api.objects import Lease
+from podsched.lab.bench.failover import LOAD, LOCK, SETTLE, FailoverLoad, prepare, until
+from podsched.lab.bench.results import percentile
+from podsched.lab.bench.run import PodWatch, Progress, watching
+from podsched.lab.bench.shapes import copies, key_of, pod_template
+from podsched.lab.chaos.faults.kinds import SINGLE, Kind, Need, named
+from podsched.lab.chaos.system import MEMBERS, System, SystemOptions
+from podsched.lib.tasks import TaskSet
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import ClientError
+from podsched.serve.client.informer import Informer
+from podsched.serve.store.errors import StoreError
+
+#: Seconds for which a fault lasts: longer than any takeover should take.
+LASTS = 3.0
+#: Calls of the client that may be under way at once.
+IN_FLIGHT = 500
+SEED = 1
+_SHARES = {"p50": 50, "p99": 99, "max": 100}
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRound:
+    """One round: the fault, what it hit, and seconds (see the module)."""
+
+    fault: str
+    what: str
+    next: float
+    longest: float
+
+
+@dataclass(slots=True)
+class EveryFaultResult:
+    """All rounds and their load. skipped: faults that could not be injected, with the reason."""
+
+    load: FailoverLoad
+    rounds: list[FaultRound] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def problems(self) -> list[str]:
+        """There are none: a round in which no pod is bound ends the run."""
+        return []
+
+    @property
+    def faults(self) -> list[str]:
+        return list(dict.fromkeys(each.fault for each in self.rounds))
+
+    def figures(self, fault: str) -> dict[str, float]:
+        """Return the distributions of a fault's rounds, in seconds."""
+        rounds = [each for each in self.rounds if each.fault == fault]
+        measured = {
+            "next": [each.next for each in rounds],
+            "longest": [each.longest for each in rounds],
+        }
+        return {
+            f"{name}_{share}": round(percentile(values, p), 3)
+            for name, values in measured.items()
+            for share, p in _SHARES.items()
+        }
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the figures under stable names."""
+        return {
+            "workload": "Failover",
+            "nodes": self.load.nodes,
+            "bound": self.load.bound,
+            "rate": self.load.rate,
+            "rounds": len(self.rounds),
+            "seconds": {fault: self.figures(fault) for fault in self.faults},
+            "skipped": self.skipped,
+        }
+
+    def lines(self) -> list[str]:
+        """Return a table as lines."""
+        load = self.load
+        lines = [
+            f"Failover: {load.nodes:,} nodes, {load.bound:,} pods bound, {load.rate:g} pods/s, "
+            f"faults of {LASTS:g} s",
+            "  seconds until a pod is bound that was created after the fault, and the",
+            "  longest that a pod waited which was created while the fault lasted:",
+            f"  {'':<24}{'rounds':>7}{'next':>8}{'':>8}{'':>8}{'longest':>9}",
+            f"  {'':<24}{'':>7}" + f"{'p50':>8}{'p99':>8}{'max':>8}" * 2,
+        ]
+        for fault in self.faults:
+            count = sum(each.fault == fault for each in self.rounds)
+            values = "".join(f"{value:>8.3f}" for value in self.figures(fault).values())
+            lines.append(f"  {fault:<24}{count:>7}{values}")
+        slowest = sorted(self.rounds, key=lambda each: -each.longest)[:5]
+        lines.append("  waited longest")
+        lines += [f"    {each.longest:.3f} s  {each.fault}: {each.what}" for each in slowest]
+        return lines + [f"  {name}: {why}" for name, why in self.skipped.items()]
+
+
+async def run_every_fault(
+    load: FailoverLoad, progress: Progress, *, ray: bool = False, only: str = ""
+) -> EveryFaultResult:
+    """Run all rounds. only: the name of the single fault to inject, "" for all.
+
+    Raises ``ClientError``, ``ProcessFailed``, ``TimeoutError`` and others.
+    """
+    known = named({Need.RAY} if ray else ())
+    kinds = {name: kind for name, kind in known.items() if name in SINGLE and only in ("", name)}
+    tasks = TaskSet("faults")
+    with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
+        system = System(SystemOptions(data_dir=Path(directory), seed=SEED, ray=ray), tasks)
+        try:
+            await system.start()
+            async with (
+                system.direct_client() as direct,
+                system.client() as client,
+                watching(Informer(client, ["Pod"])) as pods,
+            ):
+                await prepare(direct, load)
+                rounds = _Rounds(system, direct, _Load(client, load.rate), pods)
+                return await rounds.run(load, kinds, progress)
+        finally:
+            await system.stop()
+            await tasks.stop()
+
+
+class _Load:
+    """Creates pods at a steady rate, one call each, without waiting for answers."""
+
+    def __init__(self, client: ApiClient, rate: float) -> None:
+        self._client, self._rate = client, rate
+        self._numbers = itertools.count()
+        self._template = pod_template(labels=LOAD, terminationGracePeriodSeconds=0)
+        self.created: dict[str, float] = {}
+        """When the call began (monotonic) of each pod that was created."""
+
+    async def run(self) -> None:
+        """Create pods until cancelled; then wait for the calls under way."""
+        under_way: set[asyncio.Task[None]] = set()
+        due = time.monotonic()
+        try:
+            while True:
+                if len(under_way) < IN_FLIGHT:
+                    call = asyncio.create_task(self._create(), name="create")
+                    under_way.add(call)
+                    call.add_done_callback(under_way.discard)
+                due = max(due + 1 / self._rate, time.monotonic() - 1.0)
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+        finally:
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _create(self) -> None:
+        (pod,) = copies(self._template, f"load{next(self._numbers)}", 1)
+        began = time.monotonic()
+        try:
+            await self._client.create_pods([pod])
+        except ClientError:
+            return  # it may exist or not; the others tell
+        self.created[key_of(pod)] = began
+
+
+class _Rounds:
+    """The rounds on one system."""
+
+    def __init__(self, system: System, direct: ApiClient, load: _Load, pods: PodWatch) -> None:
+        self._system, self._direct = system, direct
+        self._load, self._pods = load, pods
+        self._chance = random.Random(SEED)
+
+    async def run(
+        self, load: FailoverLoad, kinds: Mapping[str, Kind], progress: Progress
+    ) -> EveryFaultResult:
+        result = EveryFaultResult(load)
+        names = list(kinds) * load.times
+        for done, name in enumerate(names):
+            progress("failover", done, len(names))
+            if name in result.skipped:
+                continue
+            try:
+                result.rounds.append(await self._round(name, kinds[name]))
+            except (LookupError, StoreError, OSError) as error:
+                result.skipped[name] = str(error) or type(error).__name__
+        return result
+
+    async def _round(self, name: str, kind: Kind) -> FaultRound:
+        await self._all_well()
+        loading = asyncio.create_task(self._load.run(), name="load")
+        try:
+            await asyncio.sleep(SETTLE)
+            began = time.monotonic()
+            async with kind.do(self._system, self._chance.random()) as what:
+                await asyncio.sleep(LASTS)
+            ended = time.monotonic()
+            await until(lambda: bool(self._waits(began, ended)[1]))
+        finally:
+            loading.cancel()
+            await asyncio.gather(loading, return_exceptions=True)
+        await until(lambda: self._waits(began, ended)[0])
+        _, waits = self._waits(began, ended)
+        next_bound = min(at + wait for at, wait in waits) - began
+        await self._clear()
+        return FaultRound(name, what, next_bound, max(wait for _, wait in waits))
+
+    def _waits(self, began: float, ended: float) -> tuple[bool, Sequence[tuple[float, float]]]:
+        """Return whether all pods of the time are bound, and when each was created and waited."""
+        bound = self._pods.bound
+        during = [(key, at) for key, at in self._load.created.items() if began < at < ended]
+        waits = [(at, bound[key] - at) for key, at in during if key in bound]
+        return bool(waits) and len(waits) == len(during), waits
+
+    async def _all_well(self) -> None:
+        """Wait until every process is ready and a replica leads."""
+        processes = self._system.cluster.processes
+        await asyncio.gather(*(process.wait_ready() for process in processes))
+        deadline = time.monotonic() + SETTLE * 60
+        while time.monotonic() < deadline:
+            try:
+                lease = await self._direct.get(*LOCK)
+                etcd = all(self._system.etcd.pid(index) for index in range(MEMBERS))
+            except (ClientError, LookupError):
+                etcd, lease = False, Lease()
+            assert isinstance(lease, Lease)
+            if etcd and lease.spec.holder_identity:
+                self._system.leader_identity = lease.spec.holder_identity
+                return
+            await asyncio.sleep(0.1)
+        raise TimeoutError("no replica leads")
+
+    async def _clear(self) -> None:
+        """Delete the pods of the round."""
+        selector = ",".join(f"{name}={value}" for name, value in LOAD.items())
+        await _retried(
+            lambda: self._direct.delete_collection("Pod", "default", label_selector=selector)
+        )
+        self._load.created.clear()
+        self._pods.bound.clear()
+
+
+async def _retried(call: Callable[[], object]) -> None:
+    for _ in range(30):
+        try:
+            await call()  # type: ignore[misc]
+            return
+        except ClientError:
+            await asyncio.sleep(0.5)

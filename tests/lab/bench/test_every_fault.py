@@ -1,0 +1,32 @@
+"""Figures of rounds of every single fault."""
+
+from __future__ import annotations
+
+from podsched.lab.bench.every_fault import EveryFaultResult, FaultRound
+from podsched.lab.bench.failover import FailoverLoad
+from podsched.lab.chaos.faults.kinds import KINDS, SINGLE
+
+
+def result() -> EveryFaultResult:
+    rounds = [FaultRound("kill-leader", "SIGKILL s", 0.1 * n, 0.2 * n) for n in range(1, 11)]
+    rounds.append(FaultRound("hang-api", "SIGSTOP a", 0.5, 0.7))
+    return EveryFaultResult(FailoverLoad(), rounds, {"kill-ray-head": "Ray does not run"})
+
+
+def test_each_fault_has_its_distributions() -> None:
+    assert result().faults == ["kill-leader", "hang-api"]
+    figures = result().figures("kill-leader")
+    assert (figures["next_p50"], figures["longest_p50"], figures["longest_max"]) == (0.5, 1.0, 2.0)
+
+
+def test_the_table_has_a_line_for_each_fault_and_names_what_was_hit_worst() -> None:
+    lines = result().lines()
+    assert max(map(len, lines)) <= 90
+    assert any(line.split()[:2] == ["hang-api", "1"] for line in lines)
+    assert "    2.000 s  kill-leader: SIGKILL s" in lines
+    assert lines[-1] == "  kill-ray-head: Ray does not run"
+
+
+def test_single_faults_leave_a_majority() -> None:
+    assert set(KINDS) > SINGLE
+    assert not SINGLE & {"etcd-majority-down", "all-apis-down", "etcd-full", "cut-clients"}
