@@ -78,7 +78,10 @@ class Lister:
         at_revision: the revision of the list, 0 for the current one. A continue token overrides it.
         """
         kind = kind_named(request.kind)
-        rights().check("list", kind, request.namespace, selected_name(request.field_selector))
+        own = rights()
+        own.check("list", kind, request.namespace, selected_name(request.field_selector))
+        if own.node is not None:
+            own.node.check_selection(kind, request.field_selector)
         if request.limit < 0:
             raise errors.bad_request("limit must not be negative", "limit")
         scope = Scope(

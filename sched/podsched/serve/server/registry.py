@@ -103,8 +103,12 @@ class Registry:
     async def get_raw(self, kind_name: str, namespace: str, name: str) -> Entry:
         """Return the current object, even if it cannot be decoded. Raises ApiError."""
         kind, key = _address(kind_name, namespace, name)
-        rights().check("get", kind, local_namespace(kind, namespace), name)
-        return await self._storage.get(kind, key)
+        own = rights()
+        own.check("get", kind, local_namespace(kind, namespace), name)
+        entry = await self._storage.get(kind, key)
+        if own.node is not None and kind.name in ("Node", "Pod"):
+            own.node.check_read(kind, entry.message)
+        return entry
 
     # ------------------------------------------------------------------ changing
 

@@ -23,17 +23,25 @@ def kind_named(name: str) -> Kind:
         raise errors.bad_request(str(error), "kind") from None
 
 
+def selected(field_selector: str, field: str) -> str:
+    """Return the only value of a field that a field selector permits; "" if it names none.
+
+    An invalid selector is refused later.
+    """
+    if field not in field_selector:
+        return ""
+    try:
+        return parse_field_selector(field_selector).wanted(field) or ""
+    except SelectorError:
+        return ""
+
+
 def selected_name(field_selector: str) -> str:
     """Return the name of the only object that a field selector permits; "" if it names none.
 
-    As in Kubernetes, the right to this object is enough. An invalid selector is refused later.
+    As in Kubernetes, the right to this object is enough.
     """
-    if "metadata.name" not in field_selector:
-        return ""
-    try:
-        return parse_field_selector(field_selector).wanted("metadata.name") or ""
-    except SelectorError:
-        return ""
+    return selected(field_selector, "metadata.name")
 
 
 class Scope:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from podsched.lib.event_loop import Turn
 from podsched.serve.server import errors, frames
-from podsched.serve.server.access.rights import WatchRight
+from podsched.serve.server.access.rights import WatchRight, rights
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.fairness.turns import current_seat
@@ -121,6 +121,9 @@ class Watcher:
         )
         name = selected_name(request.field_selector)
         right = WatchRight(scope.kinds.values(), request.namespace, name)
+        if (node := rights().node) is not None:
+            for kind in scope.kinds.values():
+                node.check_selection(kind, request.field_selector)
         _check(request, scope)
         if self.watching >= MAX_WATCHES:
             raise errors.overloaded(f"{MAX_WATCHES} watches are being served already")

@@ -160,6 +160,70 @@ async def test_it_changes_the_status_of_its_own_pods_only(accounts: Accounts) ->
     assert (await other.request("PATCH", path, body, STRATEGIC)).status == 403
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "other"}]},
+        {"extendedResourceClaimStatus": {"resourceClaimName": "other", "requestMappings": []}},
+    ],
+)
+async def test_it_does_not_say_which_claims_its_pods_use(
+    accounts: Accounts, lie: dict[str, Any]
+) -> None:
+    """It could read and allocate any claim of the namespace."""
+    path = f"{CORE}/pods/web-1/status"
+    answer = await kubelet(accounts).request("PATCH", path, {"status": lie}, STRATEGIC)
+    assert answer.status == 403
+    assert "cannot update resource claim statuses" in answer.json["message"]
+
+
+@pytest.mark.parametrize("query", ["", "?watch=true", "?fieldSelector=spec.nodeName%3Dworker-1"])
+async def test_it_reads_the_pods_of_its_own_node_only(accounts: Accounts, query: str) -> None:
+    own, other = kubelet(accounts), kubelet(accounts, "worker-2")
+    assert (await own.get(f"{CORE}/pods/web-1")).status == 200
+    assert (await other.get(f"{CORE}/pods/web-1")).status == 403
+    assert (await other.get(f"/api/v1/pods{query}")).status == 403
+
+
+async def test_it_reads_its_own_node_only(accounts: Accounts) -> None:
+    own = kubelet(accounts, "worker-2")
+    for asked in ("/worker-1", "", "?watch=true", "?fieldSelector=metadata.name%3Dworker-1"):
+        answer = await own.get(f"/api/v1/nodes{asked}")
+        assert answer.status == 403
+        assert "only its own Node object" in answer.json["message"]
+    assert (await own.get("/api/v1/nodes?fieldSelector=metadata.name%3Dworker-2")).status == 200
+
+
+async def test_it_evicts_and_deletes_its_own_pods_only(accounts: Accounts) -> None:
+    other, path = kubelet(accounts, "worker-2"), f"{CORE}/pods/web-1"
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web-1"}}
+    assert (await other.request("POST", f"{path}/eviction", eviction)).status == 403
+    assert (await other.request("DELETE", path)).status == 403
+    assert (await other.request("DELETE", f"{CORE}/pods")).status == 403
+    assert (await kubelet(accounts).request("DELETE", path)).status == 200
+
+
+async def test_it_renews_no_lease_of_another_node(accounts: Accounts) -> None:
+    for namespace, name in (("kube-node-lease", "worker-1"), ("kube-system", "kube-scheduler")):
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+        body = {"metadata": {"name": name}, "spec": {"holderIdentity": "me"}}
+        other = kubelet(accounts, "worker-2")
+        assert (await other.request("POST", path, body)).status == 403
+        assert (await other.request("DELETE", f"{path}/{name}")).status in (403, 404)
+
+
+@pytest.mark.parametrize("amount", ["-1", "9" * 5000, "1e5000", "0x10", "NaN"])
+@pytest.mark.parametrize("field", ["capacity", "allocatable"])
+async def test_an_amount_that_cannot_be_is_refused(
+    accounts: Accounts, field: str, amount: str
+) -> None:
+    body = {"status": {field: {"cpu": amount, "memory": amount, "pods": amount}}}
+    path = "/api/v1/nodes/worker-1/status"
+    answer = await kubelet(accounts).request("PATCH", path, body, STRATEGIC)
+    assert answer.status in (400, 422), answer.json
+    assert len(answer.body) < 3000
+
+
 async def test_it_creates_its_own_csi_node_only(accounts: Accounts) -> None:
     path = "/apis/storage.k8s.io/v1/csinodes"
     own, other = ({"metadata": {"name": n}, "spec": {"drivers": []}} for n in ("worker-1", "x"))

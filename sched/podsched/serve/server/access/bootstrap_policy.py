@@ -16,13 +16,10 @@ from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Rol
 from podsched.api.validation.rbac import GROUP, RBAC_GROUP, USER
 from podsched.serve.server.access.bootstrap_tokens import BOOTSTRAPPERS
 from podsched.serve.server.access.identity import MASTERS
-from podsched.serve.server.access.nodes import NODES
+from podsched.serve.server.access.nodes import HOLLOW_DEVICES, NODES, VOLUME_CONTROLLERS
 from podsched.serve.server.methods import PASSED_ON
 
 SCHEDULER = "system:kube-scheduler"
-VOLUME_CONTROLLERS = "system:volume-controllers"
-#: Agents whose hollow nodes have devices: group and role.
-HOLLOW_DEVICES = "system:hollow-devices"
 VOLUME_BINDER = "system:controller:persistent-volume-binder"
 KUBELET_API = "system:kubelet-api-admin"
 DELEGATOR = "system:auth-delegator"

@@ -7,7 +7,8 @@ the pods bound to it, without their labels. It creates mirror pods of its own, a
 pods.
 
 As Kubernetes' node authorizer (plugin/pkg/auth/authorizer/node, v1.36): it reads by name what its
-pods refer to, which no role permits: Secrets, ConfigMaps, claims and ServiceAccounts.
+pods refer to, which no role permits: Secrets, ConfigMaps, claims and ServiceAccounts. Of nodes and
+pods it reads its own, as kubelets of v1.36 ask. Agents with hollow nodes read all.
 
 Stricter than Kubernetes, it cannot cordon or uncordon its Node, set its finalizers, or change its
 pods' annotations. The user may be a pattern, "system:node:lab-*", for an agent that simulates all
@@ -25,8 +26,12 @@ from podsched.api.pod_references import references, token_audiences
 from podsched.api.service_accounts import MIRROR_POD, is_mirror_pod
 from podsched.serve.server import errors
 from podsched.serve.server.access.node_pods import NodePods
+from podsched.serve.server.scope import selected
 
 NODES: Final = "system:nodes"
+VOLUME_CONTROLLERS: Final = "system:volume-controllers"
+#: Agents whose hollow nodes have devices: group and role.
+HOLLOW_DEVICES: Final = "system:hollow-devices"
 USER_PREFIX: Final = "system:node:"
 _LEASES: Final = "kube-node-lease"
 _RESTRICTED = ("kubernetes.io", "k8s.io")
@@ -71,9 +76,13 @@ _UNREFERRED: Final = {
 
 
 class NodeScope(NamedTuple):
-    """The nodes of an identity: one, or all with a prefix; "": none."""
+    """The nodes of an identity: one, or all with a prefix; "": none.
+
+    reads_all: whether it may read all nodes and pods, as an agent with hollow nodes.
+    """
 
     pattern: str
+    reads_all: bool = False
 
     @property
     def is_kubelet(self) -> bool:
@@ -94,6 +103,32 @@ class NodeScope(NamedTuple):
         if self.pattern.endswith("*"):
             return bool(node) and node.startswith(self.pattern[:-1])
         return bool(node) and node == self.pattern
+
+    def check_selection(self, kind: Kind, fields: str) -> None:
+        """Raise ApiError for a list or watch of other nodes, or of their pods.
+
+        fields: the field selector.
+        """
+        if kind.name == "Pod":
+            field, why = (
+                "spec.nodeName",
+                "can only list/watch pods with spec.nodeName field selector",
+            )
+        elif kind.name == "Node":
+            field, why = "metadata.name", "cannot read all nodes, only its own Node object"
+        else:
+            return
+        if not self.reads_all and not self.includes(selected(fields, field)):
+            raise self._refused(kind, "", why)
+
+    def check_read(self, kind: Kind, item: AnyObject) -> None:
+        """Raise ApiError for another node, or a pod of another node."""
+        if self.reads_all:
+            return
+        if isinstance(item, Pod) and not self.includes(item.spec.node_name):
+            raise self._refused(kind, item.metadata.name, "is not bound to this node")
+        if isinstance(item, Node) and not self.includes(item.metadata.name):
+            raise self._refused(kind, item.metadata.name, "can read only its own Node object")
 
     def check_creation(self, kind: Kind, new: AnyObject) -> None:
         """Raise ApiError if the limits forbid creating an object."""
@@ -141,6 +176,9 @@ class NodeScope(NamedTuple):
                 raise self._refused(kind, metadata.name, why)
             if new is not None:
                 self._check_kept(kind, old, new, ("labels", "annotations", *_HELD_BY))
+                if isinstance(new, Pod) and _claims_in(old) != _claims_in(new):
+                    why = "cannot update resource claim statuses"
+                    raise self._refused(kind, metadata.name, why)
         elif isinstance(old, ResourceSlice):
             self._check_slice(kind, old)
         elif isinstance(old, Node) and isinstance(new, Node):
@@ -209,7 +247,15 @@ def node_scope(user: str, groups: Iterable[str]) -> NodeScope | None:
     """
     if NODES not in groups:
         return None
-    return NodeScope(user.removeprefix(USER_PREFIX) if user.startswith(USER_PREFIX) else "")
+    pattern = user.removeprefix(USER_PREFIX) if user.startswith(USER_PREFIX) else ""
+    plays = not {HOLLOW_DEVICES, VOLUME_CONTROLLERS}.isdisjoint(groups)
+    return NodeScope(pattern, plays or pattern.endswith("*"))
+
+
+def _claims_in(pod: Pod) -> tuple[object, object]:
+    """Return what a pod's status says of its claims: the pod's node may read and change these."""
+    status = pod.status
+    return list(status.resource_claim_statuses), status.extended_resource_claim_status
 
 
 def _not_own(keys: Iterable[str]) -> Iterable[str]:
