@@ -15,7 +15,7 @@ for the next pod of the same class.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 
@@ -120,6 +120,9 @@ class ProvidesDevices(Protocol):
 
     def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
         """Return the DeviceClass that provides each resource, by the resource's name."""
+
+    def count_ahead(self, resources: Collection[str]) -> None:
+        """Note of which resources ``device_counts`` will be asked for."""
 
     def device_counts(self, resource: str, cluster: ClusterView) -> Int64s | None:
         """Return each row's devices, and those in use, shape ``(2, size)``; None: not provided."""
@@ -430,9 +433,6 @@ class PreBindPlan:
     something other than PENDING, for at most ``timeout`` seconds; if that time is over,
     ``timed_out`` (if any) is called. With ``plans_again``, a patch that meets a conflict makes
     PreBind plan again from the cluster's newer objects, a few times.
-
-    A plan that takes long is made in ``steps``, which yield None for a pause, and the plan at last;
-    then the other fields mean nothing. The cluster may change during a pause.
     """
 
     status: Status = SUCCESS
@@ -445,6 +445,7 @@ class PreBindPlan:
     timed_out: Callable[[], None] | None = None
     #: The reason and message of a Normal event that tells that the pod has to wait, if it does.
     waits: tuple[str, str] | None = None
+    #: All there is of a plan that takes long to make: None for each pause, then the plan.
     steps: Iterator[PreBindPlan | None] | None = None
 
     def made(self) -> PreBindPlan:

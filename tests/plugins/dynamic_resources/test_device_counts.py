@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from podsched.cache.cache import Cache
+from podsched.plugins.dynamic_resources import device_counts
 from podsched.plugins.dynamic_resources.device_counts import DeviceCounts
 from podsched.plugins.dynamic_resources.devices import KnownDevices
 from podsched.plugins.dynamic_resources.model import Features
@@ -102,6 +103,33 @@ def test_only_nodes_that_changed_are_counted_again(monkeypatch: pytest.MonkeyPat
     world.use("a", "gpu-0")
     assert world.found()["a"] == (2, 1)
     assert counted == ["a"]
+
+
+def test_devices_are_counted_in_steps_and_what_changes_meanwhile_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(device_counts, "_ROWS_PER_PAUSE", 1)
+    world = World(IS_X)
+    cluster = world.cache.cluster
+    steps = world.counts.prepare("gpu", world.known.of(cluster), cluster.nodes)
+    next(steps)
+    world.use("a", "gpu-0")
+    world.known.of(cluster)
+    assert len(list(steps)) == 2
+    assert world.found() == {"a": (2, 1), "b": (0, 0), "c": (0, 0)}
+    monkeypatch.setattr(DeviceCounts, "_count", AssertionError)
+    assert world.found()["a"] == (2, 1)
+
+
+def test_a_node_may_go_while_devices_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_counts, "_ROWS_PER_PAUSE", 1)
+    world = World(IS_X)
+    cluster = world.cache.cluster
+    steps = world.counts.prepare("gpu", world.known.of(cluster), cluster.nodes)
+    next(steps)
+    world.cache.remove_node("c")
+    list(steps)
+    assert world.found() == {"a": (2, 0), "b": (0, 0)}
 
 
 def test_a_selector_that_fails_counts_as_no_devices() -> None:

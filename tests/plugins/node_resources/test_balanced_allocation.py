@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,9 @@ class Devices:
     def resource_classes(self, cluster: Any) -> dict[str, str]:
         return {"example.com/gpu": "gpu"}
 
+    def count_ahead(self, resources: Collection[str]) -> None:
+        self.ahead = set(resources)
+
     def device_counts(self, resource: str, cluster: Any) -> Any:
         return self.counts
 
@@ -90,7 +94,9 @@ def test_devices_count_on_nodes_without_the_resource() -> None:
     plugin = made(NodeResourcesBalancedAllocation, state, resources=resources)
     waiting = pod("p", {"containers": [container({"cpu": "1", "example.com/gpu": "1"})]})
     assert plugin.inputs(info(waiting), state) == FIXED_INPUTS
-    plugin.leave_to(Devices((4, 0), (4, 2)))
+    counts = Devices((4, 0), (4, 2))
+    plugin.leave_to(counts)
+    assert counts.ahead == {"example.com/gpu"}
     assert plugin.inputs(info(waiting), state) != FIXED_INPUTS
     assert plugin.inputs(info(pod("q")), state) == FIXED_INPUTS
     # On both nodes a quarter of each is added; on the second, half of the devices are in use.

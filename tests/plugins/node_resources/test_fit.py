@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -195,6 +196,9 @@ class Provides:
     def resource_classes(self, cluster: Any) -> dict[str, str]:
         return {"example.com/gpu": "gpu"}
 
+    def count_ahead(self, resources: Collection[str]) -> None:
+        self.ahead = set(resources)
+
 
 def leaving(state: ClusterState) -> NodeResourcesFit:
     plugin = made(NodeResourcesFit, state)
@@ -244,7 +248,7 @@ def test_what_devices_provide_is_read_again_when_classes_change() -> None:
     assert plugin.devices_key not in cycle.data
 
 
-class NoDevices:
+class NoDevices(Provides):
     def resource_classes(self, cluster: Any) -> dict[str, str]:
         return {}
 

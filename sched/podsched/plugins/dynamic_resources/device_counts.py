@@ -7,8 +7,9 @@ selector fails, the node counts as one without such devices.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from podsched.plugins.dynamic_resources.errors import AllocationAborted
 from podsched.plugins.dynamic_resources.model import DeviceClass, DeviceID, Node
 from podsched.plugins.dynamic_resources.node_search import node_of
 from podsched.plugins.dynamic_resources.pools import reaches
+
+#: How many rows are counted between two pauses; one takes 10 µs.
+_ROWS_PER_PAUSE: Final = 100
 
 #: Shape ``(2, size)``: for each row the devices that are there, and those that are in use.
 Counts = Int64s
@@ -44,10 +48,16 @@ class DeviceCounts:
 
     def of(self, class_name: str, devices: Devices, nodes: NodeColumns) -> Counts:
         """Return the counts of a class, which exists, on the rows of the cluster."""
+        for _ in self.prepare(class_name, devices, nodes):
+            pass
+        return self._known[class_name].counts
+
+    def prepare(self, class_name: str, devices: Devices, nodes: NodeColumns) -> Iterator[None]:
+        """Count with pauses about each ms, so that ``of`` has little left to do."""
         of_class = devices.classes[class_name]
         version = devices.classes_version, nodes.topology_version, nodes.size
         known = self._known.get(class_name)
-        touched = None
+        position, touched = devices.position, None
         if known is not None and known.devices.in_use is devices.in_use and known.nodes == version:
             touched = devices.touched_since(known.position)
         if known is None or touched is None:
@@ -56,10 +66,13 @@ class DeviceCounts:
         else:
             counts = known.counts.copy()
             rows = [row for name in touched if (row := nodes.row_of(name)) is not None]
-        for row in rows:
-            counts[:, row] = self._count(of_class, devices, node_of(nodes, row))
-        self._known[class_name] = _Known(devices, version, devices.position, counts)
-        return counts
+        for place, row in enumerate(rows, start=1):
+            # Nodes may be gone after a pause; then all is counted again.
+            if row < nodes.size and nodes.alive[row]:
+                counts[:, row] = self._count(of_class, devices, node_of(nodes, row))
+            if place % _ROWS_PER_PAUSE == 0:
+                yield
+        self._known[class_name] = _Known(devices, version, position, counts)
 
     def _count(self, of_class: DeviceClass, devices: Devices, node: Node) -> tuple[int, int]:
         there = used = 0

@@ -10,7 +10,7 @@ for the other members, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final, cast
@@ -183,6 +183,7 @@ class DynamicResources:
         self._in_doubt: dict[str, Reservation] = {}
         self._extended = ExtendedReservations(self._devices)
         self._counts = DeviceCounts(self._compile_selector)
+        self._counted: set[str] = set()
         #: The version and the cluster that ``resource_classes`` has read, and its result.
         self._classes: tuple[int, ClusterView, Mapping[str, str]] | None = None
         #: How many times a Filter was not finished; then its results are not final.
@@ -240,6 +241,10 @@ class DynamicResources:
             self._classes = version, cluster, classes_by_resource(cluster.list(CLASS))
         return self._classes[2]
 
+    def count_ahead(self, resources: Collection[str]) -> None:
+        """Note of which resources the devices count in scores."""
+        self._counted.update(resources)
+
     def device_counts(self, resource: str, cluster: ClusterView) -> Int64s | None:
         """Return how many devices of the class of a resource each row has, and has in use."""
         name = self.resource_classes(cluster).get(resource)
@@ -283,6 +288,14 @@ class DynamicResources:
         for variant, mine in needs.by_variant(np.arange(cluster.nodes.size)):
             if variant.claims:
                 yield from self._prepare(variant, mine, cluster, is_late)
+        yield from self._count_devices(pod, cluster)
+
+    def _count_devices(self, pod: PodInfo, cluster: ClusterView) -> Iterator[None]:
+        """Count the devices that scores will ask for."""
+        for resource, device_class in self._provided(pod, cluster):
+            devices = self._devices.of(cluster)
+            if resource in self._counted and device_class in devices.classes:
+                yield from self._counts.prepare(device_class, devices, cluster.nodes)
 
     def _prepare(
         self, needs: PodNeeds, mine: Bools, cluster: ClusterView, is_late: Callable[[], bool]

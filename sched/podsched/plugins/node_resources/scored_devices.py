@@ -26,6 +26,7 @@ class ScoredDevices:
     def leave_to(self, devices: ProvidesDevices) -> None:
         """Count the devices that another plugin provides."""
         self._devices = devices
+        devices.count_ahead(self._names)
 
     def version(self, cls: PodClass, cluster: ClusterView) -> Hashable:
         """Return a value that changes when counts do; None for pods that need none."""
