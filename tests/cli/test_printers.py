@@ -79,6 +79,14 @@ def test_a_table_and_a_description_tell_hollow_nodes_from_real_ones() -> None:
     assert "ollow" not in description(real, [], [], 0.0)
 
 
+def test_a_pod_says_that_its_node_is_hollow() -> None:
+    hollow, real = node("h", labels={"podsched.io/hollow": "true"}), node("r")
+    said = "Node:          h, a hollow node of sched agent: nothing runs on it"
+    assert said in description(pod("a", {"nodeName": "h"}), [], [hollow], 0.0).splitlines()
+    lines = description(pod("a", {"nodeName": "r"}), [], [real], 0.0).splitlines()
+    assert "Node:          r" in lines
+
+
 def test_a_description_tells_conditions_and_events_in_order() -> None:
     waiting = Pod()
     waiting.metadata.name = "p"

@@ -136,6 +136,15 @@ async def test_the_state_of_each_replica_is_told(capsys: pytest.CaptureFixture[s
     ]
 
 
+async def test_hollow_nodes_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster, labels = a_cluster(), {"podsched.io/hollow": "true"}
+    cluster.create(node("h", labels=labels))
+    assert "Nodes:   3, 1 hollow: nothing runs on them" in await told(cluster, capsys)
+    for name in ("n1", "n2"):
+        cluster.update(node(name, labels=labels))
+    assert "Nodes:   3, all hollow: nothing runs on them" in await told(cluster, capsys)
+
+
 async def test_a_pause_is_told_with_who_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = a_cluster()
     pause = lease(pause_name(LOCK), "alice")

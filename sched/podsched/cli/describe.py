@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
 import time
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from podsched.cli.printers import aligned, terminal_width
 from podsched.cli.targets import Targets, about, parse_targets, resolve
 from podsched.lib.ages import age
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import NotFound
+from podsched.serve.client.errors import Forbidden, NotFound
 
 NONE = "<none>"
 #: Members of a pod group that are shown.
@@ -68,13 +69,23 @@ def describe(
 
 
 async def _others(client: ApiClient, obj: AnyObject) -> list[AnyObject]:
-    """Return the pods of a node or of a pod group, the claims of a pod."""
+    """Return the pods of a node or of a pod group, the claims and the node of a pod."""
     if isinstance(obj, Node):
         on_node = f"spec.nodeName={obj.metadata.name}"
         return (await client.list("Pod", "", field_selector=on_node)).items
     if isinstance(obj, PodGroup):
         return await _members(client, obj.metadata.namespace, obj.metadata.name)
-    return await claims_of(client, obj) if isinstance(obj, Pod) else []
+    if isinstance(obj, Pod):
+        return [*await claims_of(client, obj), *await _node_of(client, obj)]
+    return []
+
+
+async def _node_of(client: ApiClient, pod: Pod) -> list[AnyObject]:
+    """Return the node of a pod, if it has one that exists and may be read."""
+    if pod.spec.node_name:
+        with contextlib.suppress(NotFound, Forbidden):
+            return [await client.get("Node", pod.spec.node_name)]
+    return []
 
 
 async def _members(client: ApiClient, namespace: str, name: str) -> list[AnyObject]:
@@ -86,7 +97,7 @@ async def _members(client: ApiClient, namespace: str, name: str) -> list[AnyObje
 def description(
     obj: AnyObject, events: Sequence[AnyObject], others: Sequence[AnyObject], now: float
 ) -> str:
-    """Return an object's description; ``others``: pods of a node or pod group, claims of a pod."""
+    """Return an object's description; ``others``: see ``_others``."""
     meta = obj.metadata
     lines = [f"Name:          {meta.name}"]
     if meta.namespace:
@@ -117,10 +128,12 @@ def _mapping(title: str, entries: Any) -> str:
     return "\n".join(f"{title if i == 0 else '':<15}{entry}" for i, entry in enumerate(shown))
 
 
-def _pod(pod: Any, claims: Sequence[Any]) -> list[str]:
+def _pod(pod: Any, others: Sequence[Any]) -> list[str]:
+    claims = [item for item in others if not isinstance(item, Node)]
+    on_hollow = any(isinstance(item, Node) and is_hollow(item) for item in others)
     lines = [
         f"Status:        {pod_status(pod)}",
-        f"Node:          {pod.spec.node_name or NONE}",
+        f"Node:          {pod.spec.node_name or NONE}{f', a {HOLLOW_TEXT}' if on_hollow else ''}",
         f"Nominated:     {pod.status.nominated_node_name or NONE}",
         f"Priority:      {pod.spec.priority}",
         f"Scheduler:     {pod.spec.scheduler_name}",

@@ -10,7 +10,8 @@ from typing import Annotated, Any, cast
 import typer
 
 from podsched.api.codec import format_time
-from podsched.api.objects import ClusterQueue, Lease, Pod, seconds_of
+from podsched.api.hollow_nodes import is_hollow
+from podsched.api.objects import ClusterQueue, Lease, Node, Pod, seconds_of
 from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS, is_left_alone
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
@@ -36,7 +37,7 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
     listing = await client.list("Lease", NAMESPACE, label_selector=f"{LABEL}={COMPONENT}")
     replicas = [_replica(cast(Lease, item), record, now) for item in listing.items]
     pods = [cast(Pod, item) for item in (await client.list("Pod")).items]
-    nodes = (await client.list("Node")).items
+    nodes = [cast(Node, item) for item in (await client.list("Node")).items]
     about = [r for r in replicas if r["state"] != "gone"]
     try:
         found = cast(Lease, await client.get("Lease", pause_name(lock), namespace))
@@ -58,6 +59,7 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
             "etcd": sorted({e for r in about for e in r["etcd"].split(",") if e}),
         },
         "nodes": len(nodes),
+        "hollowNodes": sum(map(is_hollow, nodes)),
         "pods": {
             "bound": sum(bool(p.spec.node_name) for p in pods),
             "pending": sum(not p.spec.node_name for p in pods),
@@ -108,6 +110,12 @@ def left_alone_text(kind: str, count: int) -> str:
     if kind in OWN_KINDS:
         return f"{what} no pods: no controller has looked at {them}"
     return f"{what} no pods: podsched has no controller for {them}"
+
+
+def _hollow_text(hollow: int, nodes: int) -> str:
+    if not hollow:
+        return ""
+    return f", {'all' if hollow == nodes else hollow} hollow: nothing runs on them"
 
 
 def _whole(text: str) -> int:
@@ -188,7 +196,7 @@ def _print(state: dict[str, Any]) -> None:
         say(f"Renewed: {state['renewTime']}")
     say(f"API:     {', '.join(state['endpoints']['api'])}")
     say(f"etcd:    {', '.join(state['endpoints']['etcd']) or 'unknown'}")
-    say(f"Nodes:   {state['nodes']}")
+    say(f"Nodes:   {state['nodes']}{_hollow_text(state['hollowNodes'], state['nodes'])}")
     say(f"Pods:    {pods['bound']} bound, {pods['pending']} pending")
     if queues := state["queues"]:
         ending = "" if queues["clusterQueues"] == 1 else "s"
