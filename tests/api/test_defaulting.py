@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.defaulting import default_object
-from podsched.api.objects import Lease, LeaseSpec, Namespace, Node
+from podsched.api.defaulting import default_object, default_queued_job
+from podsched.api.objects import Job, Lease, LeaseSpec, Namespace, Node
 from podsched.api.priorities import PriorityClasses
 
 NOW = 1_700_000_000.75
@@ -40,3 +40,51 @@ def test_a_lease_is_not_appointed_to_where_nobody_appoints() -> None:
     lease.spec.strategy, lease.spec.preferred_holder = "OldestEmulationVersion", "another"
     default_object(lease, now=0, uid="u", priority_classes=PriorityClasses())
     assert lease.spec == LeaseSpec(holder_identity="me")
+
+
+def queued_job(parallelism: int, completions: int | None) -> Job:
+    made = Job()
+    made.metadata.name = "sample"
+    made.metadata.labels.update(
+        {"kueue.x-k8s.io/queue-name": "team", "kueue.x-k8s.io/priority-class": "high"}
+    )
+    made.spec.suspend, made.spec.parallelism = True, parallelism
+    if completions is not None:
+        made.spec.completions = completions
+    return made
+
+
+def test_a_job_in_a_queue_is_not_suspended_and_its_pods_join_the_queue() -> None:
+    item = queued_job(1, 1)
+    default_queued_job(item)
+    assert not item.spec.suspend
+    assert dict(item.spec.template.metadata.labels) == {
+        "kueue.x-k8s.io/queue-name": "team",
+        "kueue.x-k8s.io/priority-class": "high",
+    }
+
+
+@pytest.mark.parametrize(("completions", "grouped"), [(3, True), (None, True), (9, False)])
+def test_pods_of_a_job_in_a_queue_are_a_group_if_they_all_run_at_once(
+    completions: int | None, grouped: bool
+) -> None:
+    item = queued_job(3, completions)
+    default_queued_job(item)
+    template = item.spec.template.metadata
+    group = template.labels.get("kueue.x-k8s.io/pod-group-name")
+    count = template.annotations.get("kueue.x-k8s.io/pod-group-total-count")
+    assert (group, count) == (("sample", "3") if grouped else (None, None))
+
+
+def test_a_job_that_may_start_with_fewer_pods_is_a_group_of_so_many() -> None:
+    item = queued_job(3, 3)
+    item.metadata.annotations["kueue.x-k8s.io/job-min-parallelism"] = "2"
+    default_queued_job(item)
+    assert item.spec.template.metadata.annotations["kueue.x-k8s.io/pod-group-total-count"] == "2"
+
+
+def test_a_job_without_a_queue_stays_suspended() -> None:
+    item = Job()
+    item.spec.suspend = True
+    default_queued_job(item)
+    assert item.spec.suspend and not item.spec.template.metadata.labels

@@ -22,6 +22,14 @@ from podsched.api.metadata_defaulting import default_metadata
 from podsched.api.owners import KUBERNETES_FINALIZER
 from podsched.api.pod_defaulting import default_pod
 from podsched.api.priorities import PriorityClasses
+from podsched.api.queue_labels import (
+    LEAST_PARALLELISM,
+    MAX_EXEC_TIME,
+    QUEUE_GROUP_COUNT,
+    QUEUE_GROUP_NAME,
+    QUEUE_NAME,
+    QUEUE_PRIORITY_CLASS,
+)
 from podsched.api.validation.rbac import RBAC_GROUP, SERVICE_ACCOUNT
 
 NAMESPACE_ACTIVE, NAMESPACE_TERMINATING = "Active", "Terminating"
@@ -153,6 +161,29 @@ def _fill_job(item: o.Job) -> None:
         _select_pods_of_job(item)
     if not item.metadata.labels:
         item.metadata.labels.update(spec.template.metadata.labels)
+
+
+def default_queued_job(item: o.Job) -> None:
+    """Let the pods of a new Job with the label of a queue join it, in place.
+
+    They are one group if all of them run at the same time. ``suspend`` is unset, which Kueue does
+    when it admits a Job: here its pods wait for that.
+    """
+    spec, labels = item.spec, item.metadata.labels
+    if QUEUE_NAME not in labels:
+        return
+    spec.suspend = False
+    template = spec.template.metadata
+    for key in (QUEUE_NAME, QUEUE_PRIORITY_CLASS, MAX_EXEC_TIME):
+        if key in labels and key not in template.labels:
+            template.labels[key] = labels[key]
+    alone = not spec.template.spec.HasField("scheduling_group")
+    together = spec.parallelism > 1 and spec.completions in (0, spec.parallelism)
+    if alone and together and QUEUE_GROUP_NAME not in template.labels:
+        template.labels[QUEUE_GROUP_NAME] = item.metadata.name
+        least = item.metadata.annotations.get(LEAST_PARALLELISM, "")
+        fewer = least.isdecimal() and 0 < int(least[:9]) < spec.parallelism
+        template.annotations[QUEUE_GROUP_COUNT] = least if fewer else str(spec.parallelism)
 
 
 def _fill_cron_job(item: o.CronJob) -> None:

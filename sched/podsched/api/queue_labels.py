@@ -19,3 +19,5 @@ PREFERRED_LEVEL: Final = "kueue.x-k8s.io/podset-preferred-topology"
 #: Label with the name of a pod's group, and annotation with the number of its pods.
 QUEUE_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
 QUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
+#: Annotation of Jobs: with how many of their pods they may start.
+LEAST_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"

@@ -5,7 +5,12 @@ Functions raise ApiError with all violations at once. Time, uid and looked-up ob
 
 from __future__ import annotations
 
-from podsched.api.defaulting import default_claim_status, default_object, default_taint_rule
+from podsched.api.defaulting import (
+    default_claim_status,
+    default_object,
+    default_queued_job,
+    default_taint_rule,
+)
 from podsched.api.device_claims import ADMIN_ACCESS, admin_request, admin_result
 from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import KINDS, Kind
@@ -16,6 +21,7 @@ from podsched.api.objects import (
     AnyObject,
     CertificateSigningRequest,
     DeviceTaintRule,
+    Job,
     Namespace,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -80,6 +86,8 @@ def admit_new(
         complete(message, caller(), sources.count(kind))
     classes = sources.priority_classes()
     found = default_object(message, now=now, uid=uid, priority_classes=classes)
+    if isinstance(message, Job):
+        default_queued_job(message)
     _check_policies(kind, message, sources)
     mounts = isinstance(message, Pod) and sources.mounts_tokens(of_kubernetes=of_kubernetes)
     account = None
