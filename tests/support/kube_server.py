@@ -418,7 +418,7 @@ class MemoryHttp(KubeHttp):
         if self._store.down:
             raise Unavailable("cannot connect")
         await asyncio.sleep(0)
-        body = None if data is None else json.loads(data)
+        body = json.loads(data) if data else None
         form = headers.get("Content-Type", "")
         answer = self._store.handle(method, path, params or {}, body, form)
         if answer.status >= 400:

@@ -91,7 +91,7 @@ class RecordedHttp(KubeHttp):
 
     async def _once(self, method: str, path: str, *arguments: Any) -> bytes:
         data = arguments[1]
-        self.sent.append(Sent(method, path, None if data is None else json.loads(data)))
+        self.sent.append(Sent(method, path, json.loads(data) if data else None))
         answer = self._left.popleft()
         if answer["status"] >= 400:
             raw = json.dumps(answer["body"]).encode()

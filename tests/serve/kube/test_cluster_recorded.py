@@ -65,6 +65,9 @@ class Follower:
         self.pods = objects
         self.lists += 1
 
+    def get(self, kind: str, key: str) -> AnyObject | None:
+        return self.pods.get(key)
+
     def changed(self, kind: str, events: Sequence[WatchEvent]) -> None:
         for event in events:
             if event.type is EventType.DELETED:

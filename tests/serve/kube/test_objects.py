@@ -80,6 +80,36 @@ def test_a_pod_that_is_resized_counts_what_its_kubelet_has_given_it() -> None:
     assert requests_in_units(read(pod))["cpu"] == 4000
 
 
+def versions(uid: str = "u", generation: int = 1) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a pod, and the same bound, with the metadata given and with another priority."""
+    first = {**POD, "metadata": {**POD["metadata"], "generation": 1}}
+    metadata = {**POD["metadata"], "uid": uid, "generation": generation, "labels": {"app": "db"}}
+    spec = {**POD["spec"], "nodeName": "n", "priority": 5}
+    return first, {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+
+
+def test_the_spec_of_a_generation_is_converted_once() -> None:
+    first, second = versions()
+    message = read_object(KINDS["Pod"], second, read(first))
+    assert isinstance(message, Pod)
+    assert (message.spec.priority, message.spec.node_name) == (0, "n")
+    message.spec.priority = 5
+    assert message == read(second)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"uid": "another"}, {"generation": 2}, {"generation": 0}], ids=str
+)
+def test_the_spec_of_another_generation_or_pod_is_converted(changed: dict[str, Any]) -> None:
+    first, second = versions(**changed)
+    assert read_object(KINDS["Pod"], second, read(first)) == read(second)
+
+
+def test_without_generations_the_spec_is_converted() -> None:
+    _, second = versions(generation=0)
+    assert read_object(KINDS["Pod"], second, read(POD)) == read(second)
+
+
 def test_unknown_fields_are_ignored() -> None:
     newer = {**POD, "spec": {**POD["spec"], "fieldOfTomorrow": {"a": [1]}}, "other": 1}
     assert read(newer) == read(POD)

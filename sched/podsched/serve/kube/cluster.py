@@ -290,7 +290,7 @@ class KubeCluster:
         """Write an event; retry after timeouts, since no other request waits for events."""
         for tried in count(1):
             try:
-                await self._http.request(
+                await self._http.request_bytes(
                     method,
                     path,
                     body=body,

@@ -23,7 +23,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 import orjson
@@ -62,8 +62,6 @@ _MAX_LINE = 16 << 20
 _MAX_RETRY_AFTER = 60.0
 _UNAUTHORIZED = 401
 
-#: What a path has besides letters and digits; other characters are percent-encoded.
-_IN_PATHS: Final = "/:%"
 _HEADERS: Final = {
     "User-Agent": f"podsched/{__version__}",
     "Accept": "application/json",
@@ -116,24 +114,12 @@ class KubeHttp:
         if self._session is not None:
             await self._session.close()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: object = None,
-        content_type: str = "application/json",
-        headers: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> dict[str, Any]:
-        """Send a request and return the object in the JSON answer. Raises ClientError.
+    async def request(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """Send a request and return the object in the JSON answer; options as in ``request_bytes``.
 
-        body: bytes are sent as they are, anything else as JSON. options: see ``request_bytes``.
+        Raises ClientError.
         """
-        if body is not None:
-            headers = {**(headers or {}), "Content-Type": content_type}
-        data = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
-        raw = await self.request_bytes(method, path, data=data, headers=headers, **options)
+        raw = await self.request_bytes(method, path, **options)
         try:
             answer = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
@@ -147,8 +133,9 @@ class KubeHttp:
         method: str,
         path: str,
         *,
+        body: object = None,
+        content_type: str = "application/json",
         params: Params | None = None,
-        data: bytes | None = None,
         repeatable: bool = False,
         retry_after: bool = True,
         limit: RateLimit | None = None,
@@ -157,10 +144,14 @@ class KubeHttp:
     ) -> bytes:
         """Send a request and return the answer. Raises ClientError.
 
+        body: bytes are sent as they are, anything else as JSON.
         repeatable: the request is idempotent, so it is retried if its outcome is unknown.
         retry_after: 429 means that the server is overloaded, not that the operation is refused.
         before: called right before each attempt, after all waiting; its exceptions end the request.
         """
+        if body is not None:
+            headers = {**(headers or {}), "Content-Type": content_type}
+        data = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
         clock = asyncio.get_running_loop().time
         deadline = None
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
@@ -198,7 +189,7 @@ class KubeHttp:
             total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_WATCH_SILENCE
         )
         headers = await self._headers()
-        async with _translated(repeatable=True):
+        async with _translated():
             session = self._opened()
             async with session.get(
                 self.access.server + path,
@@ -221,11 +212,11 @@ class KubeHttp:
                         yield lines
 
     async def _wait_for_turn(self, limit: RateLimit, method: str) -> None:
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        await limit.wait()
+        delay = limit.delay(asyncio.get_running_loop().time())
+        if delay > 0:
+            await asyncio.sleep(delay)
         if self._observer is not None:
-            self._observer.call_waited(method, self._host, clock() - began)
+            self._observer.call_waited(method, self._host, delay)
 
     def _may_repeat(self, error: ClientError, repeatable: bool, retry_after: bool) -> bool:
         """Return whether a failed request may be sent again; see ``request`` for the flags."""
@@ -264,7 +255,7 @@ class KubeHttp:
         method: str,
         path: str,
         params: Params | None,
-        data: bytes | None,
+        data: bytes,
         headers: Mapping[str, str],
         deadline: float,
     ) -> bytes:
@@ -273,19 +264,21 @@ class KubeHttp:
         began = clock()
         code = NO_ANSWER
         received = None
-        target = self._root + quote(path, _IN_PATHS) + (f"?{urlencode(params)}" if params else "")
-        request = encode(method, target, {**self._host_header, **_HEADERS, **headers}, data or b"")
+        target = f"{self._root}{path}?{urlencode(params)}" if params else self._root + path
+        request = encode(method, target, {**self._host_header, **_HEADERS, **headers}, data)
         tls = self._ssl if self._is_encrypted else None
         try:
-            async with _translated(repeatable=method == "GET"), asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(deadline):
                 answer = await self._connections.exchange(request, tls)
             code, received = str(answer.status), len(answer.body)
+        except BrokenConnectionError as error:
+            raise _lost(method == "GET", f"the connection broke: {error}") from error
+        except TimeoutError as error:
+            raise _lost(method == "GET", "the server did not answer in time") from error
         finally:
             if self._observer is not None:
                 seconds = clock() - began
-                self._observer.call_tried(
-                    method, code, self._host, seconds, len(data or b""), received
-                )
+                self._observer.call_tried(method, code, self._host, seconds, len(data), received)
         if answer.status >= 400:
             raise error_of(answer.status, answer.body, answer.headers)
         return answer.body
@@ -297,8 +290,8 @@ def _may_be_done(error: ClientError) -> bool:
 
 
 @asynccontextmanager
-async def _translated(*, repeatable: bool) -> AsyncGenerator[None, None]:
-    """Translate exceptions of aiohttp within the block to ClientErrors."""
+async def _translated() -> AsyncGenerator[None, None]:
+    """Translate exceptions of aiohttp within the block to Unavailable."""
     try:
         yield
     except aiohttp.ClientConnectorError as error:
@@ -307,12 +300,10 @@ async def _translated(*, repeatable: bool) -> AsyncGenerator[None, None]:
         ) from error
     except aiohttp.ConnectionTimeoutError as error:
         raise Unavailable("the server did not accept the connection in time") from error
-    except BrokenConnectionError as error:
-        raise _lost(repeatable, f"the connection broke: {error}") from error
     except TimeoutError as error:
-        raise _lost(repeatable, "the server did not answer in time") from error
+        raise Unavailable("the server did not answer in time") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise _lost(repeatable, f"the connection broke: {error or type(error).__name__}") from error
+        raise Unavailable(f"the connection broke: {error or type(error).__name__}") from error
 
 
 def _lost(repeatable: bool, message: str) -> ClientError:

@@ -2,9 +2,10 @@
 
 ``api.codec`` reads manifests and reports every error with its path, which takes 400 µs for an
 ordinary pod. An API server's objects are valid, so this module only renames fields and constructs
-the message in one call, in which protobuf's C code checks the types: 70 µs. Fields that no decision
-reads (``managedFields``, environments, probes, ...) are left out: they are two thirds of most pods.
-Unknown fields are ignored, as the API server may be newer.
+the message in one call, in which protobuf's C code checks the types: 70 µs, and 40 µs for a pod
+whose spec has not changed. Fields that no decision reads (``managedFields``, environments, probes,
+...) are left out: they are two thirds of most pods. Unknown fields are ignored, as the API server
+may be newer.
 
 Non-goal: writing objects back. Changes are sent as patches, so omitted fields are not lost.
 """
@@ -22,7 +23,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.codec import parse_time
 from podsched.api.kinds import Kind
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, Pod
 from podsched.v1 import objects_pb2
 
 #: Fields that no decision reads; by message, with their JSON names.
@@ -46,14 +47,38 @@ class UnreadableObjectError(ValueError):
     """Invalid content for an object of its kind: the server's fault, not to be retried."""
 
 
-def read_object(kind: Kind, content: dict[str, Any]) -> AnyObject:
-    """Convert an object; ``content`` is not changed. Raises UnreadableObjectError."""
+def read_object(kind: Kind, content: dict[str, Any], known: AnyObject | None = None) -> AnyObject:
+    """Convert an object; ``content`` is not changed. Raises UnreadableObjectError.
+
+    known: an earlier state of the object, from which an unchanged spec is copied.
+    """
     try:
-        message = kind.message(**_converter(kind.message.DESCRIPTOR)(content))
+        convert = _converter(kind.message.DESCRIPTOR)
+        if isinstance(known, Pod) and _has_spec_of(content, known):
+            others = {key: value for key, value in content.items() if key != "spec"}
+            message = kind.message(spec=known.spec, **convert(others))
+            message.spec.node_name = content["spec"].get("nodeName", "")
+        else:
+            message = kind.message(**convert(content))
     except (AttributeError, TypeError, ValueError) as error:
         raise UnreadableObjectError(f"no {kind.name}: {error}") from error
     message.metadata.annotations.pop(_LONG_ANNOTATION, None)
     return cast(AnyObject, message)
+
+
+def _has_spec_of(content: dict[str, Any], known: Pod) -> bool:
+    """Return whether a pod has the spec of its earlier state, except for its node.
+
+    The API server increments a pod's generation with each change of its spec, but not when it binds
+    the pod. Before Kubernetes 1.33 pods had no generation.
+    """
+    metadata, generation = content["metadata"], known.metadata.generation
+    return bool(
+        generation
+        and metadata.get("generation") == generation
+        and metadata.get("uid") == known.metadata.uid
+        and content.get("spec")
+    )
 
 
 @lru_cache(None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 
 class RateLimit:
     """Limits the rate of calls; waiting calls proceed in their order of arrival."""
@@ -15,12 +13,9 @@ class RateLimit:
         #: Time at which the bucket is full again.
         self._full_at = 0.0
 
-    async def wait(self) -> None:
-        """Wait until one more request may be sent."""
+    def delay(self, now: float) -> float:
+        """Return the seconds to wait before one more request that was made ``now``."""
         if not self._interval:
-            return
-        now = asyncio.get_running_loop().time()
+            return 0.0
         self._full_at = max(self._full_at, now) + self._interval
-        delay = self._full_at - self._interval * self._burst - now
-        if delay > 0:
-            await asyncio.sleep(delay)
+        return max(self._full_at - self._interval * self._burst - now, 0.0)

@@ -73,6 +73,8 @@ class Sink(Protocol):
 
     async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None: ...
 
+    def get(self, kind: str, key: str) -> AnyObject | None: ...
+
     def changed(self, kind: str, events: Sequence[WatchEvent]) -> None: ...
 
     def unreadable(self, kind: str, key: str, type_: EventType) -> None: ...
@@ -246,7 +248,7 @@ class Reflector:
         name, namespace = metadata.get("name"), metadata.get("namespace")
         key = f"{namespace}/{name}" if namespace else str(name)
         try:
-            message = read_object(self._kind, content)
+            message = read_object(self._kind, content, self._sink.get(self._kind.name, key))
         except UnreadableObjectError:
             self._sink.unreadable(self._kind.name, key, type_)
             return None
