@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -63,6 +64,25 @@ def test_a_pod_is_shown_by_what_its_containers_do(
     init: list[Any], containers: list[Any], initialized: bool, shown: tuple[str, str, str]
 ) -> None:
     assert cells(init, containers, initialized=initialized) == shown
+
+
+def test_the_last_restart_is_shown_with_its_age() -> None:
+    ended = {"exitCode": 3, "finishedAt": "2026-01-01T00:00:20Z"}
+    earlier = {"exitCode": 3, "finishedAt": "2026-01-01T00:00:10Z"}
+    statuses = [
+        {"name": name, "restartCount": 1, "lastState": {"terminated": at}}
+        for name, at in (("a", earlier), ("b", ended), ("c", {"exitCode": 1}))
+    ]
+    status = {
+        "containerStatuses": statuses,
+        "conditions": [{"type": "Initialized", "status": "True"}],
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": status}
+    now = datetime(2026, 1, 1, 0, 0, 25, tzinfo=UTC).timestamp()
+    assert pod_restarts(from_manifest(pod).message, now) == "3 (5s ago)"
+    for one in statuses:
+        one["restartCount"] = 0
+    assert pod_restarts(from_manifest(pod).message, now) == "0"
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)

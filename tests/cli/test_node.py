@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import stat
 from pathlib import Path
 
@@ -55,6 +56,27 @@ def test_containerd_and_kubelet_agree_on_cgroups(driver: str, systemd: str) -> N
     assert "containerd.toml" not in files()
 
 
+def test_a_network_for_its_pods_is_one_that_containerd_reads() -> None:
+    given = {"containerd": True, "directory": "/d", "pod_cidr": "10.244.1.0/24"}
+    found = files(**given)
+    assert 'conf_dir = "/d/cni"' in found["containerd.toml"]
+    network = json.loads(found["cni/10-podsched.conflist"])
+    assert network["plugins"][0]["ipam"]["ranges"] == [[{"subnet": "10.244.1.0/24"}]]
+    lines = script(_Flags(**given), "n1", found).splitlines()  # type: ignore[arg-type]
+    assert lines.index("mkdir -p cni") < lines.index(
+        "cat > cni/10-podsched.conflist <<'END_OF_FILE'"
+    )
+    assert "conf_dir" not in files(containerd=True)["containerd.toml"]
+
+
+def test_in_a_container_cgroups_and_scores_are_left_alone() -> None:
+    found = files(containerd=True, in_container=True)
+    kubelet = yaml.safe_load(found["kubelet.yaml"])
+    assert (kubelet["cgroupsPerQOS"], kubelet["failCgroupV1"]) == (False, False)
+    assert "restrict_oom_score_adj = true" in found["containerd.toml"]
+    assert "cgroupsPerQOS" not in yaml.safe_load(files()["kubelet.yaml"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -66,6 +88,9 @@ def test_containerd_and_kubelet_agree_on_cgroups(driver: str, systemd: str) -> N
         (["n1", f"--kube={URL}"], "the API server's CA is needed"),
         (["n1", "--node-ip=127.0.0.1"], "API servers send nothing to such addresses"),
         (["n1", "--node-ip=here"], "is no IP address"),
+        (["n1", "--pod-cidr=10.0.0.0/24"], "--pod-cidr needs --containerd"),
+        (["n1", "--pod-cidr=10.0.0.1/24", "--containerd"], "has host bits set"),
+        (["n1", "--pod-cidr=10.0.0.0/31", "--containerd"], "has fewer than 4 addresses"),
         (["n1", "--directory=/a b"], "must be an absolute path"),
         (["n1", "--cgroup-driver=mine"], "must be cgroupfs or systemd"),
     ],

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from podsched.api.conditions import DISRUPTION_TARGET, POD_GROUP_SCHEDULED
 from podsched.api.hollow_nodes import is_hollow
+from podsched.api.objects import seconds_of
 from podsched.api.resources import is_sidecar
 from podsched.lib.ages import age
 
@@ -161,14 +162,19 @@ def pod_ready(pod: Any, _: float) -> str:
     return f"{ready}/{len(pod.spec.containers) + len(sidecars)}"
 
 
-def pod_restarts(pod: Any, _: float) -> str:
-    """Return how often its containers restarted; those of init containers while these run."""
+def pod_restarts(pod: Any, now: float) -> str:
+    """Return how often its containers restarted, and how long ago; init containers while these run.
+
+    Source: printPod of pkg/printers/internalversion/printers.go.
+    """
     init, status = pod.status.init_container_statuses, pod.status
-    if _initializing(pod):
-        return str(sum(each.restart_count for each in init))
-    sidecars = _sidecars(pod)
-    lasting = (each for each in init if each.name in sidecars)
-    return str(sum(each.restart_count for each in (*lasting, *status.container_statuses)))
+    shown = init
+    if not _initializing(pod):
+        sidecars = _sidecars(pod)
+        shown = [*(one for one in init if one.name in sidecars), *status.container_statuses]
+    count = sum(one.restart_count for one in shown)
+    last = max((seconds_of(one.last_state.terminated.finished_at) for one in shown), default=0)
+    return f"{count} ({age(now - last)} ago)" if count and last else str(count)
 
 
 def pod_status(pod: Any, _: float = 0.0) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 import secrets
@@ -10,7 +11,7 @@ import shlex
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any, cast
 from urllib.parse import urlsplit
@@ -46,6 +47,9 @@ _LONGEST_NAME = 253
 #: A certificate's common name has 64 characters, "system:node:" included.
 _LONGEST_CERTIFIED = 52
 _MAX_BYTES = 1 << 20
+#: Least addresses of a network of pods: its own, the gateway's, the broadcast one, and a pod's.
+_FEWEST_ADDRESSES = 4
+_NETWORK = "cni/10-podsched.conflist"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _SOCKET = "/run/containerd/containerd.sock"
 #: Which node a bootstrap token is for (``serve.server.access.bootstrap_tokens``).
@@ -92,6 +96,11 @@ class _Flags(ServerFlags):
     """Address of the machine, if its first one is not to be used."""
     containerd: bool = flag(False)
     """Include a configuration of containerd, and its start."""
+    pod_cidr: str = flag("", "CIDR", names="--pod-cidr")
+    """Addresses of the machine's pods, such as 10.244.1.0/24: includes a network of a bridge with
+    them, for --containerd. Routes to the pods of other machines are up to you."""
+    in_container: bool = flag(False)
+    """The machine is a container: leave cgroups and OOM scores of processes alone."""
     cgroup_driver: str = flag("cgroupfs", "cgroupfs|systemd")
     """Who manages cgroups on the machine; the container runtime must say the same."""
     sandbox_image: str = flag("registry.k8s.io/pause:3.10", "IMAGE")
@@ -125,6 +134,8 @@ def bootstrap(
         )
     if given.node_ip:
         _check_address(given.node_ip)
+    if given.pod_cidr:
+        _check_pod_cidr(given)
     url = _kube_url(given.kube)
     authority = client_options().tls_ca
     if not authority:
@@ -146,6 +157,17 @@ def _check_address(text: str) -> None:
         fail(f"--node-ip {text}: is no IP address", USAGE)
     if address.is_loopback or address.is_unspecified or address.is_multicast:
         fail(f"--node-ip {text}: API servers send nothing to such addresses", USAGE)
+
+
+def _check_pod_cidr(given: _Flags) -> None:
+    try:
+        network = ip_network(given.pod_cidr)
+    except ValueError as error:
+        fail(f"--pod-cidr {given.pod_cidr}: {error}", USAGE)
+    if network.num_addresses < _FEWEST_ADDRESSES:
+        fail(f"--pod-cidr {given.pod_cidr}: has fewer than {_FEWEST_ADDRESSES} addresses", USAGE)
+    if not given.containerd:
+        fail("--pod-cidr needs --containerd, whose configuration names the network", USAGE)
 
 
 def _kube_url(given: str) -> str:
@@ -220,11 +242,34 @@ def node_files(given: _Flags, url: str, certificates: bytes, token: str) -> dict
     }
     if given.containerd:
         files["containerd.toml"] = _containerd(given)
+    if given.pod_cidr:
+        files[_NETWORK] = json.dumps(_network(given.pod_cidr), indent=2)
     return files
+
+
+def _network(pod_cidr: str) -> dict[str, Any]:
+    """Return the CNI configuration of a bridge for the pods of a machine."""
+    everywhere = "::/0" if ":" in pod_cidr else "0.0.0.0/0"
+    addresses = {
+        "type": "host-local",
+        "ranges": [[{"subnet": pod_cidr}]],
+        "routes": [{"dst": everywhere}],
+    }
+    bridge = {
+        "type": "bridge",
+        "bridge": "podsched0",
+        "isGateway": True,
+        "ipMasq": True,
+        "hairpinMode": True,
+        "ipam": addresses,
+    }
+    ports = {"type": "portmap", "capabilities": {"portMappings": True}}
+    return {"cniVersion": "1.0.0", "name": "podsched", "plugins": [bridge, ports]}
 
 
 def kubelet_configuration(given: _Flags) -> dict[str, Any]:
     """Return the KubeletConfiguration of a machine."""
+    in_container = {"failCgroupV1": False, "cgroupsPerQOS": False, "enforceNodeAllocatable": []}
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -243,20 +288,23 @@ def kubelet_configuration(given: _Flags) -> dict[str, Any]:
         "cgroupDriver": given.cgroup_driver,
         "clusterDomain": "cluster.local",
         "failSwapOn": False,
+        **(in_container if given.in_container else {}),
     }
 
 
 def _containerd(given: _Flags) -> str:
     systemd = "true" if given.cgroup_driver == "systemd" else "false"
     plugin = 'plugins."io.containerd.grpc.v1.cri"'
+    scores = "\n  restrict_oom_score_adj = true" if given.in_container else ""
+    network = f'\n[{plugin}.cni]\n  conf_dir = "{given.directory}/cni"\n' if given.pod_cidr else ""
     return f"""version = 2
 
 [grpc]
   address = "{_SOCKET}"
 
 [{plugin}]
-  sandbox_image = "{given.sandbox_image}"
-
+  sandbox_image = "{given.sandbox_image}"{scores}
+{network}
 [{plugin}.containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
 
@@ -284,6 +332,7 @@ def script(given: _Flags, name: str, files: dict[str, str]) -> str:
     lines = ["#!/bin/sh", f"# Makes this machine the node {name}. Has a secret token.", "set -e"]
     lines += ["umask 077", f"mkdir -p {given.directory}", f"cd {given.directory}"]
     for file, content in files.items():
+        lines += [f"mkdir -p {parent}"] if (parent := file.rpartition("/")[0]) else []
         lines += [f"cat > {file} <<'END_OF_FILE'", content.rstrip("\n"), "END_OF_FILE"]
     if given.containerd:
         lines += [
@@ -299,6 +348,7 @@ def _write(directory: Path, files: dict[str, str]) -> None:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, content in files.items():
+            (directory / name).parent.mkdir(mode=0o700, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
             with open(os.open(directory / name, flags, 0o600), "w") as file:
                 file.write(content)
