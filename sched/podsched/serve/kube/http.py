@@ -105,7 +105,7 @@ class KubeHttp:
         )
         self._is_encrypted = url.scheme == "https"
         self._root = url.path
-        self._host_header = {"Host": url.netloc.rpartition("@")[2]}
+        self._always = {"Host": url.netloc.rpartition("@")[2], **_HEADERS}
         self._room = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def close(self) -> None:
@@ -265,7 +265,7 @@ class KubeHttp:
         code = NO_ANSWER
         received = None
         target = f"{self._root}{path}?{urlencode(params)}" if params else self._root + path
-        request = encode(method, target, {**self._host_header, **_HEADERS, **headers}, data)
+        request = encode(method, target, {**self._always, **headers}, data)
         tls = self._ssl if self._is_encrypted else None
         try:
             async with asyncio.timeout_at(deadline):

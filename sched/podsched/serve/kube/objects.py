@@ -125,7 +125,7 @@ def _translation(field: FieldDescriptor) -> Convert | None:
     inner = message_type.fields_by_name["value"] if is_map else field
     one: Convert | None = None
     if inner.message_type is Timestamp.DESCRIPTOR:
-        one = parse_time
+        one = _time
     elif inner.message_type is objects_pb2.RawJSON.DESCRIPTOR:
         one = _raw
     elif inner.message_type is not None:
@@ -139,6 +139,12 @@ def _translation(field: FieldDescriptor) -> Convert | None:
     if field.is_repeated:
         return lambda items: [one(item) for item in items]
     return one
+
+
+@lru_cache(1024)
+def _time(text: str) -> Timestamp:
+    """Return the time in a text. Many objects have the same, as Kubernetes' times are seconds."""
+    return parse_time(text)
 
 
 def _raw(value: Any) -> dict[str, str]:

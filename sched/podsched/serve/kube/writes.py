@@ -134,7 +134,7 @@ def event_series(recorded: Event) -> dict[str, Any]:
 
 def micro_time(time: datetime) -> str:
     """Format a time as MicroTime with exactly six decimal digits, as Kubernetes requires."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{time.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
 def _micro_time(stamp: Timestamp) -> str:
