@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.objects import PodGroup, PodGroupTemplate, PriorityClass, Workload
-from podsched.api.pod_groups import PROTECTION_FINALIZER, admit_pod_group, template_refusal
+from podsched.api.objects import Pod, PodGroup, PodGroupTemplate, PriorityClass, Workload
+from podsched.api.pod_groups import (
+    PROTECTION_FINALIZER,
+    admit_pod_group,
+    queue_group_key,
+    template_refusal,
+)
 from podsched.api.priorities import PriorityClasses
 
 
@@ -79,3 +84,11 @@ def test_a_group_is_of_a_template_that_there_is() -> None:
     workload.metadata.deletion_timestamp.seconds = 1
     deleted = 'PodGroup rejected: Workload "w" is being deleted'
     assert template_refusal(from_template(), workload) == deleted
+
+
+def test_kueues_label_names_a_group_of_the_pods_namespace() -> None:
+    pod = Pod()
+    pod.metadata.namespace = "team"
+    assert queue_group_key(pod) == ""
+    pod.metadata.labels["kueue.x-k8s.io/pod-group-name"] = "train"
+    assert queue_group_key(pod) == "team/train"

@@ -44,6 +44,7 @@ def kubeconfig(folder: Path, server: str) -> str:
         ),
         (["--in-cluster"], "--in-cluster: KUBERNETES_SERVICE_HOST: must be set"),
         (["--takeover", "early"], "--takeover is for a Kubernetes cluster"),
+        (["--queues"], "--queues is for a Kubernetes cluster"),
         (["--master", "ftp://x"], '--master: Invalid value: "ftp://x"'),
         (["--kubeconfig", "/no/such/file"], "/no/such/file: No such file or directory"),
         (["--master", "http://x", "--server", "y:1"], "--server and --kubeconfig name two"),

@@ -43,6 +43,12 @@ def label_group_key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{name}" if name else ""
 
 
+def queue_group_key(pod: Pod) -> str:
+    """Return "namespace/name" of the group that Kueue's label names, "" for none."""
+    name = pod.metadata.labels.get(QUEUE_GROUP_NAME, "")
+    return f"{pod.metadata.namespace}/{name}" if name else ""
+
+
 def label_min_count(pod: Pod) -> int | None:
     """Return how many members have to start together, as a pod says; None if it does not."""
     text = _marked(pod, _MIN_COUNTS)

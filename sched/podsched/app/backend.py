@@ -40,6 +40,11 @@ class Backend(Protocol):
         ...
 
     @property
+    def queues(self) -> bool:
+        """Whether pods may be in queues."""
+        ...
+
+    @property
     def informer(self) -> InformerPort: ...
 
     async def connect(self) -> ElectionLock:

@@ -16,6 +16,7 @@ from podsched.serve.kube.access import ClusterAccess
 from podsched.serve.kube.cluster import KubeCluster, Rates
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.kube.informer import KubeInformer
+from podsched.serve.kube.queue_kinds import check_queue_kinds
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.term.election.elector import LeaderElector
 from podsched.term.election.lease_candidate import LeaseCandidate
@@ -80,6 +81,7 @@ class KubeBackend:
         )
         self._elector: LeaderElector | None = None
         self._registry = registry
+        self.queues = options.queues
 
     @property
     def cluster(self) -> KubeCluster:
@@ -102,7 +104,12 @@ class KubeBackend:
         return self._informer.undecodable
 
     async def connect(self) -> LeaseLock:
-        """See ``Backend``. The election itself waits for the API server."""
+        """See ``Backend``. The election itself waits for the API server.
+
+        Raises ConfigError if queues are on and the cluster does not have them, or has Kueue.
+        """
+        if self.queues:
+            await check_queue_kinds(self._http)
         return self._lock
 
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:

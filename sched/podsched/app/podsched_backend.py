@@ -73,6 +73,11 @@ class PodschedBackend:
         return self._client
 
     @property
+    def queues(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def informer(self) -> Informer:
         """One stream of all kinds."""
         return self._informer

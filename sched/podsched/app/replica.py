@@ -152,6 +152,7 @@ class Replica:
             meter,
             ControllerMetrics(process.registry),
             self.decisions,
+            self._backend.queues,
         )
         self._runner = TermRunner(parts, self._tasks)
         process.registry.before_collect(self._runner.update_gauges)

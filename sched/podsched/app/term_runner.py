@@ -138,6 +138,8 @@ class RunnerParts:
     controller_metrics: ControllerMetrics | None = None
     decisions: DecisionSink | None = None
     """Who keeps what is decided."""
+    queues: bool = True
+    """Whether pods may be in queues; elsewhere Kueue may use the same labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +212,7 @@ class TermRunner(LoopListener):
             observer=parts.meter.queue,
             meter=parts.meter.plugins,
             listener=self,
+            queues=parts.queues,
             require_queue=tuple(filter(None, parts.settings.require_queue.split(","))),
         )
         state.set_aside = SetAside(self._faulty_pods)

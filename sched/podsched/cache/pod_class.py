@@ -28,7 +28,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.extended_resources import may_be_devices
-from podsched.api.pod_groups import group_key, label_group_key
+from podsched.api.pod_groups import group_key, label_group_key, queue_group_key
 from podsched.api.resources import requested_amounts
 from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape, SpecParts
 from podsched.v1 import objects_pb2 as v1
@@ -107,6 +107,8 @@ class PodClasses:
     def __init__(self, memo_size: int = 16_384, kept: int = 1024) -> None:
         #: Whether labels and annotations name pod groups, too (GangSchedulingArgs.labelGroups).
         self.label_groups = False
+        #: Whether Kueue's label names pod groups.
+        self.queue_groups = True
         self._ids = itertools.count(1)
         self._memo_size = memo_size
         self._memo: dict[Hashable, ref[PodClass]] = {}
@@ -401,7 +403,9 @@ def make_pod_info(pod: v1.Pod, classes: PodClasses, known: PodInfo | None = None
         started,
         created,
         meta.HasField("deletion_timestamp"),
-        group_key(pod) or (label_group_key(pod) if classes.label_groups else ""),
+        group_key(pod)
+        or (label_group_key(pod) if classes.label_groups else "")
+        or (queue_group_key(pod) if classes.queue_groups else ""),
     )
 
 

@@ -46,6 +46,10 @@ class KubernetesFlags:
     """When a standby takes over: when the lease has expired (lease), or as soon as the leader's
     process is gone (early; needs --listen-peers, and has risks: docs/kubernetes.md)."""
 
+    queues: bool = flag(False, "", _PANEL)
+    """Admit PodGroups and pods by the queues of kueue.x-k8s.io, whose kinds
+    deploy/kubernetes/queues installs. Refused where Kueue is installed."""
+
     @property
     def early(self) -> bool:
         """Whether a standby takes over as soon as the leader's process is gone."""
@@ -63,6 +67,8 @@ class KubernetesFlags:
             except ConfigError as error:
                 fail(f"--in-cluster: {error}", USAGE)
         if self.kubeconfig is None and not self.master:
+            if self.queues:
+                fail("--queues is for a Kubernetes cluster: elsewhere queues are on", USAGE)
             if self.early:
                 fail("--takeover is for a Kubernetes cluster: add --kubeconfig FILE", USAGE)
             return None

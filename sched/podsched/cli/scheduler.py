@@ -126,7 +126,7 @@ def scheduler(
         _shadow(given.shadow_config),
     )
     if access is not None:
-        options = _on_kubernetes(options, access, kubernetes.early, coordinated)
+        options = _on_kubernetes(options, access, kubernetes, coordinated)
     telemetry = telemetry_settings(telemetry, health, given.trace_ratio)
     telemetry = _telemetry(telemetry, flags, gates, serving)
     identity = unique_identity(settings.identity)
@@ -238,7 +238,7 @@ def _election_timeout(text: str, lease_duration: float) -> float:
 
 
 def _on_kubernetes(
-    options: ReplicaOptions, access: ClusterAccess, early: bool, coordinated: bool
+    options: ReplicaOptions, access: ClusterAccess, flags: KubernetesFlags, coordinated: bool
 ) -> ReplicaOptions:
     """Return the options of a replica for a Kubernetes cluster.
 
@@ -248,7 +248,8 @@ def _on_kubernetes(
 
     config, election, evaluation = options.config, options.election, options.settings.evaluation
     connection, lock = config.effective.client_connection, config.leader_election
-    cluster = KubeOptions(access, connection, lock, early=early, coordinated=coordinated)
+    early = flags.early
+    cluster = KubeOptions(access, connection, lock, early, coordinated, flags.queues)
     return replace(
         options,
         settings=replace(options.settings, evaluation=replace(evaluation, binder="direct")),

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from podsched.api.objects import object_key
-from podsched.api.pod_groups import group_key, label_group_key
+from podsched.api.pod_groups import group_key, label_group_key, queue_group_key
 from podsched.config.plugin_args import GangSchedulingArgs
 from podsched.framework.events import (
     ActionType,
@@ -69,7 +69,8 @@ class GangScheduling:
         return [self._about(member, self._key_of), self._about(group, object_key)]
 
     def _key_of(self, pod: v1.Pod) -> str:
-        return group_key(pod) or (label_group_key(pod) if self._label_groups else "")
+        labelled = label_group_key(pod) if self._label_groups else ""
+        return group_key(pod) or labelled or queue_group_key(pod)
 
     def _about(self, event: ClusterEvent, key_of: Callable[[Any], str]) -> ClusterEventWithHint:
         """Return a registration that wakes the members of the event's group.

@@ -214,17 +214,20 @@ def build_state(
     observer: QueueObserver | None = None,
     meter: ProfileMeters | None = None,
     listener: StateListener | None = None,
+    queues: bool = True,
     require_queue: Collection[str] = (),
 ) -> SchedulingState:
     """Return an empty state for a configuration.
 
-    ``require_queue``: more namespaces whose pods have to be in a queue.
+    ``queues``: whether Kueue's label names groups, too; ``require_queue``: more namespaces whose
+    pods have to be in a queue.
 
     Raises:
         UnknownPlugin, NotAnExtension: the configuration names a plugin or a use of it that does
             not exist.
     """
     cache = Cache(schedulers={profile.scheduler_name for profile in config.profiles})
+    cache.classes.queue_groups = queues
     gangs = (profile.args.get("GangScheduling") for profile in config.profiles)
     cache.classes.label_groups = any(args is not None and args.label_groups for args in gangs)
     chance = Chance(seed)

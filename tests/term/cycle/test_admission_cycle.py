@@ -470,3 +470,17 @@ async def test_a_gang_that_only_affinity_keeps_apart_gets_no_quota() -> None:
         assert bound(world) == []
         assert usage(world, "team") == {}
         assert condition(world, "g")[:2] == ("False", "TopologyPlacementFailed")
+
+
+async def test_pods_with_kueues_group_label_are_one_unit() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 2})
+    group = "kueue.x-k8s.io/pod-group-"
+    labels = {f"{group}name": "train", f"{group}total-count": "3"}
+    async with world.running():
+        for name in ("a", "b", "c"):
+            job(world, name, "team", cpu=1, labels=labels)
+        await asyncio.sleep(3)
+        assert bound(world) == [] and usage(world, "team") == {}
