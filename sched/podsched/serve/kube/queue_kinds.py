@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any, Final
 
 from podsched.api.kinds import KINDS, QUEUE_KINDS
 from podsched.config.errors import ConfigError, forbidden
 from podsched.serve.client.errors import NotFound, Unavailable
 from podsched.serve.kube.http import KubeHttp
+from podsched.telemetry.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger("kubernetes")
 
 _ASK_AGAIN: Final = 2.0
 _OF_KUEUE: Final = (
@@ -36,7 +36,7 @@ async def check_queue_kinds(http: KubeHttp) -> None:
         except NotFound:
             found = {}
         except Unavailable as error:
-            _log.warning("The API server does not answer yet", extra={"error": str(error)})
+            _log.warning("The API server does not answer yet", error=str(error))
             await asyncio.sleep(_ASK_AGAIN)
     names = {one["name"] for one in found.get("resources", ())}
     if "workloads" in names:
