@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import ssl
 import sys
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.app.local_cluster import write_kubeconfig
 from podsched.lib.certificates import Request as CertificateRequest
-from podsched.lib.certificates import certify, read_pair
+from podsched.lib.certificates import SERVER, certify, read_pair
 from podsched.lib.tls_contexts import TlsFiles
+from podsched.serve.server.kubelets import client
+from podsched.serve.server.kubelets.client import KubeletClient
 from podsched.serve.server.kubelets.settings import KubeletSettings
 from podsched.serve.server.rest import proxying
 from podsched.serve.server.server import ApiServer
@@ -260,6 +264,154 @@ def _resident() -> int:
     """Bytes of memory of this process, which is API server and kubelet."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+# ------------------------------------------------------------------ kubelets that lie
+
+
+Handle = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def raw_kubelet(cluster: Cluster, name: str, handle: Handle) -> AsyncIterator[None]:
+    """A node whose kubelet answers with bytes of a test; default/on-NAME is its pod."""
+    files = cluster.files
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(files.cert, files.key)
+    listening = await asyncio.start_server(handle, address_of_this_machine(), 0, ssl=context)
+    node = cluster.kubelet.node(name)
+    port = listening.sockets[0].getsockname()[1]
+    node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = port
+    await cluster.create(node)
+    await cluster.pod(f"on-{name}", "main", node=name)
+    try:
+        yield
+    finally:
+        listening.close()
+
+
+_ELSEWHERE = b"HTTP/1.1 302 Found\r\nLocation: https://192.0.2.9/\r\nContent-Length: 0\r\n\r\n"
+_LONG = b"a" * (1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX-A: " + _LONG + b"\r\n\r\n", "cannot be reached: "),
+        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200_000 + b"\r\n", "cannot be reached: "),
+        (b"HTTP/1.1 200 " + _LONG + b"\r\n\r\n", "cannot be reached: "),
+        (b"SSH-2.0-OpenSSH_9\r\n\r\n", "cannot be reached: "),
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: a\r\n\r\n", "answered 101"),
+        (b"HTTP/1.1 999 A\r\nContent-Length: 0\r\n\r\n", "answered 999"),
+        (_ELSEWHERE, "answered 302"),
+        (b"", "cannot be reached: "),
+    ],
+)
+async def test_an_answer_that_no_kubelet_gives_ends_only_its_own_call(
+    cluster: Cluster, answer: bytes, says: str
+) -> None:
+    asked = 0
+
+    async def lie(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        with contextlib.suppress(OSError, EOFError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            await writer.drain()
+        writer.close()
+
+    async with raw_kubelet(cluster, "lying", lie):
+        said = await cluster.kubectl("logs", "on-lying", code=1)
+        assert "the kubelet of node lying at" in said
+        assert says in said
+        assert len(said) < 3000
+        path = "/api/v1/namespaces/default/pods/on-lying/log?follow=true"
+        said = await cluster.kubectl("get", "--raw", path, code=1)
+        assert "the kubelet of node lying at" in said
+        assert asked <= 4  # an answer without a byte may be a connection that has just ended
+        if b" 101 " not in answer:
+            await cluster.kubectl("exec", "on-lying", "--", "ls", code=1)
+        proxied = "/api/v1/nodes/lying/proxy/healthz"
+        said = (await (await cluster.start("get", "--raw", proxied)).communicate())[0].decode()
+        assert len(said) < 3000
+        await cluster.pod("web", "main")
+        assert await cluster.kubectl("logs", "web") == ""
+
+
+async def test_a_kubelet_that_sends_its_answer_by_the_byte_is_given_up(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(KubeletClient.request, "__kwdefaults__", _patient_for(1.0))
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            for byte in b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000:
+                writer.write(bytes([byte]))
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        writer.close()
+
+    async with raw_kubelet(cluster, "slow", drip):
+        for command in (("logs", "on-slow"), ("exec", "on-slow", "--", "ls")):
+            assert "no answer within 1 s" in await cluster.kubectl(*command, code=1)
+
+
+def _patient_for(seconds: float) -> dict[str, Any]:
+    found = dict(KubeletClient.request.__kwdefaults__ or {})
+    return found | {"seconds": seconds}
+
+
+@pytest.mark.parametrize("what", ["log", "proxy"])
+async def test_an_answer_that_never_ends_waits_for_its_reader(cluster: Cluster, what: str) -> None:
+    sent = 0
+
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        with contextlib.suppress(OSError, EOFError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n")
+            while True:
+                writer.write(b"x" * 65536)
+                await writer.drain()
+                sent += 65536
+        writer.close()
+
+    async with raw_kubelet(cluster, "endless", endless):
+        pod, node = "namespaces/default/pods/on-endless/log", "nodes/endless/proxy/a"
+        path = f"/api/v1/{pod if what == 'log' else node}"
+        before = _resident()
+        unread = await cluster.start("get", "--raw", path)
+        await eventually("it has begun", lambda: sent > 0)
+        await asyncio.sleep(1)  # nothing reads the pipe of kubectl
+        held = sent
+        await asyncio.sleep(1)
+        assert sent == held < 64 << 20
+        assert _resident() - before < 64 << 20
+        await cluster.pod("web", "main")
+        assert await cluster.kubectl("logs", "web") == ""
+        unread.kill()
+        assert unread.stdout is not None
+        await unread.stdout.read()
+        await unread.wait()
+
+
+async def test_a_certificate_of_another_node_is_no_kubelets(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The same authority signs those of all kubelets."""
+    asked = CertificateRequest("other", (), ["192.0.2.7"], (SERVER,))
+    other = certify(read_pair(cluster.files.ca), asked, days=1)
+    cert, key = tmp_path / "other.crt", tmp_path / "other.key"
+    cert.write_bytes(other.certificate_pem)
+    key.write_bytes(other.key_pem)
+    address = address_of_this_machine()
+    async with stand_in_kubelet(replace(cluster.files, cert=cert, key=key), address) as kubelet:
+        await cluster.create(kubelet.node("other"))
+        await cluster.pod("web", "main", node="other")
+        assert "certificate verify failed" in await cluster.kubectl("logs", "web", code=1)
+        assert kubelet.asked == []
 
 
 @pytest.mark.parametrize("action", ["exec?command=sh&command=-i&stdin=true", "portforward"])
