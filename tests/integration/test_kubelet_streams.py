@@ -17,8 +17,8 @@ import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.app.local_cluster import write_kubeconfig
-from podsched.lib.certificates import Request as CertificateRequest
 from podsched.lib.certificates import SERVER, certify, read_pair
+from podsched.lib.certificates import Request as CertificateRequest
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.kubelets import client
 from podsched.serve.server.kubelets.client import KubeletClient
