@@ -74,6 +74,7 @@ def matches(expression: str, device: Device = DEVICE) -> bool:
         "'abcabc'.lastIndexOf('b') == 4 && 'abcabc'.indexOf('b', 2) == 4",
         "'%s is %s'.format(['a', 'b']) == 'a is b'",
         "'%s is %d'.format([dyn('a'), 1]) == 'a is 1'",
+        "'%s is %d'.format(['a', 1]) == 'a is 1' && '%s'.format([{'a': 1, 'b': 'c'}]) != ''",
         "string(1.5) == '1.5' && string(123456789.0) == '1.23456789e+08'",
         "'baaac'.findAll('a*') == ['', 'aaa', '']",
         "'abc'.matches('^a.c$') && !'abc'.matches('^b')",
@@ -112,6 +113,7 @@ def test_the_language(expression: str) -> None:
         "for == 1",
         "all([1], x, true)",
         "[1].all(1, true)",
+        "[1].existsOne(x, x == 1)",
         "has(device)",
         "device.attributes.exists(x.y, true)",
         "'a'.matches('(')",
@@ -147,6 +149,18 @@ def test_what_does_not_compile(expression: str) -> None:
 def test_what_fails_for_a_device(expression: str, message: str) -> None:
     with pytest.raises(EvaluationError, match=message):
         matches(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "cost"),
+    [
+        (f"'abc'.substring(1, {ATTRIBUTES}.none) == 'b'", 6),
+        (f"'abc'.substring(int({ATTRIBUTES}.none), 1) == 'b'", 6),
+        (f"quantity('1').add({ATTRIBUTES}.none) == quantity('1')", 8),
+    ],
+)
+def test_a_call_costs_also_if_its_last_argument_fails(expression: str, cost: int) -> None:
+    assert compile_selector(expression).result(DEVICE).cost == cost
 
 
 def test_a_version_that_is_none_fails_every_selector() -> None:

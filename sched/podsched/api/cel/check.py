@@ -204,8 +204,9 @@ class Checker:
     def _join(self, node: Node, before: Type | None, found: Type) -> Type:
         if before is None:
             return found
+        # Outside of ``format``, elements that differ are found when the tree is validated.
         if not self._types.assignable([before], [found]):
-            self._mismatch(node, before, found)
+            return DYN
         return types.most_general(before, found)
 
     def _unwrapped(self, node: Node, optional: bool) -> Type:

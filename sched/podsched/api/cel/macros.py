@@ -61,7 +61,7 @@ _FOLDS = {
         ("all", (1,), (1,)),
         ("exists", (1,), (1,)),
         ("exists_one", (1,), (1,)),
-        ("existsOne", (1,), (1,)),
+        ("existsOne", (), (1,)),
         ("map", (1, 2), ()),
         ("filter", (1,), ()),
         ("transformList", (), (1, 2)),

@@ -549,13 +549,16 @@ class _Calling:
     def _in_turn(self, runs: list[Run]) -> Run:
         def call(state: State) -> Any:
             arguments = []
+            value: Any = None
             for run in runs:
                 value = run(state)
-                if value.__class__ is Failure:
-                    return value
                 arguments.append(value)
+                if value.__class__ is Failure:
+                    break
+            if len(arguments) < len(runs):
+                return value  # Without its last argument, a call costs nothing.
             given = tuple(arguments)
-            result = self.apply(state, given)
+            result = value if value.__class__ is Failure else self.apply(state, given)
             state.charge(self.cost(given, result))
             return result
 
