@@ -21,10 +21,14 @@ from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.decided import Recorded
 from podsched.ask.explain.expecting import add_eta
 from podsched.ask.live_explanation import Clock, explain_group_live, explain_live, timestamp
+from podsched.ask.queues.node_room import add_node_room
+from podsched.ask.queues.past import pods_in, sibling_queues
+from podsched.ask.queues.waiting import preempted_pods
 from podsched.ask.whatif.pod_group_explanation import explain_pod_group
 from podsched.ask.whatif.world import World
 from podsched.framework.pod_groups import KIND as POD_GROUP
 from podsched.serve.client.cluster import InformerPort
+from podsched.term.admission.units import unit_key
 from podsched.term.state import SchedulingState
 from podsched.v1.scheduling_pb2 import (
     Answer,
@@ -154,14 +158,18 @@ class Explaining:
         members = state.cache.cluster.members(key)
         waiting = next((pod for pod in members if state.cache.pod(pod.uid) is None), None)
         stored = list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
+        victims = preempted_pods(state.admission, key)
+        queues = sibling_queues(state.admission, key)
 
         def is_over() -> bool:
             return time.monotonic() > until
 
         def look() -> None:
             explain_pod_group(answer, world, key, is_over, changes=changes)
+            add_node_room(answer, world, key, victims)
             if changes and waiting is not None:
-                add_eta(answer, stored, waiting, time.time())
+                past = pods_in(queues, world.cluster, stored)
+                add_eta(answer, past, waiting, time.time())
             if answer.HasField("eta"):
                 answer.eta.basis.append(_ONE_MEMBER)
 
@@ -175,12 +183,16 @@ class Explaining:
         pod = state.cache.cluster.pods.get(f"{answer.pod.namespace}/{answer.pod.name}")
         if pod is None:
             return
-        search = World.on_copy(state.cache, state.profiles).question(pod)
+        world, key = World.on_copy(state.cache, state.profiles), unit_key(pod)
+        search = world.question(pod)
+        victims = preempted_pods(state.admission, key)
+        queues = sibling_queues(state.admission, key)
         stored = list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
 
         def look() -> None:
+            add_node_room(answer, world, key, victims)
             add_changes(answer, search)
-            add_eta(answer, stored, pod, time.time())
+            add_eta(answer, pods_in(queues, world.cluster, stored), pod, time.time())
 
         await asyncio.to_thread(look)
 

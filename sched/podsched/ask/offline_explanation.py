@@ -15,7 +15,8 @@ from podsched.ask.explain.explanation import explain_ended, explain_fit, referen
 from podsched.ask.explain.pod_group import pod_group_standing
 from podsched.ask.explain.preempting import add_preemption
 from podsched.ask.queues.counting import admission_of
-from podsched.ask.queues.waiting import add_admission
+from podsched.ask.queues.node_room import add_node_room
+from podsched.ask.queues.waiting import add_admission, preempted_pods
 from podsched.ask.whatif.pod_group_explanation import explain_pod_group
 from podsched.ask.whatif.world import World, never
 from podsched.config.load import SchedulerConfiguration
@@ -52,7 +53,10 @@ def explain_offline(
         ended = [obj for obj in objects if isinstance(obj, Pod) and _is(obj, request)]
         return explain_ended(ended[-1]) if ended else None
     answer = _explain(world, info, request, config)
-    add_admission(answer, _admission(objects, config), unit_key(info))
+    if not info.group:
+        _add_queue(answer, world, _admission(objects, config), unit_key(info))
+    else:
+        add_admission(answer, _admission(objects, config), unit_key(info))
     return answer
 
 
@@ -75,9 +79,14 @@ def explain_group_offline(
     answer = Explanation(pod_group=standing, message=standing.message, notes=[OFFLINE])
     waits = standing.with_node < standing.members
     answer.state = PodState.PENDING if waits else PodState.BOUND
-    add_admission(answer, _admission(objects, config), key)
     explain_pod_group(answer, world, key, is_over, changes=request.changes)
+    _add_queue(answer, world, _admission(objects, config), key)
     return answer
+
+
+def _add_queue(answer: Explanation, world: World, admission: Admission, key: str) -> None:
+    add_admission(answer, admission, key)
+    add_node_room(answer, world, key, preempted_pods(admission, key))
 
 
 def _admission(objects: Iterable[AnyObject], config: SchedulerConfiguration) -> Admission:

@@ -147,6 +147,8 @@ def _admission(admission: QueueAdmission) -> list[str]:
         lines += _row(
             "Ahead", f"{admission.ahead}, of which {first} would be admitted first{names}"
         )
+    if admission.nodes:
+        lines += _row("Nodes", admission.nodes)
     for change in admission.changes:
         lines += _row("Would help", change)
     return lines

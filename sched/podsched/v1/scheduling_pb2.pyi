@@ -209,7 +209,7 @@ class Explanation(_message.Message):
     def __init__(self, pod: _Optional[_Union[PodReference, _Mapping]] = ..., state: _Optional[_Union[PodState, str]] = ..., scheduler_name: _Optional[str] = ..., message: _Optional[str] = ..., answered_by: _Optional[_Union[AnsweredBy, _Mapping]] = ..., queue: _Optional[_Union[QueueStanding, _Mapping]] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., nominations: _Optional[_Iterable[_Union[Nomination, _Mapping]]] = ..., nodes: _Optional[int] = ..., feasible_nodes: _Optional[int] = ..., funnel: _Optional[_Iterable[_Union[FunnelStep, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[NodeGroup, _Mapping]]] = ..., node_verdicts: _Optional[_Iterable[_Union[NodeVerdict, _Mapping]]] = ..., wake_events: _Optional[_Iterable[_Union[WakeEvent, _Mapping]]] = ..., preemption: _Optional[_Union[Preemption, _Mapping]] = ..., scores: _Optional[_Iterable[_Union[NodeScore, _Mapping]]] = ..., tied_nodes: _Optional[int] = ..., decision: _Optional[_Union[DecisionFacts, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[Change, _Mapping]]] = ..., eta: _Optional[_Union[Eta, _Mapping]] = ..., notes: _Optional[_Iterable[str]] = ..., pod_group: _Optional[_Union[PodGroupStanding, _Mapping]] = ..., admission: _Optional[_Union[QueueAdmission, _Mapping]] = ...) -> None: ...
 
 class QueueAdmission(_message.Message):
-    __slots__ = ("sentence", "local_queue", "cluster_queue", "ahead", "ahead_admissible", "first", "shortages", "victims", "changes")
+    __slots__ = ("sentence", "local_queue", "cluster_queue", "ahead", "ahead_admissible", "first", "shortages", "victims", "changes", "nodes")
     class Shortage(_message.Message):
         __slots__ = ("flavor", "resource", "needed", "available", "missing", "most", "beyond_maximum", "borrowers")
         FLAVOR_FIELD_NUMBER: _ClassVar[int]
@@ -238,6 +238,7 @@ class QueueAdmission(_message.Message):
     SHORTAGES_FIELD_NUMBER: _ClassVar[int]
     VICTIMS_FIELD_NUMBER: _ClassVar[int]
     CHANGES_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
     sentence: str
     local_queue: str
     cluster_queue: str
@@ -247,7 +248,8 @@ class QueueAdmission(_message.Message):
     shortages: _containers.RepeatedCompositeFieldContainer[QueueAdmission.Shortage]
     victims: _containers.RepeatedScalarFieldContainer[str]
     changes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, sentence: _Optional[str] = ..., local_queue: _Optional[str] = ..., cluster_queue: _Optional[str] = ..., ahead: _Optional[int] = ..., ahead_admissible: _Optional[int] = ..., first: _Optional[_Iterable[str]] = ..., shortages: _Optional[_Iterable[_Union[QueueAdmission.Shortage, _Mapping]]] = ..., victims: _Optional[_Iterable[str]] = ..., changes: _Optional[_Iterable[str]] = ...) -> None: ...
+    nodes: str
+    def __init__(self, sentence: _Optional[str] = ..., local_queue: _Optional[str] = ..., cluster_queue: _Optional[str] = ..., ahead: _Optional[int] = ..., ahead_admissible: _Optional[int] = ..., first: _Optional[_Iterable[str]] = ..., shortages: _Optional[_Iterable[_Union[QueueAdmission.Shortage, _Mapping]]] = ..., victims: _Optional[_Iterable[str]] = ..., changes: _Optional[_Iterable[str]] = ..., nodes: _Optional[str] = ...) -> None: ...
 
 class PodGroupStanding(_message.Message):
     __slots__ = ("name", "exists", "min_count", "members", "with_node", "message", "stuck", "stuck_members", "namespace", "priority", "topology_key", "fits", "domains", "all_domains")

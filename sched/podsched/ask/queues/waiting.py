@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from podsched.ask.queues.node_room import WAITS_FOR_NODES
 from podsched.queues.amounts import amount_text
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.cycle import nominate
@@ -65,6 +66,15 @@ def explain_admission(admission: Admission, key: str) -> QueueAdmission | None:
     return answer
 
 
+def preempted_pods(admission: Admission, key: str) -> list[str]:
+    """Return the pods that a waiting unit would preempt by quota, "namespace/name"."""
+    unit, workload = admission.units.get(key), admission.turns.waiting(key)
+    if unit is None or not unit.waiting or workload is None:
+        return []
+    _, victims = _nominated(admission, admission.snapshot, workload)
+    return [pod.key for one in victims for pod in admission.units[one.workload.key].held.values()]
+
+
 def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -> None:
     snapshot = admission.snapshot
     assignment, victims = _nominated(admission, snapshot, workload)
@@ -78,7 +88,7 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
         )
         return
     if assignment.mode is Mode.FIT:
-        why = "its quota suffices, so it waits for nodes"
+        why = WAITS_FOR_NODES
         if first:
             why = f"its quota suffices now, but {_named(first)} would be admitted first"
     else:

@@ -31,13 +31,20 @@ from podsched.v1 import objects_pb2 as v1
 
 #: The LocalQueue of a namespace that pods without the label join.
 DEFAULT_QUEUE: Final = "default"
+#: Between namespace and name in the key of a pod without a group.
+LONE: Final = "/pod:"
 #: Where a class keeps its pod set, among what plugins keep there.
 _POD_SET: Final = "pod set"
 
 
 def unit_key(pod: PodInfo) -> str:
     """Return the key of a pod's unit."""
-    return pod.group or f"{pod.namespace}/pod:{pod.name}"
+    return pod.group or f"{pod.namespace}{LONE}{pod.name}"
+
+
+def is_lone(key: str) -> bool:
+    """Whether the key of a unit is that of a pod without a group."""
+    return LONE in key
 
 
 def lone_group(key: str, pod: PodInfo) -> PodGroup:

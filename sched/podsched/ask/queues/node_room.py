@@ -1,0 +1,71 @@
+"""Whether nodes have room for a unit that waits in its queue, apart from quota.
+
+Nodes are tried for all its waiting pods together, as they are, and without what it would preempt.
+The labels of flavors do not count here: the leader's cycle alone chooses the flavors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from podsched.ask.whatif.world import World, exhaust, never
+from podsched.framework.pod_groups import pod_group
+from podsched.framework.pods import PodInfo
+from podsched.term.admission.units import LONE, is_lone, lone_group
+from podsched.v1.scheduling_pb2 import Explanation
+
+#: The end of the sentence of a unit that has quota; what nodes lack is added to it.
+WAITS_FOR_NODES: Final = "its quota suffices, so it waits for nodes"
+
+
+def add_node_room(answer: Explanation, world: World, unit: str, victims: Sequence[str]) -> None:
+    """Add what nodes have room for to the explanation of a unit in a queue.
+
+    ``answer`` has what was found about nodes already. ``unit``: its key; ``victims``: the pods
+    that it would preempt by quota, "namespace/name".
+    """
+    pods, domains = _waiting(world, unit), answer.pod_group.domains
+    if not answer.HasField("admission") or not pods or not (domains or is_lone(unit)):
+        return
+    admission = answer.admission
+    fits = answer.pod_group.fits if domains else answer.feasible_nodes > 0
+    text = "room for all of it now" if fits else _lack(answer)
+    if not fits and victims:
+        then = (
+            "room" if _fits_without(world, unit, pods, victims) else "no room, so none is evicted"
+        )
+        text += f"; without those it would preempt, {then}"
+    admission.nodes = text
+    if admission.sentence.lower().startswith(WAITS_FOR_NODES) and not fits:
+        admission.sentence = f"{admission.sentence.rstrip('.')}: {text}."
+
+
+def _lack(answer: Explanation) -> str:
+    if not answer.pod_group.domains:
+        return answer.message.rstrip(".")
+    best = answer.pod_group.domains[0]
+    where = best.name or "all nodes together"
+    text = f"{where} hold{'s' if best.name else ''} {best.holds} of its pods, {best.lacks} too few"
+    return f"{text} ({best.misfit.message.rstrip('.')})" if best.misfit.message else text
+
+
+def _waiting(world: World, unit: str) -> list[PodInfo]:
+    if is_lone(unit):
+        found = world.cluster.pods.get(unit.replace(LONE, "/", 1))
+        pods = [found] if found is not None else []
+    else:
+        pods = sorted(world.cluster.members(unit), key=lambda pod: pod.name)
+    return [pod for pod in pods if not world.has_node(pod)]
+
+
+def _fits_without(world: World, unit: str, pods: Sequence[PodInfo], victims: Sequence[str]) -> bool:
+    group = pod_group(world.cluster, unit) or lone_group(unit, pods[0])
+    with world.trial() as trial:
+        for key in victims:
+            victim = world.cluster.pods.get(key)
+            if victim is not None:
+                world.remove(victim)
+        attempt = world.attempt(trial, group, pods)
+        exhaust(attempt.run(trial, never, preempts=False))
+        return attempt.result.status.ok

@@ -1,0 +1,39 @@
+"""The pods of a ClusterQueue, ended ones included: what is told of when a unit starts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from podsched.api.pod_groups import group_key
+from podsched.api.queue_labels import QUEUE_NAME
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pod_groups import KIND
+from podsched.term.admission.admission import Admission
+from podsched.term.admission.units import DEFAULT_QUEUE
+from podsched.v1 import objects_pb2 as v1
+
+
+def sibling_queues(admission: Admission, key: str) -> Collection[str] | None:
+    """Return the LocalQueues, "namespace/name", of a unit's ClusterQueue; None without a queue."""
+    unit = admission.units.get(key)
+    if unit is None:
+        return None
+    return {
+        f"{one.metadata.namespace}/{one.metadata.name}"
+        for one in admission.cluster.list("LocalQueue")
+        if one.spec.cluster_queue == unit.queue
+    }
+
+
+def pods_in(
+    queues: Collection[str] | None, cluster: ClusterView, pods: Iterable[v1.Pod]
+) -> list[v1.Pod]:
+    """Return the pods of LocalQueues, in which the pods' labels or PodGroups are; None: all."""
+    return [pod for pod in pods if queues is None or _local_queue(cluster, pod) in queues]
+
+
+def _local_queue(cluster: ClusterView, pod: v1.Pod) -> str:
+    namespace = pod.metadata.namespace
+    of = cluster.get(KIND, namespace, group_key(pod).partition("/")[2])
+    named = of.metadata.labels.get(QUEUE_NAME, "") if of is not None else ""
+    return f"{namespace}/{named or pod.metadata.labels.get(QUEUE_NAME, DEFAULT_QUEUE)}"

@@ -1,0 +1,88 @@
+"""What nodes have room for, in the explanation of a unit that waits in its queue."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.api.objects import AnyObject
+from podsched.ask.offline_explanation import explain_group_offline, explain_offline
+from podsched.config.load import default_config
+from podsched.registry import factories
+from podsched.v1.scheduling_pb2 import ExplainRequest, QueueAdmission
+from support.queues import big_node, cluster_queue, flavor, gang, job
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+KINDS = ("Node", "ResourceFlavor", "ClusterQueue", "LocalQueue", "PodGroup", "Pod")
+
+
+def world_with(*nodes: str, **quotas: int) -> TermWorld:
+    made = TermWorld()
+    for name in nodes:
+        big_node(made, name)
+    flavor(made)
+    for queue, cpu in quotas.items():
+        cluster_queue(made, queue, {"cpu": cpu}, within="LowerPriority")
+    return made
+
+
+async def asked(world: TermWorld, name: str, *, group: bool = False) -> QueueAdmission:
+    await asyncio.sleep(2)
+    objects: list[AnyObject] = [one for kind in KINDS for one in world.cluster.objects(kind)]
+    ask = explain_group_offline if group else explain_offline
+    request = ExplainRequest(namespace="default", name=name)
+    found = ask(objects, default_config(), factories(), request)
+    assert found is not None
+    return found.admission
+
+
+async def test_a_unit_with_quota_says_what_nodes_lack() -> None:
+    world = world_with("n1", team=40)
+    async with world.running():
+        job(world, "wide", "team", cpu=9)
+        found = await asked(world, "wide")
+        assert found.nodes.startswith("0/1 nodes are available: 1 Insufficient cpu")
+        assert found.sentence.startswith("Its quota suffices, so it waits for nodes: 0/1 nodes")
+
+
+async def test_a_gang_says_how_many_of_its_pods_nodes_hold() -> None:
+    world = world_with("n1", "n2", team=40)
+    async with world.running():
+        gang(world, "train", "team", 3, cpu=7)
+        found = await asked(world, "train", group=True)
+        assert found.nodes.startswith("all nodes together hold 2 of its pods, 1 too few (0/2")
+
+
+async def test_a_unit_that_lacks_quota_says_that_nodes_have_room() -> None:
+    world = world_with("n1", team=2)
+    async with world.running():
+        job(world, "big", "team", cpu=3)
+        assert (await asked(world, "big")).nodes == "room for all of it now"
+
+
+async def test_a_unit_whose_victims_would_make_no_room_says_that_none_is_evicted() -> None:
+    world = world_with("n1", "n2", team=9)
+    async with world.running():
+        job(world, "low", "team", cpu=2)
+        job(world, "rest", "", cpu=5, spec={"nodeSelector": {"kubernetes.io/hostname": "n2"}})
+        await asyncio.sleep(1)
+        job(world, "high", "team", priority=5, cpu=9)
+        found = await asked(world, "high")
+        assert list(found.victims) == ["default/pod:low"]
+        assert found.nodes.endswith("; without those it would preempt, no room, so none is evicted")
+
+
+async def test_a_unit_whose_victims_make_room_says_so() -> None:
+    world = world_with("n1", team=9)
+    async with world.running():
+        job(world, "low", "team", cpu=2)
+        await asyncio.sleep(1)
+        job(world, "high", "team", priority=5, cpu=8)
+        objects = [one for kind in KINDS for one in world.cluster.objects(kind)]
+        request = ExplainRequest(namespace="default", name="high")
+        found = explain_offline(objects, default_config(), factories(), request)
+        assert found is not None
+        assert found.admission.nodes.endswith("; without those it would preempt, room")
