@@ -302,6 +302,30 @@ async def test_what_all_victims_have_freed_goes_to_the_unit_that_waited_for_them
         assert bound(world) == ["mine"]
 
 
+async def test_a_gang_that_is_evicted_in_part_does_not_grow_until_all_of_it_is_gone() -> None:
+    world = TermWorld()
+    for name in ("n1", "n2"):
+        big_node(world, name)
+    flavor(world)
+    cluster_queue(world, "a", {"gpu": 8}, cohort="all", reclaim="Any")
+    cluster_queue(world, "b", {"gpu": 8}, cohort="all")
+    async with world.running():
+        grace = {"terminationGracePeriodSeconds": 30}
+        gang(world, "g", "b", 3, min_count=1, gpu=8, spec=grace)
+        await asyncio.sleep(1)
+        assert bound(world) == ["g-0", "g-1"]
+        job(world, "new", "a", gpu=8)
+        await asyncio.sleep(1)
+        assert all(is_terminating(world.stored(name)) for name in ("g-0", "g-1"))
+        world.cluster.delete("Pod", "default/g-0")
+        await asyncio.sleep(5)
+        assert bound(world) == ["g-1"]
+        world.cluster.delete("Pod", "default/g-1")
+        await asyncio.sleep(15)
+        assert bound(world) == ["g-2", "new"]
+        world.check()
+
+
 async def test_what_victims_have_freed_is_not_kept_once_another_unit_blocks_the_queue() -> None:
     """In a strict queue, a more important unit may come while another waits for its victims."""
     world = TermWorld()

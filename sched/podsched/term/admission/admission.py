@@ -492,8 +492,10 @@ class Admission:
         empty = not unit.held and not unit.waiting
         group = None if empty else unit_group(self._cluster, unit)
         admitted = self.snapshot.workloads.get(unit.queue, {})
-        # A victim of one unit is no candidate for others: each waits for victims of its own.
-        if unit.held and not self.holds.is_victim(key):
+        # A victim of one unit is no candidate for others: each waits for victims of its own. Nor
+        # does it grow, else it would never be gone.
+        is_victim = bool(unit.held) and self.holds.is_victim(key)
+        if unit.held and not is_victim:
             admitted[key] = self._as_admitted(unit, group)
         else:
             admitted.pop(key, None)
@@ -501,7 +503,8 @@ class Admission:
         self.endings.look(unit, state.drains, self._now)
         problem = find_problem(state, self.endings, unit) if unit.waiting else None
         workload = None
-        if problem is None and group is not None and unit.waiting and self._is_complete(unit):
+        asks = bool(unit.waiting) and not is_victim
+        if problem is None and group is not None and asks and self._is_complete(unit):
             try:
                 devices = self._devices.asked(unit.waiting.values())
                 workload = waiting_workload(
