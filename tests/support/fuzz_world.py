@@ -173,8 +173,9 @@ class FuzzWorld:
             status, text = 400 if unread else 0, repr(error)
         took = time.process_time() - began
         self.codes[str(status)] += 1
-        # What Kubernetes answers with 500 although the client is at fault has no reason.
-        if status == 0 or (status >= 500 and not _has_no_reason(text)):
+        # What Kubernetes answers with 500 although the client is at fault has no reason. There is
+        # no kubelet here to which requests could be passed on.
+        if status == 0 or (status >= 500 and not _is_meant(text)):
             self._finding(f"{status}: {text[:1000]}", request)
         if 200 <= status < 300 and request.is_ambiguous:
             self._finding("done, though it may have been meant as a dry run", request)
@@ -191,7 +192,7 @@ class FuzzWorld:
                     await writer.drain()
                     head, _, text = (await reader.read(1 << 16)).partition(b"\r\n\r\n")
                     # See ``send_http``.
-                    if head[9:10] == b"5" and not _has_no_reason(text.decode(errors="replace")):
+                    if head[9:10] == b"5" and not _is_meant(text.decode(errors="replace")):
                         self._finding(f"{head[9:12]!r} {text[:1000]!r} for {sent[:3000]!r}")
         writer.transport.abort()
 
@@ -337,11 +338,14 @@ class FuzzWorld:
         await self._http.close()
 
 
-def _has_no_reason(text: str) -> bool:
+def _is_meant(text: str) -> bool:
+    """Return whether a status of 500 or more is no fault: of a client, or of an absent kubelet."""
     try:
-        return json.loads(text).get("reason") is None
+        answer = json.loads(text)
+        reason, message = answer.get("reason"), str(answer.get("message"))
     except (ValueError, AttributeError):
         return False
+    return reason is None or (message.startswith("the kubelet of ") and " cannot be " in message)
 
 
 def _ignore(batch: Batch) -> None:

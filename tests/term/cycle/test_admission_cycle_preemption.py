@@ -304,7 +304,7 @@ async def test_what_all_victims_have_freed_goes_to_the_unit_that_waited_for_them
 
 async def test_a_gang_that_is_evicted_in_part_does_not_grow_until_all_of_it_is_gone() -> None:
     world = TermWorld()
-    for name in ("n1", "n2"):
+    for name in ("n1", "n2", "n3"):
         big_node(world, name)
     flavor(world)
     cluster_queue(world, "a", {"gpu": 8}, cohort="all", reclaim="Any")
