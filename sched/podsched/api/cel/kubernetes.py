@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from urllib.parse import unquote_plus
 
@@ -20,6 +21,7 @@ from podsched.api.cel.values import (
 _MAX_INT64 = 2**63 - 1
 _NANO = 10**9
 _NUMBER = re.compile(r"[+-]?([0-9]*)\.?([0-9]*)([A-Za-z]?.*)", re.ASCII)
+_NO_DIGITS = re.compile(r"^([+-]?)(\.(?![0-9])|(?![0-9.+-]))")
 _BITS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
@@ -49,7 +51,8 @@ def parse_quantity(text: str) -> Quantity:
 @declare("quantity(string) -> Quantity")
 def _quantity(text: str) -> Quantity | Failure:
     try:
-        return parse_quantity(text)
+        # Go takes a quantity without digits for zero.
+        return parse_quantity(_NO_DIGITS.sub(r"\g<1>0", text) if text else text)
     except quantities.QuantityError as exc:
         return Failure(str(exc))
 
@@ -81,10 +84,16 @@ def _compare_quantities(one: Quantity, other: Quantity) -> int:
 
 @declare(".asApproximateFloat(Quantity) -> double")
 def _as_float(value: Quantity) -> float:
-    if value.scale is None:
-        return value.nanos * 1e-9
-    # As Go computes it.
-    return float(_unscaled(value.nanos, value.scale)) * 10.0**value.scale
+    try:
+        if value.scale is None:
+            return value.nanos * 1e-9
+        # As Go computes it.
+        return float(_unscaled(value.nanos, value.scale)) * 10.0**value.scale
+    except OverflowError:
+        try:
+            return value.nanos / _NANO
+        except OverflowError:
+            return math.inf if value.nanos > 0 else -math.inf
 
 
 def _unscaled(nanos: int, scale: int) -> int:
