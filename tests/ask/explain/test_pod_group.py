@@ -49,3 +49,13 @@ def test_a_gang_tells_its_members_and_those_that_fit_nowhere() -> None:
 def test_a_group_that_does_not_exist_is_told_so() -> None:
     waiting = member("b")
     assert not pod_group_standing(cluster(waiting), info(waiting).group).exists
+
+
+def test_a_group_of_labels_exists_without_an_object() -> None:
+    labels = {
+        "kueue.x-k8s.io/pod-group-name": "g",
+        "kueue.x-k8s.io/pod-group-total-count": "2",
+    }
+    waiting = pod("b", {}, labels=labels)
+    found = pod_group_standing(cluster(waiting), info(waiting).group)
+    assert (found.exists, found.min_count, found.members) == (True, 2, 1)

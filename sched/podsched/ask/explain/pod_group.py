@@ -6,7 +6,7 @@ from typing import Final
 
 from podsched.api.conditions import POD_GROUP_SCHEDULED, POD_SCHEDULED, pod_condition
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pod_groups import KIND, REASON_UNSCHEDULABLE, read_pod_group
+from podsched.framework.pod_groups import KIND, REASON_UNSCHEDULABLE, pod_group
 from podsched.framework.pods import PodInfo
 from podsched.v1.scheduling_pb2 import PodGroupStanding
 
@@ -23,15 +23,15 @@ def pod_group_standing(cluster: ClusterView, key: str) -> PodGroupStanding:
     members = sorted(cluster.members(key), key=lambda member: member.name)
     found = PodGroupStanding(namespace=namespace, name=name, members=len(members))
     found.with_node = sum(bool(member.node_name) for member in members)
-    stored = cluster.get(KIND, namespace, name)
-    if stored is None:
+    group = pod_group(cluster, key)
+    if group is None:
         return found
     found.exists = True
-    group = read_pod_group(stored)
     found.priority = group.priority
     if group.min_count is not None:
         found.min_count = group.min_count
-    for condition in stored.status.conditions:
+    stored = cluster.get(KIND, namespace, name)
+    for condition in stored.status.conditions if stored is not None else ():
         if condition.type == POD_GROUP_SCHEDULED:
             found.message = condition.message
     for member in members:

@@ -10,6 +10,7 @@ from podsched.queues.objects import Workload
 from podsched.queues.order import queue_order
 from podsched.serve.server.rest.visibility import PendingWorkload
 from podsched.term.admission.admission import Admission
+from podsched.term.admission.units import is_lone
 
 #: Units that are sorted in one step; it takes two milliseconds.
 _SORTED = 1_000
@@ -28,12 +29,12 @@ def pending_workloads(admission: Admission, queue: str) -> Iterator[PendingWorkl
 
 def _shown(admission: Admission, workload: Workload) -> PendingWorkload:
     unit = admission.units[workload.key]
-    of = admission.cluster.get(KIND, unit.namespace, workload.key.partition("/")[2])
-    if of is None:
-        of = next(iter(unit.waiting.values())).pod
+    pod = next(iter(unit.waiting.values())).pod
+    group = workload.key.partition("/")[2]
+    of = admission.cluster.get(KIND, unit.namespace, group) or pod
     return PendingWorkload(
         namespace=unit.namespace,
-        name=of.metadata.name,
+        name=pod.metadata.name if is_lone(workload.key) else group,
         created=of.metadata.creation_timestamp.ToJsonString(),
         priority=workload.priority,
         local_queue=unit.local_queue,
