@@ -99,7 +99,8 @@ async def term() -> AsyncIterator[Term]:
     )
     following = asyncio.create_task(informer.run(manager.handle))
     running = asyncio.create_task(manager.run())
-    await asyncio.sleep(0.1)
+    # They begin in the test: fixtures run in real time, and a timer set there would not end in the
+    # virtual time of the test.
     yield Term(cluster, informer, manager, running, metrics, lambda: START + clock() - began)
     for task in (running, following):
         task.cancel()
