@@ -173,3 +173,29 @@ async def test_no_value_of_a_secret_is_in_an_error(kube: KubeClient) -> None:
     refused = await kube.request("POST", SECRETS, {**secret, "data": {"key": "not base64 hunter2"}})
     assert (refused.status, "data[key]" in refused.json["message"]) == (422, True)
     assert b"hunter2" not in refused.body
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(
+    ("options", "held_by"),
+    [
+        ("", ["orphan"]),
+        ("?propagationPolicy=Background", []),
+        ("?propagationPolicy=Foreground", ["foregroundDeletion"]),
+        ("?orphanDependents=false", []),
+    ],
+)
+async def test_a_deleted_job_keeps_its_pods_unless_the_request_says_otherwise(
+    world: World, kube: KubeClient, options: str, held_by: list[str], whole: bool
+) -> None:
+    """As in batch/v1, and a warning says so; kubectl asks for Background."""
+    await kube.request("POST", JOBS, job())
+    path = JOBS if whole else f"{JOBS}/count"
+    answer = await kube.request("DELETE", f"{path}{options}")
+    assert answer.status == 200
+    found = [] if (await kube.get(f"{JOBS}/count")).status == 404 else None
+    if found is None:
+        stored = (await world.core.registry.get("Job", "default", "count")).message
+        found = list(stored.metadata.finalizers)
+    assert found == held_by
+    assert ("pods are preserved" in answer.headers.get("warning", "")) is (options == "")

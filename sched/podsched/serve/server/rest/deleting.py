@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from podsched.api.kinds import Kind
+from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.errors import Violation
 from podsched.serve.server.rest.bodies import dry_run, parsed
 from podsched.serve.server.rest.failures import bad_request, failed_options
@@ -15,6 +17,11 @@ from podsched.v1 import api_pb2 as v1
 
 _POLICIES: Final = ("Foreground", "Background", "Orphan")
 _OPTIONS: Final = "DeleteOptions"
+#: Source: pkg/registry/batch/job/storage, v1.36. Only jobs of batch/v1 have this default.
+_JOBS_KEEP_PODS: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
+    "to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,13 @@ class DeleteOptions:
         if "orphanDependents" in query:
             found["orphanDependents"] = flag(query, "orphanDependents")
         return options_of(found)
+
+    def for_kind(self, kind: Kind) -> DeleteOptions:
+        """Return the options with the default of a kind; a Job keeps its pods, with a warning."""
+        if kind.name != "Job" or self.policy:
+            return self
+        add_warnings(_JOBS_KEEP_PODS)
+        return replace(self, policy="Orphan")
 
     def fill(self, request: v1.DeleteRequest | v1.DeleteCollectionRequest) -> None:
         """Set the fields that both kinds of deletion requests have."""

@@ -253,7 +253,7 @@ class Writing:
         form = _form(request)
         kind = resource.kind
         rights().check("delete", kind, target.namespace, target.name)
-        options = DeleteOptions.of(request)
+        options = DeleteOptions.of(request).for_kind(kind)
         wanted = v1.DeleteRequest(kind=kind.name, namespace=target.namespace, name=target.name)
         options.fill(wanted)
         try:
@@ -271,7 +271,7 @@ class Writing:
         resource = target.resource
         rights().check("deletecollection", resource.kind, target.namespace)
         query = ListOptions.of(request.query)
-        options = DeleteOptions.of(request)
+        options = DeleteOptions.of(request).for_kind(resource.kind)
         wanted = v1.DeleteCollectionRequest(
             kind=resource.kind.name,
             namespace=target.namespace,
