@@ -41,6 +41,27 @@ async def test_a_container_that_was_not_read_before_is_measured_from_its_start()
     assert usage[WEB] == (0.25, 2 << 20, 120.0, 20.0)
 
 
+def mixed(node_second: int, container_second: int) -> str:
+    """A kubelet's answer in which the container was read at another second than the node."""
+    container = said(container_second, cpu=container_second / 4, node=False).splitlines()
+    return "\n".join([*container, *said(node_second, cpu=node_second / 4).splitlines()[4:6]])
+
+
+async def test_a_container_that_has_not_been_read_again_keeps_its_usage() -> None:
+    first, second, third = [
+        await readings_of(mixed(*at)) for at in ((110, 110), (120, 120), (130, 120))
+    ]
+    earlier = usage_between(first, second)
+    usage = usage_between(second, third, earlier)
+    assert usage[NODE].at == 130.0
+    assert usage[WEB] == earlier[WEB]
+
+
+async def test_a_container_that_has_not_been_read_twice_is_measured_from_its_start() -> None:
+    first, second = await readings_of(mixed(110, 110)), await readings_of(mixed(120, 110))
+    assert usage_between(first, second)[WEB] == (2.75, 2 << 20, 110.0, 10.0)
+
+
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "1e300", "much"])
 async def test_an_amount_that_cannot_be_is_left_out(value: str) -> None:
     text = said(120).replace(" 1e9", f" {value}")

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import monotonic
+from types import MappingProxyType
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -98,12 +99,25 @@ def _number(text: str) -> float:
     return value if math.isfinite(value) and 0 <= value < 2**60 else -1.0
 
 
-def usage_between(before: Mapping[Key, Reading], after: Mapping[Key, Reading]) -> dict[Key, Usage]:
-    """Return what was used between two readings; of a new container, since its start."""
+def usage_between(
+    before: Mapping[Key, Reading],
+    after: Mapping[Key, Reading],
+    earlier: Mapping[Key, Usage] = MappingProxyType({}),
+) -> dict[Key, Usage]:
+    """Return what was used between two readings; of a new container, since its start.
+
+    A kubelet reads each container at a time of its own, so some have the same reading twice. Their
+    usage is that before, of ``earlier``.
+    """
     found: dict[Key, Usage] = {}
     for key, now in after.items():
         was = before.get(key)
         same = was is not None and was.started == now.started and now.cpu >= was.cpu >= 0
+        if same and was and was.at == now.at:
+            if key in earlier:
+                found[key] = earlier[key]
+                continue
+            was = None
         begun, used = (was.at, now.cpu - was.cpu) if same and was else (now.started, now.cpu)
         if begun > 0 and now.at > begun and now.cpu >= 0 and now.memory >= 0:
             window = now.at - begun
@@ -118,10 +132,6 @@ class _Known:
     asked: float
     readings: dict[Key, Reading]
     usage: dict[Key, Usage]
-
-    @property
-    def at(self) -> float:
-        return self.readings.get(NODE, Reading()).at
 
 
 class KubeletUsage:
@@ -157,26 +167,25 @@ class KubeletUsage:
                 readings = await self._read(node)
                 if known is None or now - known.asked >= _KEPT:
                     known = _Known(now, readings, {})
-                    readings = await self._read_later(node, known)
+                    readings = await self._read_later(node, readings)
             except KubeletError as error:
                 _log.debug("No usage of a node", node=name, error=str(error))
                 return {}
-            found = _Known(self._clock(), readings, known.usage)
-            if found.at > known.at:
-                found.usage = usage_between(known.readings, readings)
+            usage = usage_between(known.readings, readings, known.usage)
+            found = _Known(self._clock(), readings, usage)
             self._known[name] = found
             self._known.move_to_end(name)
             if len(self._known) > _MAX_NODES:
                 self._known.popitem(last=False)
             return found.usage
 
-    async def _read_later(self, node: Node, first: _Known) -> dict[Key, Reading]:
+    async def _read_later(self, node: Node, first: dict[Key, Reading]) -> dict[Key, Reading]:
         """Return the next reading that the kubelet has. Raises KubeletError."""
-        readings = first.readings
+        readings, begun = first, first.get(NODE, Reading()).at
         for _ in range(_ATTEMPTS):
             await self._sleep(_PAUSE)
             readings = await self._read(node)
-            if readings.get(NODE, Reading()).at > first.at:
+            if readings.get(NODE, Reading()).at > begun:
                 break
         return readings
 
