@@ -46,6 +46,15 @@ def test_the_score_is_how_much_the_pod_evens_the_use(
     assert scored(made(NodeResourcesBalancedAllocation), asking(**wanted), state) == {"n": score}
 
 
+def test_a_sum_that_wrapped_around_gets_a_score_in_range() -> None:
+    """A score out of range fails the attempts of all pods."""
+    used = [2**62, 2**62, 2**62, 2**62 - 3000]
+    there = [asking(f"p{at}", "n", memory=str(amount)) for at, amount in enumerate(used)]
+    state = cluster(giving(), pods=there)
+    score = scored(made(NodeResourcesBalancedAllocation), asking(memory="5000"), state)
+    assert score == {"n": 100}  # 125 from a sum of -3000
+
+
 def test_a_pod_that_asks_for_nothing_is_skipped() -> None:
     state = cluster(giving())
     assert scored(made(NodeResourcesBalancedAllocation), asking(), state) is None

@@ -124,13 +124,16 @@ def test_the_score_is_that_of_the_strategy(
     assert scored(plugin, asking(**wanted), state) == {"n": score}
 
 
-def test_large_amounts_wrap_around_as_in_go() -> None:
-    huge = 10**17
-    state = cluster(giving(memory=str(huge)))
-    wrapped = (huge - 1) * 100 - 2**64
-    assert wrapped < 0
-    score = scored(strategy("LeastAllocated", ("memory", 1)), asking(memory="1"), state)
-    assert score == {"n": -(-wrapped // huge)}
+@pytest.mark.parametrize("kind", ["LeastAllocated", "MostAllocated"])
+@pytest.mark.parametrize("huge", [10**17, 15 * 10**16, 10**18, 2**63 - 1])
+def test_a_node_that_reports_too_much_gets_a_score_in_range(kind: str, huge: int) -> None:
+    """(huge - 1) * 100 wraps around in Go; a score out of range fails the attempts of all pods."""
+    there = [asking(name, "n", memory=str(huge)) for name in ("a", "b", "c")]
+    for pods in ([], there):
+        state = cluster(giving(memory=str(huge)), pods=pods)
+        score = scored(strategy(kind, ("memory", 1)), asking(memory="1"), state)
+        assert score is not None
+        assert 0 <= score["n"] <= 100
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,9 @@ class NodeResourcesBalancedAllocation:
         balance_without = _balance(
             [_share(c.used, s) for c, s in zip(columns, shares, strict=True)], there, size
         )
-        return _HALF + truncated_quotient(_HALF + balance_with - balance_without, np.int64(2))
+        gained = _HALF + truncated_quotient(_HALF + balance_with - balance_without, np.int64(2))
+        # Sums that have wrapped around are negative and less even than any real use.
+        return np.clip(gained, 0, MAX_NODE_SCORE)
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Score all rows; the balance without the pod is kept current by ``NodeAmounts``."""

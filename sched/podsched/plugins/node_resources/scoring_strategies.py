@@ -109,7 +109,10 @@ def _weighted_mean(
         there = column.allocatable != 0
         total += np.where(there, percent(column), 0) * column.weight
         weights += there * np.int64(column.weight)
-    return truncated_quotient(total, np.maximum(weights, 1))
+    mean = truncated_quotient(total, np.maximum(weights, 1))
+    # A score that has wrapped around may be out of range, and then fails every pod's attempt: the
+    # node of a kubelet that reports 10^18 bytes would stop all scheduling, as in kube-scheduler.
+    return np.clip(mean, 0, MAX_NODE_SCORE)
 
 
 def _zeros(columns: Sequence[ResourceColumn]) -> Int64s:
