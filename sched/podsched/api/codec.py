@@ -435,10 +435,11 @@ def _merged(target: object, patch: object) -> Any:
 def write(message: Message) -> dict[str, Any]:
     """Return the set fields of a message as JSON values, by their JSON names."""
     # Most fields of most messages are not set: the C of protobuf names those that are.
-    values: dict[str, Any] = {field.name: value for field, value in message.ListFields()}
+    fields = message.ListFields()
     result: dict[str, Any] = {}
-    for name, field in _written_fields(message.DESCRIPTOR, frozenset(values)):
-        value = values[name] if name in values else getattr(message, name)
+    names = tuple([field.name for field, _ in fields])
+    for place, field in _written_fields(message.DESCRIPTOR, names):
+        value = getattr(message, field.name) if place is None else fields[place][1]
         if field.is_list:
             result[field.json_name] = [field.to_json(item) for item in value]
         elif field.is_map:
@@ -450,8 +451,9 @@ def write(message: Message) -> dict[str, Any]:
 
 @lru_cache(4096)
 def _written_fields(
-    descriptor: Descriptor, are_set: frozenset[str]
-) -> Sequence[tuple[str, _Field]]:
-    """Return the fields to write among those that are set, in the order of the proto."""
+    descriptor: Descriptor, are_set: tuple[str, ...]
+) -> Sequence[tuple[int | None, _Field]]:
+    """Return the fields to write, in the order of the proto, with their places among those set."""
+    places = {name: place for place, name in enumerate(are_set)}
     fields = _fields(descriptor).values()
-    return [(each.name, each) for each in fields if each.always or each.name in are_set]
+    return [(places.get(f.name), f) for f in fields if f.always or f.name in places]

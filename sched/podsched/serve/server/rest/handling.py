@@ -89,13 +89,15 @@ class Handler:
         self._tokens = TokenRequests(core, tokens)
         self._proxying = Proxying(core, kubelets) if kubelets is not None else None
         self._metrics = ResourceMetrics(core, KubeletUsage(kubelets)) if kubelets else None
-        reading = Reading(core)
+        # Watches show what was created.
+        encoded = EncodedObjects()
+        reading = Reading(core, encoded)
         writing = Writing(core, reading)
         below = Subresources(core, writing)
         self._verbs: dict[tuple[str, str], Verb] = {
             ("get", ""): reading.get,
             ("list", ""): reading.list_,
-            ("watch", ""): Watches(core, EncodedObjects()).watch,
+            ("watch", ""): Watches(core, encoded).watch,
             ("create", ""): writing.create,
             ("update", ""): writing.update,
             ("patch", ""): writing.patch,

@@ -18,7 +18,7 @@ from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.serve.server.rest.options import ListOptions, version_of
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.tables import Tables
-from podsched.serve.server.rest.views import META, content_of, partial, typed
+from podsched.serve.server.rest.views import META, EncodedObjects, content_of, partial, typed
 from podsched.v1 import api_pb2 as v1
 
 #: Seconds to wait for a resourceVersion that is not reached yet.
@@ -28,8 +28,9 @@ _WAIT_SECONDS: Final = 3.0
 class Reading:
     """Answers reads. Methods raise ApiError."""
 
-    def __init__(self, core: ServerCore) -> None:
+    def __init__(self, core: ServerCore, encoded: EncodedObjects) -> None:
         self._core = core
+        self._encoded = encoded
         self._tables = Tables()
 
     async def get(self, target: Target, request: Request) -> Answer:
@@ -45,12 +46,22 @@ class Reading:
         entry = await self._core.registry.get(
             target.resource.kind.name, target.namespace, target.name
         )
-        return self.shown(target, entry, form, request)
+        return self.shown(target, entry, form, request, stored=True)
 
     def shown(
-        self, target: Target, entry: Entry, form: Form, request: Request, status: int = 200
+        self,
+        target: Target,
+        entry: Entry,
+        form: Form,
+        request: Request,
+        status: int = 200,
+        *,
+        stored: bool = False,
     ) -> Answer:
-        """Return the answer with one object."""
+        """Return the answer with one object.
+
+        stored: the entry is what the store has at its revision, not the result of a dry run.
+        """
         resource = target.resource
         if form is Form.TABLE:
             table = self._tables.of(resource, [entry], request.query, time.time())
@@ -58,6 +69,8 @@ class Reading:
             return Answer(encode(table), status)
         if form is Form.PARTIAL:
             return Answer(encode(partial(content_of(resource, entry))), status)
+        if stored:
+            return Answer(self._encoded.of(resource, entry), status)
         return Answer(encode(typed(resource, content_of(resource, entry))), status)
 
     async def list_(self, target: Target, request: Request) -> Answer:

@@ -52,7 +52,11 @@ class EncodedObjects:
         self._known: OrderedDict[tuple[str, str, int, int], bytes] = OrderedDict()
 
     def of(self, resource: Resource, entry: Entry, revision: int = 0) -> bytes:
-        """Return an object with its kind and apiVersion."""
+        """Return an object with its kind and apiVersion; its content must be that of its revision.
+
+        revision: the resourceVersion to show; 0: the object's own.
+        """
+        revision = revision or entry.revision
         key = (resource.api_version + resource.plural, entry.key, entry.revision, revision)
         known = self._known.get(key)
         if known is None:
