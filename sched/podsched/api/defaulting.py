@@ -94,10 +94,20 @@ def _fill_disruption_budget(item: o.PodDisruptionBudget) -> None:
 
 
 def _fill_service(item: o.Service) -> None:
-    for port in item.spec.ports:
+    """Fill in ports, and the family of addresses, which says what EndpointSlices it gets."""
+    spec = item.spec
+    for port in spec.ports:
         port.protocol = port.protocol or "TCP"
         if not port.HasField("target_port"):
             port.target_port = str(port.port)
+    if spec.type == "ExternalName":
+        return
+    spec.internal_traffic_policy = spec.internal_traffic_policy or "Cluster"
+    spec.ip_family_policy = spec.ip_family_policy or "SingleStack"
+    if spec.cluster_ip and not spec.cluster_ips:
+        spec.cluster_ips.append(spec.cluster_ip)
+    if not spec.ip_families:
+        spec.ip_families.append("IPv6" if ":" in spec.cluster_ip else "IPv4")
 
 
 def _fill_replica_set(item: o.ReplicaSet) -> None:

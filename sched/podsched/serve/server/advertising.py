@@ -127,8 +127,6 @@ class Advertiser:
     def _service(self) -> Service:
         item = Service(metadata={"namespace": _NAMESPACE, "name": _NAME, "labels": _LABELS})
         item.spec.cluster_ip = self._address
-        item.spec.cluster_ips.append(self._address)
-        item.spec.ip_families.append(self._family)
         item.spec.ports.add(
             name=_PORT_NAME, protocol="TCP", port=self._port, target_port=str(self._port)
         )
