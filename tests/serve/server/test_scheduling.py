@@ -139,6 +139,14 @@ async def test_a_group_that_does_not_exist_is_not_found(world: World) -> None:
         await SchedulingService(Replicas(), world.core.storage).explain(asked)
 
 
+async def test_a_group_without_an_object_is_asked_of_the_leader(world: World) -> None:
+    set_rights(OWN)
+    replicas: Any = Answers(leader=Explanation(message="of labels"))
+    asking = SchedulingService(replicas, world.core.storage)
+    found = await asking.explain(ExplainRequest(name="train", kind="PodGroup"))
+    assert Explanation.FromString(found).message == "of labels"
+
+
 class Answers:
     """Replicas of which each has an answer."""
 

@@ -93,8 +93,14 @@ class SchedulingService:
             caller_rights.check("get", _POD, request.namespace, "", "explain")
             caller_rights.check("get", kind, request.namespace, request.name)
         # The replica may lag: it may not know the object yet, or still have a deleted one.
-        stored = await self._storage.get(kind, f"{request.namespace}/{request.name}")
-        question = Question(explain=request, revision=stored.revision)
+        question = Question(explain=request)
+        try:
+            stored = await self._storage.get(kind, f"{request.namespace}/{request.name}")
+            question.revision = stored.revision
+        except ApiError:
+            # Groups that their pods' labels name have no object.
+            if kind is _POD or not self._replicas.names():
+                raise
         found = (await self._replicas.ask_once(question, request.replica)).explanation
         if found.state == PodState.BOUND and not found.HasField("decision"):
             found = await self._from_deciding_replica(question) or found
