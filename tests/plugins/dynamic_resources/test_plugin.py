@@ -487,6 +487,17 @@ async def test_a_claim_that_no_pod_uses_is_moved_to_a_node_that_fits() -> None:
     world.check()
 
 
+async def test_a_claim_is_not_moved_if_the_pod_could_not_get_its_other_claim_there() -> None:
+    world = await a_cluster(n1=["d0"], n2=["d0"])
+    world.claim("c", status=allocated_on("n1"))
+    world.claim("large", count=2)
+    world.user("p", "c", "large")
+    async with world.running():
+        await asyncio.sleep(20)
+    assert world.devices_of("c") == ["n1/d0"]
+    assert "2 cannot allocate all claims" in world.scheduled("p").message
+
+
 async def test_a_claim_that_another_pod_uses_is_not_moved() -> None:
     world = await a_cluster(n1=["d0"], n2=["d0"])
     world.cordon("n1")

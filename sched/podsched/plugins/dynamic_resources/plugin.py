@@ -415,15 +415,29 @@ class DynamicResources:
         verdicts: Verdicter,
     ) -> None:
         """Reject some of the rows, ``mine``, with these needs."""
-        unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         elsewhere = np.full(len(rows), needs.binding_failed, dtype=np.bool_)
         for terms in needs.allocated:
             elsewhere |= ~match_terms(terms, nodes, rows)
-        verdicts.flag(elsewhere & mine, unresolvably, REASON_NOT_AVAILABLE)
-        if not needs.claims:
-            return
-        unsure = mine & ~elsewhere
-        none = np.zeros_like(elsewhere)
+        elsewhere &= mine
+        # As in Kubernetes: where claims cannot be allocated, it does not help to move others there.
+        if needs.claims:
+            elsewhere &= ~self._cannot_allocate(needs, mine, nodes, rows, base, verdicts)
+        verdicts.flag(elsewhere, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_NOT_AVAILABLE)
+
+    def _cannot_allocate(
+        self,
+        needs: PodNeeds,
+        mine: Bools,
+        nodes: NodeColumns,
+        rows: Rows,
+        base: Rows,
+        verdicts: Verdicter,
+    ) -> Bools:
+        """Reject those of the rows where claims cannot be allocated; return them."""
+        unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        unsure = mine.copy()
+        none = np.zeros_like(mine)
+        failed = np.zeros_like(mine)
         if needs.fitting is not None:
             none |= mine & ~needs.fitting.fits[base]
             if nodes.base is not nodes and needs.fitting.left is not None:
@@ -432,7 +446,7 @@ class DynamicResources:
             unsure &= needs.fitting.unsure[base] & ~none
         known = self._search.outcomes(needs, nodes)
         found = known[base]
-        changes = self._changes(needs, nodes, np.flatnonzero(mine & ~elsewhere), rows)
+        changes = self._changes(needs, nodes, np.flatnonzero(mine), rows)
         none[list(changes)] = False
         unsure[list(changes)] = True
         found[list(changes)] = Outcomes.UNKNOWN
@@ -450,8 +464,7 @@ class DynamicResources:
                     self._failing.clear()
                 if not isinstance(why, AllocationAborted):
                     self._failing.update(needs.kind)
-                failed = mine & ~elsewhere
-                failed[:index] = False
+                failed[index:] = mine[index:]
                 verdicts.flag(failed, Code.ERROR, self._problem(why, node))
                 break
         invalid = unsure & (found == Outcomes.INVALID)
@@ -459,6 +472,7 @@ class DynamicResources:
         verdicts.flag(invalid, unresolvably, str(InvalidPools()))
         may_change = Code.UNSCHEDULABLE if self._preempts else unresolvably
         verdicts.flag(none, may_change, REASON_CANNOT_ALLOCATE)
+        return none | invalid | failed
 
     def _changes(
         self, needs: PodNeeds, nodes: NodeColumns, places: Rows, rows: Rows
@@ -511,9 +525,12 @@ class DynamicResources:
         """Deallocate a claim that no other pod uses and that Filter found not available."""
         if not isinstance(state.data.get(self.name), PodNeeds):
             return PostFilterResult(unschedulable("no new claims to deallocate"))
-        outcome = runner.outcome
-        mine = [at for at, name in enumerate(outcome.plugins) if name == self.name]
-        rows = outcome.rows[np.isin(outcome.plugin, mine)]
+        not_available = [
+            runner.outcome.rows[group.places]
+            for group in runner.outcome.groups
+            if group.status.plugin == self.name and REASON_NOT_AVAILABLE in group.status.reasons
+        ]
+        rows = np.concatenate([np.zeros(0, dtype=np.intp), *not_available])
         for claim in usable_claims(pod, cluster):
             if not claim.status.HasField("allocation") or not _is_idle(claim, pod, cluster):
                 continue
