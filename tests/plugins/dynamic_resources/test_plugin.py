@@ -567,6 +567,21 @@ async def test_a_device_that_is_not_bound_in_time_is_replaced() -> None:
     assert world.devices_of("c") == ["local/e0"]
 
 
+async def test_a_device_for_which_an_earlier_leader_has_waited_long_enough_is_moved() -> None:
+    world = await a_cluster(n1=[])
+    world.slice("net", "net", "d0", allNodes=True, **ATTACHED)
+    world.slice("local", "local", "e0", nodeName="n1")
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "net", "device": "d0"}
+    devices = {"results": [result | {"bindingConditions": ["attached"]}]}
+    long_ago = {"devices": devices, "allocationTimestamp": "2026-01-01T00:00:00Z"}
+    world.claim("c", status={"allocation": long_ago})
+    world.user("p", "c")
+    async with world.running():
+        await asyncio.sleep(30)
+    assert world.nodes_of("p") == ["n1"]
+    assert world.devices_of("c") == ["local/e0"]
+
+
 async def test_a_pod_that_is_not_bound_gives_its_reservation_back() -> None:
     world = await a_cluster(n1=["d0"])
     world.claim("c")

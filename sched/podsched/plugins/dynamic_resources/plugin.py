@@ -472,7 +472,8 @@ class DynamicResources:
         verdicts.flag(invalid, unresolvably, str(InvalidPools()))
         may_change = Code.UNSCHEDULABLE if self._preempts else unresolvably
         verdicts.flag(none, may_change, REASON_CANNOT_ALLOCATE)
-        return none | invalid | failed
+        rejected: Bools = none | invalid | failed
+        return rejected
 
     def _changes(
         self, needs: PodNeeds, nodes: NodeColumns, places: Rows, rows: Rows
@@ -771,7 +772,7 @@ class DynamicResources:
             created=partial(self._extended.created, pod),
             patches=(*patches, *of_extended),
             wait=partial(self._prepared, pod, reserved),
-            timeout=self._binding_timeout,
+            timeout=0.0 if self._is_late(now_or_soon) else self._binding_timeout,
             plans_again=True,
             timed_out=partial(self._note_late, claims),
             waits=waits if for_device.code is Code.PENDING else None,
@@ -794,6 +795,16 @@ class DynamicResources:
             self._reserved.pop(pod.uid, None)
             self._extended.bound(pod)
         return status
+
+    def _is_late(self, claims: Sequence[v1.ResourceClaim]) -> bool:
+        """Return whether devices should have been prepared by now; an earlier leader has waited."""
+        since = self._now() - self._binding_timeout
+        return any(
+            claim.status.allocation.HasField("allocation_timestamp")
+            and claim.status.allocation.allocation_timestamp.seconds < since
+            and device_status([claim]).code is Code.PENDING
+            for claim in claims
+        )
 
     def _note_late(self, claims: Sequence[v1.ResourceClaim]) -> None:
         """Note the allocations of claims that were not ready in time."""
