@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from podsched.api.columns import Show, node_roles, pod_ready, pod_restarts, pod_status
+from podsched.api.columns import (
+    Show,
+    node_roles,
+    pod_ready,
+    pod_restarts,
+    pod_status,
+    scale_metrics,
+)
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.manifest import from_manifest
 
@@ -107,3 +114,29 @@ def test_a_hollow_node_has_the_role_hollow(labels: dict[str, str], roles: str) -
     metadata = {"name": "n", "labels": labels}
     node = from_manifest({"apiVersion": "v1", "kind": "Node", "metadata": metadata}).message
     assert node_roles(node, 0.0) == roles
+
+
+@pytest.mark.parametrize(
+    ("target", "current", "shown"),
+    [
+        ({"averageUtilization": 50}, None, "cpu: <unknown>/50%"),
+        ({"averageUtilization": 50}, {"averageUtilization": 400}, "cpu: 400%/50%"),
+        ({"averageUtilization": 50}, {"averageUtilization": 0}, "cpu: 0%/50%"),
+        ({"averageValue": "100m"}, {"averageValue": "8m"}, "cpu: 8m/100m"),
+        ({"averageValue": "100m"}, None, "cpu: <unknown>/100m"),
+    ],
+)
+def test_an_autoscaler_shows_what_is_used_and_what_it_aims_at(
+    target: dict[str, Any], current: dict[str, Any] | None, shown: str
+) -> None:
+    def of(**more: Any) -> list[dict[str, Any]]:
+        return [{"type": "Resource", "resource": {"name": "cpu", **more}}]
+
+    scaler = {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "a"},
+        "spec": {"maxReplicas": 3, "metrics": of(target=target)},
+        "status": {} if current is None else {"currentMetrics": of(current=current)},
+    }
+    assert scale_metrics(from_manifest(scaler).message, 0.0) == shown

@@ -336,14 +336,30 @@ def scale_target(scaler: Any, _: float) -> str:
 
 
 def scale_metrics(scaler: Any, _: float) -> str:
-    """Return the utilization that an autoscaler aims at; what it is now is unknown."""
+    """Return what is used now of the resources that an autoscaler watches, and what it aims at."""
     shown = []
-    for metric in scaler.spec.metrics:
-        resource = metric.fields["resource"].struct_value.fields
-        target = resource["target"].struct_value.fields
-        if wanted := target["averageUtilization"].number_value:
-            shown.append(f"{resource['name'].string_value}: {UNKNOWN}/{wanted:g}%")
+    now = [*scaler.status.current_metrics]
+    for number, metric in enumerate(scaler.spec.metrics):
+        resource = _inside(metric.fields, "resource")
+        target = _inside(resource, "target")
+        measured = _inside(now[number].fields, "resource") if now[number:] else {}
+        current = _inside(measured, "current")
+        for field in ("averageUtilization", "averageValue"):
+            if field in target:
+                used = _amount(current[field]) if field in current else UNKNOWN
+                shown.append(f"{resource['name'].string_value}: {used}/{_amount(target[field])}")
+                break
     return ", ".join(shown) or NONE
+
+
+def _inside(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return the fields of a part of a Struct; to ask for one that is missing would add it."""
+    return fields[name].struct_value.fields if name in fields else {}
+
+
+def _amount(value: Any) -> str:
+    """Return a quantity as it is, a number as per cent."""
+    return str(value.string_value) or f"{value.number_value:g}%"
 
 
 # ------------------------------------------------------------------ endpoints
