@@ -259,3 +259,21 @@ def test_what_labels_something_is_there() -> None:
     ids = set(re.findall(r' id="([^"]+)"', page)) | {"detail-title"}
     assert set(re.findall(r'aria-labelledby="([^"]+)"', page)) <= ids
     assert set(re.findall(r'href="#([^"]+)"', page)) <= ids
+
+
+def test_admission_to_a_queue_is_told_in_lines() -> None:
+    found = {
+        "localQueue": "default/a",
+        "clusterQueue": "team",
+        "ahead": 3,
+        "aheadAdmissible": 1,
+        "first": ["default/x"],
+        "nodes": "room for all of it now",
+        "changes": ["priority 6"],
+    }
+    assert Script("format", "explain").run("admissionRows(found)", found=found) == [
+        ["Queue", "default/a, ClusterQueue team"],
+        ["Ahead", "3, of which 1 would be admitted first: default/x"],
+        ["Nodes", "room for all of it now"],
+        ["Would help", "priority 6"],
+    ]

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from podsched.api.objects import Pod, timestamp
+from podsched.api.defaulting import default_queued_job
+from podsched.api.objects import Job, Pod, timestamp
 from podsched.serve.client.errors import Forbidden
 from podsched.term.controllers.jobs import JobController
 from support.controller_world import START, ControllerWorld
@@ -476,3 +477,35 @@ def test_a_job_with_a_selector_by_hand_adopts_pods(world: ControllerWorld) -> No
     assert list(adopted.metadata.finalizers) == [TRACKING]
     finish(world, adopted)
     assert conditions(world) == ["SuccessCriteriaMet", "Complete"]
+
+
+# ------------------------------------------------------------------ in queues
+
+GROUP = "kueue.x-k8s.io/pod-group-name"
+
+
+def queued_job() -> Job:
+    item = job(parallelism=2, completions=2, backoffLimit=3)
+    item.metadata.labels["kueue.x-k8s.io/queue-name"] = "team"
+    default_queued_job(item)
+    return item
+
+
+def test_pods_of_a_queued_job_are_a_group_again_after_a_failure(world: ControllerWorld) -> None:
+    put(world, queued_job())
+    fail(world, active(world)[0])
+    world.wait(30)
+    assert [pod.metadata.labels[GROUP] for pod in active(world)] == ["sum", "sum"]
+
+
+def test_a_pod_that_is_made_after_others_have_succeeded_is_in_no_group(
+    world: ControllerWorld,
+) -> None:
+    put(world, queued_job())
+    first, second = active(world)
+    finish(world, first)
+    fail(world, second)
+    world.wait(30)
+    (pod,) = active(world)
+    assert GROUP not in pod.metadata.labels
+    assert pod.metadata.labels["kueue.x-k8s.io/queue-name"] == "team"

@@ -14,6 +14,7 @@ from typing import Final
 
 from podsched.api.objects import AnyObject, Job, Pod, PodGroup, PodTemplateSpec
 from podsched.api.owners import controller_of
+from podsched.api.queue_labels import QUEUE_GROUP_COUNT, QUEUE_GROUP_NAME
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import (
@@ -159,7 +160,10 @@ class JobController(WorkloadController):
     def _act(self, key: str, job: Job, owned: Owned, todo: Plan, group: PodGroup | None) -> None:
         if todo.create:
             count = self._pods.room(owned, len(todo.create))
-            self._pods.create(key, job, self._new_pods(job, todo.create[:count], group))
+            pods = self._new_pods(job, todo.create[:count], group)
+            if todo.status.succeeded or todo.status.uncounted_terminated_pods.succeeded:
+                _leave_queue_group(job, pods)
+            self._pods.create(key, job, pods)
         elif not owned.creating:
             owned.batch = 1
         release = [pod for pod in todo.release if pod.uid not in owned.releasing]
@@ -220,6 +224,17 @@ class JobController(WorkloadController):
         pod.metadata.labels[COMPLETION_INDEX] = str(new.completion)
         pod.spec.hostname = f"{name}-{new.completion}"
         return pod
+
+
+def _leave_queue_group(job: Job, pods: Sequence[Pod]) -> None:
+    """Let pods of a Job be no members of the group that the API server made of them, in place.
+
+    Once pods have succeeded, the group never has all its members again, and would wait for them.
+    """
+    for pod in pods:
+        if pod.metadata.labels.get(QUEUE_GROUP_NAME) == job.metadata.name:
+            del pod.metadata.labels[QUEUE_GROUP_NAME]
+            pod.metadata.annotations.pop(QUEUE_GROUP_COUNT, None)
 
 
 def _is_new(job: Job, owned: Owned) -> bool:

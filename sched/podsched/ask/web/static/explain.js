@@ -25,6 +25,7 @@ export function drawExplanation(found, open) {
   return [
     found.message && !found.funnel?.length ? h("p", {}, found.message) : null,
     queue(found.queue),
+    admission(found.admission),
     attempts(found.attempts ?? []),
     ...(found.pod ? [] : podGroup(found.podGroup)),
     funnel(found),
@@ -52,6 +53,23 @@ function queue(standing) {
   if (standing.ahead) words.push(`${count(standing.ahead)} pods ahead`);
   if (standing.gatingPlugin) words.push(`kept by ${standing.gatingPlugin}`);
   return h("p", {}, `It is ${words.join(", ")}.`);
+}
+
+/** What is told of a unit in a ClusterQueue: pure. [[label, text]] */
+export function admissionRows(found) {
+  const first = found.first?.length ? `: ${found.first.join(", ")}` : "";
+  return [
+    ["Queue", `${found.localQueue}, ClusterQueue ${found.clusterQueue}`],
+    ...(found.ahead ? [["Ahead", `${count(found.ahead)}, of which ${count(found.aheadAdmissible ?? 0)} would be admitted first${first}`]] : []),
+    ...(found.nodes ? [["Nodes", found.nodes]] : []),
+    ...(found.changes ?? []).map((change) => ["Would help", change]),
+  ];
+}
+
+function admission(found) {
+  if (!found) return null;
+  const rows = admissionRows(found).map(([label, text]) => h("li", {}, h("b", {}, `${label} `), text));
+  return part("Admission", h("p", {}, found.sentence), h("ul", { class: "plain" }, ...rows));
 }
 
 function attempts(all) {
