@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -44,11 +45,11 @@ class WebPod:
 
 
 @asynccontextmanager
-async def web_pod() -> AsyncIterator[WebPod]:
+async def web_pod(tls: ssl.SSLContext | None = None) -> AsyncIterator[WebPod]:
     pod = WebPod()
     runner = web.ServerRunner(web.Server(pod.handle), shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     await site.start()
     pod.port = runner.addresses[0][1]
     try:
@@ -69,6 +70,17 @@ async def test_a_pod_answers_as_it_was_asked(cluster: Cluster) -> None:
         assert pod.asked[1:] == ["GET /", "POST /new"]
     assert cluster.kubelet.asked[0] == f"GET /portForward/default/web?port={pod.port}"
     await eventually("the kubelet is left", lambda: not cluster.kubelet.open_streams)
+
+
+async def test_a_pod_that_speaks_https_is_asked_so(cluster: Cluster) -> None:
+    await cluster.pod("web", "main")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cluster.files.cert, cluster.files.key)
+    async with web_pod(context) as pod:
+        path = f"{PODS}/https:web:{pod.port}/proxy/large"
+        assert await cluster.kubectl("get", "--raw", path) == LARGE
+        said = await cluster.kubectl("get", "--raw", f"{PODS}/web:{pod.port}/proxy/", code=1)
+        assert f"port {pod.port} of pod web" in said
 
 
 async def test_a_large_answer_arrives_whole(cluster: Cluster) -> None:
@@ -148,5 +160,5 @@ async def test_a_service_answers_by_a_pod_behind_it(cluster: Cluster) -> None:
         assert pod.asked == ["GET /x"] * 4
         said = await cluster.kubectl("get", "--raw", f"{SERVICES}/web:81/proxy/", code=1)
         assert 'no service port 81 found for service "web"' in said
-        said = await cluster.kubectl("get", "--raw", f"{SERVICES}/https:web:80/proxy/", code=1)
-        assert "only HTTP is passed on" in said
+        said = await cluster.kubectl("get", "--raw", f"{SERVICES}/ftp:web:80/proxy/", code=1)
+        assert "invalid service request" in said

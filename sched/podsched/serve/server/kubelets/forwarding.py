@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,12 +42,13 @@ _MESSAGE: Final = 32 << 10
 
 @dataclass(frozen=True, slots=True)
 class PodPort:
-    """A port in a pod. target: the kubelet's path and query for it."""
+    """A port in a pod. target: the kubelet's path and query for it; tls: speak HTTPS to it."""
 
     endpoint: Endpoint
     pod: str
     port: int
     target: str
+    tls: bool = False
 
     def __str__(self) -> str:
         return f"port {self.port} of pod {self.pod}"
@@ -66,7 +68,7 @@ class PodConnection:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self._session = aiohttp.ClientSession(
-            connector=_Given(ours),
+            connector=_Given(ours, port.tls),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             read_bufsize=PIECE // 2,
@@ -89,7 +91,7 @@ class PodConnection:
         target: path and query, already encoded. Raises KubeletError.
         """
         port = self._port
-        url = f"http://localhost:{port.port}{target}"
+        url = f"{'https' if port.tls else 'http'}://localhost:{port.port}{target}"
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._session.request(
@@ -151,10 +153,19 @@ class PodConnection:
 class _Given(aiohttp.BaseConnector):
     """Has one connection, which is already made; the rest as aiohttp's UnixConnector."""
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, tls: bool) -> None:
         super().__init__(limit=0, force_close=True)
         self._connected = connected
+        self._tls: ssl.SSLContext | None = None
+        if tls:
+            # As kube-apiserver, which does not verify pods: their certificates are for other names.
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self._tls.check_hostname = False
+            self._tls.verify_mode = ssl.CERT_NONE
 
     async def _create_connection(self, *_: Any) -> ResponseHandler:
-        made = await self._loop.create_connection(self._factory, sock=self._connected)
+        name = "" if self._tls is not None else None
+        made = await self._loop.create_connection(
+            self._factory, sock=self._connected, ssl=self._tls, server_hostname=name
+        )
         return made[1]

@@ -7,7 +7,7 @@ pkg/registry/core/service/storage/storage.go, v1.36.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from podsched.api.objects import Endpoints, Pod, Service
 from podsched.serve.server.rest.failures import bad_request, unavailable
@@ -15,20 +15,21 @@ from podsched.serve.server.rest.failures import bad_request, unavailable
 _DEFAULT_PORT: Final = 80
 
 
-def name_and_port(asked: str, kind: str) -> tuple[str, str]:
-    """Return name and port, "" if none, of NAME, NAME:PORT or http:NAME:PORT. Raises RestError."""
-    parts = asked.split(":")
-    if len(parts) == 3:
-        scheme = parts.pop(0)
-        if scheme == "https":
-            raise bad_request(
-                f"{kind} {asked[:300]!r}: only HTTP is passed on; use kubectl port-forward for TLS"
-            )
-        if scheme not in ("", "http"):
-            raise bad_request(f"invalid {kind} request {asked[:300]!r}")
-    if len(parts) > 2:
-        raise bad_request(f"invalid {kind} request {asked[:300]!r}")
-    return parts[0], parts[1] if len(parts) == 2 else ""
+class Asked(NamedTuple):
+    """What a request names: [http:|https:]NAME[:PORT]. port: "" if none."""
+
+    tls: bool
+    name: str
+    port: str
+
+
+def asked_of(text: str, kind: str) -> Asked:
+    """Parse the name in the path of a request. Raises RestError."""
+    parts = text.split(":")
+    scheme = parts.pop(0) if len(parts) == 3 else ""
+    if len(parts) > 2 or scheme not in ("", "http", "https"):
+        raise bad_request(f"invalid {kind} request {text[:300]!r}")
+    return Asked(scheme == "https", parts[0], parts[1] if len(parts) == 2 else "")
 
 
 def pod_port(pod: Pod, asked: str) -> int:

@@ -49,7 +49,7 @@ from podsched.serve.server.kubelets.forwarding import PodPort, open_port
 from podsched.serve.server.rest.failures import RestError, bad_request, unavailable
 from podsched.serve.server.rest.messages import TEXT, Answer, Request, Upgrade, query_of
 from podsched.serve.server.rest.options import flag, number
-from podsched.serve.server.rest.proxy_targets import name_and_port, pod_port, pods_behind
+from podsched.serve.server.rest.proxy_targets import asked_of, pod_port, pods_behind
 from podsched.serve.server.rest.routes import Target
 
 #: Max streams of one user and of this server. Each holds up to 0.4 MB: what its two connections
@@ -214,15 +214,15 @@ class Proxying:
             raise bad_request(f"upgrades are not passed through {kind.plural}/proxy: use {instead}")
         if kind.name == "Node":
             return await self._proxy_node(target, request, held)
-        name, port = name_and_port(target.name, kind.name.lower())
+        tls, name, port = asked_of(target.name, kind.name.lower())
         if kind.name == "Pod":
             pod = await self._pod(replace(target, name=name))
-            return await self._proxy_pod(pod, pod_port(pod, port), request, held)
+            return await self._proxy_pod(pod, pod_port(pod, port), tls, request, held)
         service = cast(Service, await self._object(kind, target.namespace, name))
         endpoints = await self._endpoints(target.namespace, name)
         chosen, number = random.choice(pods_behind(service, endpoints, port))
         pod = cast(Pod, await self._object(KINDS["Pod"], target.namespace, chosen))
-        return await self._proxy_pod(pod, number, request, held)
+        return await self._proxy_pod(pod, number, tls, request, held)
 
     async def _endpoints(self, namespace: str, name: str) -> Endpoints:
         """Return the Endpoints of a Service, empty ones if there are none."""
@@ -233,7 +233,9 @@ class Proxying:
                 raise
             return Endpoints()
 
-    async def _proxy_pod(self, pod: Pod, port: int, request: Request, held: ExitStack) -> Answer:
+    async def _proxy_pod(
+        self, pod: Pod, port: int, tls: bool, request: Request, held: ExitStack
+    ) -> Answer:
         """Pass a request on to a port of a pod, through its kubelet."""
         name, namespace = pod.metadata.name, pod.metadata.namespace
         if pod.spec.host_network:
@@ -245,7 +247,7 @@ class Proxying:
             raise bad_request(f"pod {name} does not have a host assigned")
         endpoint = await self._kubelet_of(pod)
         path = f"/portForward/{quote(namespace, safe='')}/{quote(name, safe='')}?port={port}"
-        where = PodPort(endpoint, name, port, path)
+        where = PodPort(endpoint, name, port, path, tls)
         connection = await open_port(self._kubelets, where)
         held.callback(connection.close)
         response = await connection.request(
