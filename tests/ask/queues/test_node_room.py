@@ -10,7 +10,7 @@ from podsched.api.objects import AnyObject
 from podsched.ask.offline_explanation import explain_group_offline, explain_offline
 from podsched.config.load import default_config
 from podsched.registry import factories
-from podsched.v1.scheduling_pb2 import ExplainRequest, QueueAdmission
+from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, QueueAdmission
 from support.queues import big_node, cluster_queue, flavor, gang, job
 from support.term_world import TermWorld
 
@@ -30,13 +30,17 @@ def world_with(*nodes: str, **quotas: int) -> TermWorld:
 
 
 async def asked(world: TermWorld, name: str, *, group: bool = False) -> QueueAdmission:
+    return (await explained(world, name, group=group)).admission
+
+
+async def explained(world: TermWorld, name: str, *, group: bool = False) -> Explanation:
     await asyncio.sleep(2)
     objects: list[AnyObject] = [one for kind in KINDS for one in world.cluster.objects(kind)]
     ask = explain_group_offline if group else explain_offline
     request = ExplainRequest(namespace="default", name=name)
     found = ask(objects, default_config(), factories(), request)
     assert found is not None
-    return found.admission
+    return found
 
 
 async def test_a_unit_with_quota_says_what_nodes_lack() -> None:
@@ -61,6 +65,15 @@ async def test_a_unit_that_lacks_quota_says_that_nodes_have_room() -> None:
     async with world.running():
         job(world, "big", "team", cpu=3)
         assert (await asked(world, "big")).nodes == "room for all of it now"
+
+
+async def test_a_gang_that_nodes_have_room_for_would_not_start_without_quota() -> None:
+    world = world_with("n1", team=2)
+    async with world.running():
+        gang(world, "train", "team", 3, cpu=1)
+        found = await explained(world, "train", group=True)
+        assert found.admission.nodes == "room for all of it now"
+        assert not found.pod_group.fits
 
 
 async def test_a_unit_whose_victims_would_make_no_room_says_that_none_is_evicted() -> None:

@@ -37,6 +37,8 @@ def add_node_room(answer: Explanation, world: World, unit: str, victims: Sequenc
         )
         text += f"; without those it would preempt, {then}"
     admission.nodes = text
+    if domains and (admission.shortages or admission.victims or admission.first):
+        answer.pod_group.fits = False
     if admission.sentence.lower().startswith(WAITS_FOR_NODES) and not fits:
         admission.sentence = f"{admission.sentence.rstrip('.')}: {text}."
 
