@@ -325,14 +325,14 @@ def _check_range(at: Place, policy: o.CapacityRequestPolicy, default: Fraction, 
     if least > capacity:
         at("min").invalid(span.min, f"min is larger than capacity value: {total}")
     if default < least:
-        at("default").invalid(policy.default, f"default is less than min: {span.min}")
+        at("min").invalid(policy.default, f"default is less than min: {span.min}")
     if most is not None:
         if least > most:
             at("max").invalid(span.min, f"min is larger than max: {span.max}")
         if most > capacity:
             at("max").invalid(span.max, f"max is larger than capacity value: {total}")
         if default > most:
-            at("default").invalid(policy.default, f"default is more than max: {span.max}")
+            at("max").invalid(policy.default, f"default is more than max: {span.max}")
     if step is not None:
         _check_step(at("step"), policy, least + step, total)
 
