@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,17 +89,16 @@ async def test_the_leader_gives_values_of_every_metric_that_is_described(tmp_pat
         await real.client.create(group)
         await pod(real, "member-0", "100k", schedulingGroup={"podGroupName": "group"})
 
-        async def group_tried() -> bool:
-            name = "scheduler_podgroup_schedule_attempts_total"
-            return await asyncio.to_thread(metric, real.leader(), name) > 0
-
-        await eventually("the group is tried", group_tried)
         leader = real.leader()
 
-        async def renewed() -> bool:
-            name = "podsched_leader_election_renew_duration_seconds_count"
+        async def has(name: str) -> bool:
             return await asyncio.to_thread(metric, leader, name) > 0
 
-        await eventually("a renewal", renewed)
+        for name, what in (
+            ("scheduler_podgroup_schedule_attempts_total", "the group is tried"),
+            ("podsched_leader_election_renew_duration_seconds_count", "a renewal"),
+            ("podsched_controller_reconciles_total", "the budget is looked at"),
+        ):
+            await eventually(what, partial(has, name))
         found = await asyncio.to_thread(with_values, leader)
     assert described() - NOT_HERE - found == set()
