@@ -194,6 +194,33 @@ async def test_it_reads_its_own_node_only(accounts: Accounts) -> None:
     assert (await own.get("/api/v1/nodes?fieldSelector=metadata.name%3Dworker-2")).status == 200
 
 
+@pytest.mark.parametrize(
+    ("more", "allowed"),
+    [
+        ({}, False),
+        ({"fieldSelector": {"rawSelector": "spec.nodeName=worker-1"}}, False),
+        ({"fieldSelector": {"rawSelector": "spec.nodeName=worker-2"}}, True),
+        (
+            {
+                "fieldSelector": {
+                    "requirements": [
+                        {"key": "spec.nodeName", "operator": "In", "values": ["worker-2"]}
+                    ]
+                }
+            },
+            True,
+        ),
+        ({"fieldSelector": {"requirements": [7, {"operator": "In", "values": "worker-2"}]}}, False),
+    ],
+)
+async def test_a_review_says_so(accounts: Accounts, more: dict[str, Any], allowed: bool) -> None:
+    """The page asks such a review before it shows all pods."""
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    spec = {"resourceAttributes": {"verb": "list", "resource": "pods", **more}}
+    answer = await kubelet(accounts, "worker-2").request("POST", path, {"spec": spec})
+    assert answer.json["status"]["allowed"] is allowed
+
+
 async def test_it_evicts_and_deletes_its_own_pods_only(accounts: Accounts) -> None:
     other, path = kubelet(accounts, "worker-2"), f"{CORE}/pods/web-1"
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "web-1"}}

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from podsched.api.kinds import KINDS
 from podsched.serve.server import errors
 from podsched.serve.server.access.authentication import Authenticator, CallAuthenticator
 from podsched.serve.server.access.identity import Authentication, Identity, TokenRejected, caller
@@ -44,6 +45,8 @@ REVIEWS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
 }
 #: The kinds that are created in a namespace.
 NAMESPACED_REVIEWS: Final = frozenset({"LocalSubjectAccessReview"})
+#: Of these a kubelet may list and watch its own alone.
+_SELECTED: Final = {"pods": KINDS["Pod"], "nodes": KINDS["Node"]}
 _LONGEST_NAME, _MOST_AUDIENCES = 1024, 64
 
 
@@ -208,7 +211,28 @@ def _access(asked: Rights, spec: Mapping[str, Any]) -> dict[str, Any]:
         resource = f"{resource}/{attributes['subresource']}"
     namespace, name = str(attributes.get("namespace") or ""), str(attributes.get("name") or "")
     verb = str(attributes.get("verb") or "")
-    return {"allowed": asked.permit(verb, group, resource, namespace, name)}
+    allowed = asked.permit(verb, group, resource, namespace, name)
+    kind = _SELECTED.get(resource) if not group and verb in ("list", "watch") else None
+    if allowed and kind is not None and asked.node is not None:
+        try:
+            asked.node.check_selection(kind, _fields(attributes, name))
+        except ApiError as error:
+            return {"allowed": False, "reason": error.message}
+    return {"allowed": allowed}
+
+
+def _fields(attributes: Mapping[str, Any], name: str) -> str:
+    """Return the field selector of a review as text, as far as it asks for single values."""
+    given = attributes.get("fieldSelector")
+    found = given if isinstance(given, dict) else {}
+    raw, required = found.get("rawSelector"), found.get("requirements")
+    terms = [f"metadata.name={name}"] if name else []
+    terms += [raw] if isinstance(raw, str) and raw else []
+    for one in required if isinstance(required, list) else ():
+        values = one.get("values") if isinstance(one, dict) and one.get("operator") == "In" else ()
+        if isinstance(values, list) and len(values) == 1:
+            terms.append(f"{one.get('key')}={values[0]}")
+    return ",".join(terms)
 
 
 def _path_access(asked: Rights, verb: str, path: str) -> dict[str, Any]:
