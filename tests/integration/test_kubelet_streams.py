@@ -248,19 +248,19 @@ async def test_streams_of_a_user_are_limited_and_count_until_they_end(
 
 async def test_output_that_is_not_read_waits_at_the_kubelet(cluster: Cluster) -> None:
     await cluster.pod("web", "main")
-    before = _resident()
+    before = resident_bytes()
     endless = await cluster.start("exec", "web", "--", "cat", "/dev/zero")
     await eventually("the command runs", lambda: cluster.kubelet.open_streams == 1)
     await asyncio.sleep(2)  # nothing reads the pipe of kubectl
     assert await cluster.kubectl("get", "--raw", "/livez") == "ok"
-    assert _resident() - before < 64 << 20
+    assert resident_bytes() - before < 64 << 20
     endless.kill()
     assert endless.stdout is not None
     await endless.stdout.read()
     await endless.wait()
 
 
-def _resident() -> int:
+def resident_bytes() -> int:
     """Bytes of memory of this process, which is API server and kubelet."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -381,14 +381,14 @@ async def test_an_answer_that_never_ends_waits_for_its_reader(cluster: Cluster, 
     async with raw_kubelet(cluster, "endless", endless):
         pod, node = "namespaces/default/pods/on-endless/log", "nodes/endless/proxy/a"
         path = f"/api/v1/{pod if what == 'log' else node}"
-        before = _resident()
+        before = resident_bytes()
         unread = await cluster.start("get", "--raw", path)
         await eventually("it has begun", lambda: sent > 0)
         await asyncio.sleep(1)  # nothing reads the pipe of kubectl
         held = sent
         await asyncio.sleep(1)
         assert sent == held < 64 << 20
-        assert _resident() - before < 64 << 20
+        assert resident_bytes() - before < 64 << 20
         await cluster.pod("web", "main")
         assert await cluster.kubectl("logs", "web") == ""
         unread.kill()

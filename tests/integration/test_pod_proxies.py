@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import web
 
-from integration.test_kubelet_streams import Cluster
+from integration.test_kubelet_streams import Cluster, resident_bytes
 from integration.test_kubelet_streams import cluster as cluster  # a fixture
 from support.eventually import eventually
 from support.stand_in_kubelet import address_of_this_machine
@@ -40,6 +41,11 @@ class WebPod:
             raise web.HTTPFound("http://192.0.2.9/")
         if request.path == "/large":
             return web.Response(text=LARGE)
+        if request.path == "/endless":
+            answer = web.StreamResponse()
+            await answer.prepare(request)
+            while True:
+                await answer.write(b"x" * 65536)
         body = await request.read()
         return web.Response(text=f"page {len(body)}", headers={"Set-Cookie": "a=b"})
 
@@ -88,6 +94,23 @@ async def test_a_large_answer_arrives_whole(cluster: Cluster) -> None:
     async with web_pod() as pod:
         path = f"{PODS}/web:{pod.port}/proxy/large"
         assert await cluster.kubectl("get", "--raw", path) == LARGE
+
+
+async def test_an_answer_that_is_not_read_waits_in_the_pod(cluster: Cluster) -> None:
+    await cluster.pod("web", "main")
+    async with web_pod() as pod:
+        before = resident_bytes()
+        path = f"{PODS}/web:{pod.port}/proxy/endless"
+        endless = await cluster.start("get", "--raw", path)
+        await eventually("the pod is asked", lambda: pod.asked == ["GET /endless"])
+        await asyncio.sleep(2)  # nothing reads the pipe of kubectl
+        assert await cluster.kubectl("get", "--raw", "/livez") == "ok"
+        assert resident_bytes() - before < 64 << 20
+        endless.kill()
+        assert endless.stdout is not None
+        await endless.stdout.read()
+        await endless.wait()
+        await eventually("the kubelet is left", lambda: not cluster.kubelet.open_streams)
 
 
 async def test_the_callers_credentials_stay_and_redirects_are_not_followed(
