@@ -161,7 +161,7 @@ def _label(pod: Pod) -> None:
             _pod_level,
             "must be greater than or equal to aggregate container requests of 2",
         ),
-        (_label, 'metadata.labels: Invalid value: "a/b/c": a qualified name must consist of'),
+        (_label, 'metadata.labels: Invalid value: "a/b/c": a valid label key must consist of'),
         (
             lambda pod: pod.metadata.annotations.update({"a": "x" * 300_000}),
             "metadata.annotations: Too long: may not be more than 262144 bytes",

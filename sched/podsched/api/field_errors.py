@@ -53,7 +53,7 @@ def _quoted(value: object) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
     if value is None or isinstance(value, (Mapping, list)):
-        return json.dumps(value, separators=(",", ":"))[:_MAX_SHOWN]
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))[:_MAX_SHOWN]
     return str(value)
 
 

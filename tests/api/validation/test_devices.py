@@ -319,9 +319,9 @@ def test_a_share_is_a_uuid_in_its_usual_form(share: str, wrong: str) -> None:
         ({}, ""),
         ({"type": ""}, 'type: Invalid value: "": name part must be non-empty'),
         ({"status": ""}, 'status: Unsupported value: "": supported values: "False", "True", '),
-        ({"reason": ""}, "reason: Required value: must be set"),
+        ({"reason": ""}, "reason: Required value"),
         ({"reason": "1st"}, 'reason: Invalid value: "1st": a condition reason must start with'),
-        ({"lastTransitionTime": None}, "lastTransitionTime: Required value: must be set"),
+        ({"lastTransitionTime": None}, "lastTransitionTime: Required value"),
         (
             {"observedGeneration": -1},
             "observedGeneration: Invalid value: -1: must be greater than or equal to zero",
@@ -338,6 +338,19 @@ def test_drivers_tell_conditions_in_full(fields: dict[str, Any], wrong: str) -> 
     found = status_complaints(item, claim())
     assert bool(found) == bool(wrong)
     assert not wrong or found[0].startswith(f"status.devices[0].conditions[0].{wrong}")
+    assert not any("must be set" in each for each in found)
+
+
+def test_an_object_with_a_fault_is_shown_with_its_letters() -> None:
+    told = {**{key: value for key, value in RESULT.items() if key != "request"}, "device": "gré"}
+    item = claim(status={"allocation": allocation(), "devices": [told]})
+    assert any('"Device":"gré"' in each for each in status_complaints(item, claim()))
+
+
+def test_tolerations_of_an_allocation_are_those_of_the_request_and_not_checked() -> None:
+    tolerations = [{"key": "a b", "operator": "In"}] * 17
+    item = claim(status={"allocation": allocation({**RESULT, "tolerations": tolerations})})
+    assert status_complaints(item, claim()) == []
 
 
 @pytest.mark.parametrize(

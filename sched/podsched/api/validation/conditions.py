@@ -34,7 +34,7 @@ def validate_conditions(at: Place, conditions: Sequence[o.Condition], most: int)
             reason = "must be greater than or equal to zero"
             each("observedGeneration").invalid(condition.observed_generation, reason)
         if not condition.HasField("last_transition_time"):
-            each("lastTransitionTime").required("must be set")
+            each("lastTransitionTime").required()
         _check_reason(each("reason"), condition.reason)
         if len(condition.message.encode()) > _MOST_MESSAGE_BYTES:
             each("message").too_long(_MOST_MESSAGE_BYTES)
@@ -42,7 +42,7 @@ def validate_conditions(at: Place, conditions: Sequence[o.Condition], most: int)
 
 def _check_reason(at: Place, reason: str) -> None:
     if not reason:
-        at.required("must be set")
+        at.required()
     elif len(reason) > _MOST_REASON_BYTES:
         at.too_long(_MOST_REASON_BYTES)
     elif _REASON.fullmatch(reason) is None:

@@ -293,8 +293,8 @@ def _check_allocation(at: Place, allocation: o.AllocationResult, names: _Request
         driver_name(each("driver"), result.driver)
         pool_name(each("pool"), result.pool)
         device_name(each("device"), result.device)
+        # As in Kubernetes, tolerations are not checked here: they are those of the request.
         validate_binding_conditions(each, result)
-        validate_device_tolerations(each("tolerations"), result.tolerations)
         _check_share(each("shareID"), result)
         _check_amounts(each("consumedCapacity"), result.consumed_capacity)
     for each, config in devices("config").each(allocation.devices.config, 2 * MOST_CONFIGS):

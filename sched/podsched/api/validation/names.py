@@ -98,7 +98,7 @@ def _qualified_name(key: str) -> tuple[str, ...]:
     errors: list[str] = []
     if "/" in prefix:
         what = (
-            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must "
+            "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must "
             "start and end with an alphanumeric character"
         )
         text = _regex_error(what, _QUALIFIED, "MyName", "my.name", "123-abc")
