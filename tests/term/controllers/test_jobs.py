@@ -503,9 +503,23 @@ def test_a_pod_that_is_made_after_others_have_succeeded_is_in_no_group(
 ) -> None:
     put(world, queued_job())
     first, second = active(world)
+    set_phase(world, second, "Running")
     finish(world, first)
     fail(world, second)
     world.wait(30)
     (pod,) = active(world)
     assert GROUP not in pod.metadata.labels
     assert pod.metadata.labels["kueue.x-k8s.io/queue-name"] == "team"
+
+
+def test_pods_that_wait_for_members_that_have_ended_are_made_again_without_the_group(
+    world: ControllerWorld,
+) -> None:
+    put(world, queued_job())
+    first, second = active(world)
+    finish(world, first)
+    world.wait(30)
+    (pod,) = active(world)
+    assert pod.metadata.uid != second.metadata.uid
+    assert GROUP not in pod.metadata.labels
+    assert counts(world) == (1, 1, 0)

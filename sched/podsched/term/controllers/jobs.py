@@ -158,10 +158,11 @@ class JobController(WorkloadController):
         return found if isinstance(found, Pod) else None
 
     def _act(self, key: str, job: Job, owned: Owned, todo: Plan, group: PodGroup | None) -> None:
+        some_done = todo.status.succeeded or todo.status.uncounted_terminated_pods.succeeded
         if todo.create:
             count = self._pods.room(owned, len(todo.create))
             pods = self._new_pods(job, todo.create[:count], group)
-            if todo.status.succeeded or todo.status.uncounted_terminated_pods.succeeded:
+            if some_done:
                 _leave_queue_group(job, pods)
             self._pods.create(key, job, pods)
         elif not owned.creating:
@@ -169,6 +170,8 @@ class JobController(WorkloadController):
         release = [pod for pod in todo.release if pod.uid not in owned.releasing]
         self._pods.delete(key, job, todo.delete[:MOST_AT_ONCE])
         self._pods.drop(key, job, todo.drop[:MOST_AT_ONCE], JOB_TRACKING)
+        if some_done:
+            self._pods.drop(key, job, self._waiting_in_vain(job, owned), JOB_TRACKING)
         for record in release[:MOST_AT_ONCE]:
             self._release(owned, record)
         if max(map(len, (todo.delete, todo.drop, release))) > MOST_AT_ONCE:
@@ -179,6 +182,21 @@ class JobController(WorkloadController):
                 self._pods.record(job.metadata, reason, message, type_)
 
         self._write_status(key, job, todo.status, written)
+
+    def _waiting_in_vain(self, job: Job, owned: Owned) -> list[OwnedPod]:
+        """Return pods that wait for members of their queue's group which have ended already."""
+        template, active = job.spec.template.metadata, owned.active()
+        least = template.annotations.get(QUEUE_GROUP_COUNT, "")
+        if template.labels.get(QUEUE_GROUP_NAME) != job.metadata.name or not least.isdecimal():
+            return []
+        if len(active) >= int(least):
+            return []
+        found = []
+        for record in active:
+            pod = None if record.node else self._pod_of(record)
+            if pod is not None and QUEUE_GROUP_NAME in pod.metadata.labels:
+                found.append(record)
+        return found[:MOST_AT_ONCE]
 
     def _release(self, owned: Owned, record: OwnedPod) -> None:
         """Remove the finalizer of a pod that is counted."""
