@@ -6,12 +6,15 @@ import json
 
 import pytest
 
+from podsched.api.etcd_keys import object_key
+from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import Node, Pod
+from podsched.api.objects import Node, Pod, PodGroup
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.store.errors import Unavailable
+from podsched.serve.store.protocol import Put
 from podsched.v1 import api_pb2 as v1
 from support.api_objects import binding, node, pod
 from support.api_world import World, message_of, pod_of
@@ -118,6 +121,26 @@ async def test_a_patch_changes_what_it_names(world: World) -> None:
     assert patched.metadata.labels["a"] == "1"
     assert patched.spec.unschedulable
     assert dict(patched.status.allocatable) == {"cpu": "8", "memory": "32Gi", "pods": "110"}
+
+
+async def test_a_patch_of_the_status_does_not_check_what_is_stored_already(world: World) -> None:
+    """An older version may have stored what is refused by now."""
+    item = PodGroup()
+    item.metadata.namespace, item.metadata.name = "default", "job"
+    item.spec.disruption_mode = "Sometimes"
+    key = object_key(KINDS["PodGroup"], "default/job")
+    await world.store.txn([], [Put(key, item.SerializeToString())])
+    status = {"conditions": [{"type": "PodGroupScheduled", "status": "True"}]}
+    for patch, refused in (
+        ({"status": status}, False),
+        ({"status": status, "metadata": {"labels": {"a": "1"}}}, True),
+    ):
+        text = json.dumps(patch).encode()
+        request = v1.PatchRequest(
+            kind="PodGroup", namespace="default", name="job", merge_patch=text
+        )
+        outcome = (await world.core.registry.patch([request], None))[0]
+        assert isinstance(outcome, ApiError) is refused
 
 
 async def test_a_strategic_patch_merges_conditions_by_type(world: World) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from podsched.api import objects as o
-from podsched.api.codec import write
 from podsched.api.priorities import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     PREEMPT_LOWER_PRIORITY,
@@ -31,7 +30,7 @@ def validate_node(at: Place, node: o.Node) -> None:
             item("effect").required()
         item("effect").one_of(taint.effect, TAINT_EFFECTS)
         reason = "taints must be unique by key and effect pair"
-        item.once((taint.key, taint.effect), seen, write(taint), reason)
+        item.once((taint.key, taint.effect), seen, taint, reason)
     validate_quantities(at("status.capacity"), node.status.capacity, dotted=True)
     validate_quantities(at("status.allocatable"), node.status.allocatable, dotted=True)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sized
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
+from google.protobuf.message import Message
+
+from podsched.api.codec import write
 from podsched.api.field_errors import ErrorType, FieldError, not_supported
 from podsched.api.validation.names import NameRule
 
@@ -100,9 +103,10 @@ class Place:
     def once(self, value: Any, seen: set[Any], shown: object = None, reason: str = "") -> None:
         """Check that a value has not been seen, and add it to those that have.
 
-        shown: what the error shows instead of the value.
+        shown: what the error shows instead of the value, a message as it is written in a manifest.
         """
         if value in seen:
+            shown = write(shown) if isinstance(shown, Message) else shown
             self.duplicate(value if shown is None else shown, reason)
         seen.add(value)
 

@@ -8,7 +8,6 @@ from typing import Final
 from google.protobuf.message import Message
 
 from podsched.api import objects as o
-from podsched.api.codec import write
 from podsched.api.conditions import QUOTA_RESERVED
 from podsched.api.priorities import HIGHEST_USER_DEFINABLE_PRIORITY
 from podsched.api.validation.names import (
@@ -41,7 +40,7 @@ def validate_workload(at: Place, item: o.Workload) -> None:
         templates.required()
     seen: set[str] = set()
     for each, template in templates.each(spec.pod_group_templates, MOST_TEMPLATES):
-        each.once(template.name, seen, write(template))
+        each.once(template.name, seen, template)
         each("name").name(template.name, dns1123_label)
         _check_content(each, template)
 
@@ -74,7 +73,7 @@ def validate_pod_group_status(at: Place, item: o.PodGroup) -> None:
     seen: set[str] = set()
     for each, condition in at("conditions").each(status.conditions, _MOST_CONDITIONS):
         each("type").name(condition.type, qualified_name)
-        each.once(condition.type, seen, write(condition))
+        each.once(condition.type, seen, condition)
         if not condition.status:
             each("status").required()
         each("status").one_of(condition.status, ("False", "True", "Unknown"))
@@ -83,7 +82,7 @@ def validate_pod_group_status(at: Place, item: o.PodGroup) -> None:
     names = {claim.name for claim in item.spec.resource_claims}
     told: set[str] = set()
     for each, told_claim in claims:
-        each.once(told_claim.name, told, write(told_claim))
+        each.once(told_claim.name, told, told_claim)
         if told_claim.name not in names:
             reason = "must match the name of an entry in `spec.resourceClaims`"
             each("name").invalid(told_claim.name, reason)
@@ -109,7 +108,7 @@ def _check_content(at: Place, part: o.PodGroupSpec | o.PodGroupTemplate) -> None
         each("key").name(constraint.key, qualified_name)
     seen: set[str] = set()
     for each, claim in at("resourceClaims").each(part.resource_claims, _MOST_CLAIMS):
-        each.once(claim.name, seen, write(claim))
+        each.once(claim.name, seen, claim)
         _check_union(each, claim, ("resource_claim_name", "resource_claim_template_name"))
         each("name").name(claim.name, dns1123_label)
         for name in ("resource_claim_name", "resource_claim_template_name"):

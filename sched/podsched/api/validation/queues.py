@@ -75,7 +75,7 @@ def _check_taints(at: Place, taints: Sequence[o.Taint]) -> None:
             each("effect").required()
         elif taint.effect not in TAINT_EFFECTS:
             each("effect").invalid(taint.effect, _EFFECTS)
-        each.once((taint.key, taint.effect), seen, write(taint), _UNIQUE_TAINTS)
+        each.once((taint.key, taint.effect), seen, taint, _UNIQUE_TAINTS)
 
 
 # ------------------------------------------------------------------ ClusterQueues
@@ -147,7 +147,7 @@ def _check_checks(at: Place, spec: o.ClusterQueueSpec) -> None:
     seen: set[str] = set()
     for each, check in at.each(checks, _MOST_OF_GROUP):
         each("name").name(check.name, dns1123_subdomain)
-        each.once(check.name, seen, write(check))
+        each.once(check.name, seen, check)
         named: set[str] = set()
         for flavor_at, flavor in each("onFlavors").each(check.on_flavors, _MOST_OF_GROUP):
             flavor_at.once(flavor, named)

@@ -212,8 +212,8 @@ class Registry:
         patch = parse_patch(request)
         wanted = Preconditions(uid=request.uid)
         wanted_status = "status" in patch
-        namespace = local_namespace(kind, request.namespace)
-        for subresource in _patched(patch):
+        namespace, parts = local_namespace(kind, request.namespace), _patched(patch)
+        for subresource in parts:
             rights().check("patch", kind, namespace, request.name, subresource)
 
         def change(entry: Entry) -> Step | None:
@@ -230,10 +230,13 @@ class Registry:
             with_status = (
                 self._admitted_status(kind, message, old, "patch") if wanted_status else None
             )
-            admit_update(kind, message, old, now=self._now(), sources=self._sources)
-            check_change(kind, old, message)
-            if with_status is not None:
-                copy_status(message, with_status)
+            if with_status is not None and parts == ["status"]:
+                message = with_status
+            else:
+                admit_update(kind, message, old, now=self._now(), sources=self._sources)
+                check_change(kind, old, message)
+                if with_status is not None:
+                    copy_status(message, with_status)
             if can_be_removed(message):
                 return Step(None)
             return None if message == old else Step(encoded(kind, message))
