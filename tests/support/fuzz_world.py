@@ -339,20 +339,16 @@ class FuzzWorld:
 
 
 def _is_meant(text: str) -> bool:
-    """Return whether a status of 500 or more is no fault: of a client, or of an absent kubelet."""
+    """Return whether a status of 500 or more is no fault: of a client, or of what is absent."""
     try:
         answer = json.loads(text)
         reason, message = answer.get("reason"), str(answer.get("message"))
     except (ValueError, AttributeError):
         return False
-    return reason is None or (message.startswith("the kubelet of ") and " cannot be " in message)
+    absent = message.startswith("the kubelet of ") and " cannot be " in message
+    return reason is None or absent or message.startswith("no endpoints available for service ")
 
 
-def _ignore(batch: Batch) -> None:
-    """Take no note of a batch: the informer's stores are what is wanted."""
-
-
-@asynccontextmanager
 async def fuzz_world() -> AsyncIterator[FuzzWorld]:
     """A world with seeds in it; in the end it is checked and taken down."""
     loop = asyncio.get_running_loop()

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
@@ -36,6 +37,8 @@ from podsched.term.election.record import (
 from podsched.v1 import objects_pb2 as v1
 
 _log = get_logger("election")
+#: Leases that are remembered: a write compares one of the last two or three.
+_SEEN: Final = 8
 
 
 class EtcdLock:
@@ -47,7 +50,10 @@ class EtcdLock:
         self._keeps_alive = liveness_ttl > 0
         self._store = store
         self._liveness = LivenessLease(store, max(liveness_ttl, 1))
-        self._base: v1.Lease | None = None  # the last seen Lease, with metadata of others
+        #: The last seen Leases by revision, with metadata of others. A write replaces the one that
+        #: it compares, which is not always the one seen last: reads may be answered after a watch
+        #: has shown a newer one.
+        self._seen: dict[Revision, v1.Lease] = {}
 
     async def read(self) -> Snapshot:
         """Return the three keys at one revision.
@@ -64,7 +70,7 @@ class EtcdLock:
         )
         return Snapshot(
             revision=Revision(revision),
-            record=self._decode(record),
+            record=self._decode(record) if record else None,
             record_revision=Revision(record.mod_revision) if record else NO_REVISION,
             term=Term(term.mod_revision) if term else NO_TERM,
             live_holder=liveness.value.decode(errors="replace") if liveness else "",
@@ -73,8 +79,7 @@ class EtcdLock:
     async def acquire(self, effect: TryAcquire) -> Stored:
         now = datetime.now(UTC)
         record = replace(effect.record, acquire_time=now, renew_time=now)
-        base = self._base if effect.expected_revision else None
-        lease = encode_lease(record, self.keys, base)
+        lease = encode_lease(record, self.keys, self._base(effect.expected_revision))
         ops: list[TxnOp] = [
             Put(self.keys.record, lease.SerializeToString()),
             Put(self.keys.term, record.holder_identity.encode()),
@@ -84,14 +89,15 @@ class EtcdLock:
 
     async def renew(self, effect: Renew) -> Stored:
         record = replace(effect.record, renew_time=datetime.now(UTC))
-        lease = encode_lease(record, self.keys, self._base, term=effect.term)
+        base = self._base(effect.expected_revision)
+        lease = encode_lease(record, self.keys, base, term=effect.term)
         ops: list[TxnOp] = [Put(self.keys.record, lease.SerializeToString())]
         return await self._commit(self._held(effect), ops, record, lease)
 
     async def release(self, effect: Release) -> Stored:
         now = datetime.now(UTC)
         record = replace(effect.record, acquire_time=now, renew_time=now)
-        lease = encode_lease(record, self.keys, self._base)
+        lease = encode_lease(record, self.keys, self._base(effect.expected_revision))
         ops: list[TxnOp] = [
             Put(self.keys.record, lease.SerializeToString()),
             Delete(self.keys.term),
@@ -136,7 +142,7 @@ class EtcdLock:
             return None  # the read logs it
         if not (term and record.holder_identity and record.liveness_ttl):
             return None
-        self._base = lease
+        self._note(lease, Revision(kv.mod_revision))
         return Snapshot(
             revision=Revision(kv.mod_revision),
             record=record,
@@ -164,8 +170,22 @@ class EtcdLock:
             result = await self._store_once(compares, ops)
         if result is None:
             return None
-        self._base = lease
+        self._note(lease, result)
         return result, record
+
+    def _note(self, lease: v1.Lease, revision: Revision) -> None:
+        self._seen.pop(revision, None)
+        self._seen[revision] = lease
+        if len(self._seen) > _SEEN:
+            del self._seen[next(iter(self._seen))]
+
+    def _base(self, revision: Revision) -> v1.Lease | None:
+        """Return the Lease that a write replaces; if it was unreadable, the one seen last."""
+        if revision == NO_REVISION:
+            return None
+        if revision in self._seen:
+            return self._seen[revision]
+        return next(reversed(self._seen.values()), None)
 
     async def _store_alive(
         self, compares: list[Compare], ops: list[TxnOp], holder: str
@@ -184,10 +204,7 @@ class EtcdLock:
         result = await self._store.txn(compares, ops)
         return Revision(result.revision) if result.succeeded else None
 
-    def _decode(self, kv: KeyValue | None) -> LeaderElectionRecord | None:
-        if kv is None:
-            self._base = None
-            return None
+    def _decode(self, kv: KeyValue) -> LeaderElectionRecord | None:
         try:
             lease = v1.Lease.FromString(kv.value)
             record = decode_lease(lease)
@@ -195,5 +212,5 @@ class EtcdLock:
             # An unreadable record has no holder; a claim replaces it.
             _log.warning("Could not decode the lease", key=kv.key, error=repr(error))
             return None
-        self._base = lease
+        self._note(lease, Revision(kv.mod_revision))
         return record
