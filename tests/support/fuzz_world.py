@@ -349,6 +349,11 @@ def _is_meant(text: str) -> bool:
     return reason is None or absent or message.startswith("no endpoints available for service ")
 
 
+def _ignore(batch: Batch) -> None:
+    """Take no note of a batch: the informer's stores are what is wanted."""
+
+
+@asynccontextmanager
 async def fuzz_world() -> AsyncIterator[FuzzWorld]:
     """A world with seeds in it; in the end it is checked and taken down."""
     loop = asyncio.get_running_loop()

@@ -298,6 +298,17 @@ async def test_pods_are_made_unless_a_kube_controller_manager_holds_its_lease(te
     assert len(term.cluster.objects("Pod")) == 4
 
 
+async def test_pods_are_made_at_the_very_moment_at_which_the_lease_ends(term: Term) -> None:
+    """Nothing else would wake the controllers."""
+    term.manager._wall = lambda: START
+    lease = manager_lease(term, "kcm")
+    lease.spec.renew_time.CopyFrom(timestamp(START - lease.spec.lease_duration_seconds))
+    term.cluster.create(lease)
+    term.cluster.create(web("a"))
+    await asyncio.sleep(1)
+    assert len(term.cluster.objects("Pod")) == 2
+
+
 async def test_pods_are_made_at_once_when_a_kube_controller_manager_gives_up_its_lease(
     term: Term,
 ) -> None:

@@ -243,7 +243,7 @@ class ControllerManager:
         lease = self._informer.get("Lease", CONTROLLER_MANAGER_LEASE)
         left = held_until(lease) - now.wall
         for name, make in self._stand_ins.items():
-            wanted = self._settings.runs(name, elsewhere=left >= 0)
+            wanted = self._settings.runs(name, elsewhere=left > 0)
             if wanted and name not in self._standing_in:
                 _log.debug("A controller starts", controller=name)
                 controller = self._standing_in[name] = make()
