@@ -152,8 +152,6 @@ class Workload:
     """Its eviction has begun."""
     gated: bool = False
     """It may not preempt yet."""
-    seconds: float = float("inf")
-    """From its start until all that it takes is free again, at the latest."""
     usage: Amounts = field(default_factory=dict)
     """What is reserved; a flavor and resource that it has without any amount counts 0."""
     shape: Hashable = None

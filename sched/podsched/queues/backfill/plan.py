@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from podsched.queues.backfill.profile import Profile
 from podsched.queues.objects import Backfill
@@ -26,7 +26,7 @@ from podsched.queues.quota import Amounts
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Quota and nodes that are kept for a unit from ``start``, for so many ``seconds``."""
+    """Quota that is kept for a unit from ``start``, for so many ``seconds``."""
 
     queue: str
     priority: int
@@ -34,8 +34,6 @@ class Reservation:
     """The unit starts then at the latest."""
     seconds: float
     usage: Amounts
-    nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By node: what the unit's pods request there, by resource; "pods" is their number."""
 
     @property
     def end(self) -> float:

@@ -124,18 +124,20 @@ class Endings:
 
     def _look_at_limit(self, unit: Unit, now: float) -> None:
         longest, end = execution_time(self._cluster, unit), deadline(unit.held.values())
+        limit = min(longest, end)
+        if limit == inf:  # Most units have none.
+            self._limits.pop(unit.key, None)
+            return
         ending = Ending(DEADLINE, _DEADLINE_TEXT)
         if longest <= end:
             text = _TOO_LONG.format(longest)
             ending = Ending(DEACTIVATED, text, deactivated_by=EXEC_TIME_EXCEEDED)
-        due = self.started_at(unit, now) + min(longest, end)
-        if due == inf:
-            self._limits.pop(unit.key, None)
-        elif self._limits.get(unit.key) != (due, ending):
+        due = self._started_at(unit, now) + limit
+        if self._limits.get(unit.key) != (due, ending):
             self._limits[unit.key] = due, ending
             heappush(self._limit_times, (due, unit.key))
 
-    def started_at(self, unit: Unit, now: float) -> float:
+    def _started_at(self, unit: Unit, now: float) -> float:
         """Return when the first pod of a unit got its node; now, if that is not known yet."""
         return min([now, *map(self._bound_at, unit.held.values())])
 
