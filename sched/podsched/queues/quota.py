@@ -179,6 +179,12 @@ class Node:
             node.usage[key] = node.usage.get(key, 0) - amount
             node, amount = node.parent, min(amount, above)
 
+    def borrowed(self, key: FlavorResource) -> int:
+        """Return how much of the usage exceeds the quota; 0 for a root, which borrows of none."""
+        if self.parent is None:
+            return 0
+        return max(0, self.usage.get(key, 0) - self.quota.get(key, 0))
+
     def borrows(self, key: FlavorResource, more: int = 0) -> bool:
         """Whether the usage, with an amount more, exceeds the quota."""
         return self.quota.get(key, 0) < self.usage.get(key, 0) + more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from podsched.api.objects import object_key
 from podsched.api.pod_groups import group_key
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.framework.nodes import ClusterView
@@ -19,7 +20,7 @@ def sibling_queues(admission: Admission, key: str) -> Collection[str] | None:
     if unit is None:
         return None
     return {
-        f"{one.metadata.namespace}/{one.metadata.name}"
+        object_key(one)
         for one in admission.cluster.list("LocalQueue")
         if one.spec.cluster_queue == unit.queue
     }

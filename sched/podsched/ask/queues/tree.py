@@ -76,7 +76,7 @@ def _quota(node: Node, key: FlavorResource) -> Tree:
         "resource": key.resource,
         "quota": text(quota),
         "used": text(used),
-        "borrowed": text(max(0, used - quota) if node.parent is not None else 0),
+        "borrowed": text(node.borrowed(key)),
         "available": text(max(0, node.available(key))),
     }
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from podsched.api.objects import AnyObject, ClusterQueue, Cohort, LocalQueue
+from podsched.api.objects import AnyObject, ClusterQueue, Cohort, LocalQueue, object_key
 from podsched.api.quantity import QuantityError
 from podsched.queues.amounts import amount, amount_text
 from podsched.queues.quota import Amounts, FlavorResource, Node
@@ -55,7 +55,7 @@ def _document(
     named = {item.metadata.name: item for item in queues}
     forest = _snapshot(named.values(), cohorts).forest
     joins: dict[str, list[LocalQueue]] = {}
-    for item in sorted(local_queues, key=_key):
+    for item in sorted(local_queues, key=object_key):
         joins.setdefault(item.spec.cluster_queue, []).append(item)
     below: dict[Node | None, list[Node]] = {}
     # The last first, as a stack is taken from its end.
@@ -106,21 +106,16 @@ def _quota(node: Node, key: FlavorResource) -> list[Any]:
     The shares are of the larger of usage and quota: of what is used within the quota, and of what
     is borrowed.
     """
-    quota, used = node.quota.get(key, 0), node.usage.get(key, 0)
-    borrowed = max(0, used - quota) if node.parent is not None else 0
+    quota, used, borrowed = node.quota.get(key, 0), node.usage.get(key, 0), node.borrowed(key)
     texts = [amount_text(key.resource, number) for number in (used, quota, borrowed)]
     whole = max(used, quota, 1)
     return [*key, *texts, round((used - borrowed) / whole, 3), round(borrowed / whole, 3)]
 
 
-def _key(item: LocalQueue) -> str:
-    return f"{item.metadata.namespace}/{item.metadata.name}"
-
-
 def _local_row(item: LocalQueue, depth: int) -> dict[str, Any]:
     row = {
         "kind": "LocalQueue",
-        "name": _key(item),
+        "name": object_key(item),
         "depth": depth,
         "quotas": [],
     }

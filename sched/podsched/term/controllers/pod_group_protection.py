@@ -84,5 +84,7 @@ class PodGroupProtectionController:
 
 def _group_of(pod: AnyObject | None) -> str:
     """Return the key of the group that an unfinished pod names; "" for none."""
-    group = group_key(pod) if isinstance(pod, Pod) else ""
-    return "" if group and isinstance(pod, Pod) and is_finished(pod) else group
+    if not isinstance(pod, Pod):
+        return ""
+    group = group_key(pod)  # Before the phase, because most pods name none.
+    return "" if group and is_finished(pod) else group
