@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from podsched.lab.bench.every_fault import EveryFaultResult, FaultRound
+from typing import Any
+
+from podsched.lab.bench.every_fault import EveryFaultResult, FaultRound, _Rounds
 from podsched.lab.bench.failover import FailoverLoad
-from podsched.lab.chaos.faults.kinds import KINDS, SINGLE
+from podsched.lab.chaos.faults.kinds import KINDS, SINGLE, Kind
 
 
 def result() -> EveryFaultResult:
@@ -30,3 +32,30 @@ def test_the_table_has_a_line_for_each_fault_and_names_what_was_hit_worst() -> N
 def test_single_faults_leave_a_majority() -> None:
     assert set(KINDS) > SINGLE
     assert not SINGLE & {"etcd-majority-down", "all-apis-down", "etcd-full", "cut-clients"}
+
+
+class Rounds(_Rounds):
+    """Rounds without a system, of which the first does not end."""
+
+    def __init__(self) -> None:
+        nothing: Any = None
+        super().__init__(nothing, nothing, nothing, nothing)
+        self.begun = 0
+        self.cleared = 0
+
+    async def _round(self, name: str, kind: Kind) -> FaultRound:
+        self.begun += 1
+        if self.begun == 1:
+            raise TimeoutError("the round did not end")
+        return FaultRound(name, "", 0.1, 0.1)
+
+    async def _clear(self) -> None:
+        self.cleared += 1
+
+
+async def test_a_round_that_does_not_end_is_a_problem_and_the_next_ones_go_on() -> None:
+    rounds = Rounds()
+    kinds = {"kill-leader": KINDS["kill-leader"]}
+    found = await rounds.run(FailoverLoad(times=3), kinds, lambda *_: None)
+    assert found.problems == ["kill-leader: the round did not end"]
+    assert (len(found.rounds), found.skipped, rounds.cleared) == (2, {}, 1)

@@ -56,16 +56,15 @@ class FaultRound:
 
 @dataclass(slots=True)
 class EveryFaultResult:
-    """All rounds and their load. skipped: faults that could not be injected, with the reason."""
+    """All rounds that ended, and their load.
+
+    skipped: faults that could not be injected, with the reason. problems: rounds that did not end.
+    """
 
     load: FailoverLoad
     rounds: list[FaultRound] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def problems(self) -> list[str]:
-        """There are none: a round in which no pod is bound ends the run."""
-        return []
+    problems: list[str] = field(default_factory=list)
 
     @property
     def faults(self) -> list[str]:
@@ -94,6 +93,7 @@ class EveryFaultResult:
             "rounds": len(self.rounds),
             "seconds": {fault: self.figures(fault) for fault in self.faults},
             "skipped": self.skipped,
+            "problems": self.problems,
         }
 
     def lines(self) -> list[str]:
@@ -122,7 +122,7 @@ async def run_every_fault(
 ) -> EveryFaultResult:
     """Run all rounds. only: the name of the single fault to inject, "" for all.
 
-    Raises ``ClientError``, ``ProcessFailed``, ``TimeoutError`` and others.
+    Raises ``ClientError``, ``ProcessFailed`` and others.
     """
     known = named({Need.RAY} if ray else ())
     kinds = {name: kind for name, kind in known.items() if name in SINGLE and only in ("", name)}
@@ -198,6 +198,9 @@ class _Rounds:
                 continue
             try:
                 result.rounds.append(await self._round(name, kinds[name]))
+            except TimeoutError as error:  # An OSError, too, but the worst case and not skipped.
+                result.problems.append(f"{name}: {error}")
+                await self._clear()
             except (LookupError, StoreError, OSError) as error:
                 result.skipped[name] = str(error) or type(error).__name__
         return result
