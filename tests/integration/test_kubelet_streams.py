@@ -251,6 +251,11 @@ async def test_output_that_is_not_read_waits_at_the_kubelet(cluster: Cluster) ->
     before = resident_bytes()
     endless = await cluster.start("exec", "web", "--", "cat", "/dev/zero")
     await eventually("the command runs", lambda: cluster.kubelet.open_streams == 1)
+    await check_unread(cluster, endless, before)
+
+
+async def check_unread(cluster: Cluster, endless: asyncio.subprocess.Process, before: int) -> None:
+    """Check that kubectl's endless output is not kept; ``before``: the memory before it began."""
     await asyncio.sleep(2)  # nothing reads the pipe of kubectl
     assert await cluster.kubectl("get", "--raw", "/livez") == "ok"
     assert resident_bytes() - before < 64 << 20

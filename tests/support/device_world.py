@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 
 from podsched.api.cel.errors import EvaluationError
 from podsched.api.device_selectors import Device
+from podsched.plugins.dynamic_resources.allocator import Allocator
+from podsched.plugins.dynamic_resources.documents import read_device_class, read_resource_slice
+from podsched.plugins.dynamic_resources.model import AllocatedState, Features
 
 DRIVER = "a.example"
 GATES = (
@@ -40,6 +43,20 @@ class AttributeSelector:
         if attribute is None:
             raise EvaluationError(f"no such key: {self._name}")
         return True
+
+
+def allocator_of(
+    slices: Sequence[Document], classes: Sequence[Document] = (), **options: Any
+) -> Allocator:
+    """An allocator for documents of slices and of classes, by default one, ``any``."""
+    return Allocator(
+        [read_device_class(of) for of in classes or [{"metadata": {"name": "any"}}]],
+        [read_resource_slice(of) for of in slices],
+        AllocatedState(),
+        AttributeSelector,
+        Features(),
+        **options,
+    )
 
 
 class World:

@@ -13,13 +13,11 @@ from podsched.api.quantity import parse
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.cases import run_case
 from podsched.plugins.dynamic_resources.documents import (
-    read_device_class,
     read_resource_claim,
-    read_resource_slice,
 )
 from podsched.plugins.dynamic_resources.errors import AllocationAborted
-from podsched.plugins.dynamic_resources.model import AllocatedState, Features, Node
-from support.device_world import AttributeSelector, Document, cases
+from podsched.plugins.dynamic_resources.model import Node
+from support.device_world import AttributeSelector, Document, allocator_of, cases
 
 NODE = Node("node", {})
 
@@ -116,14 +114,7 @@ def hard_allocator(*, prune: bool) -> tuple[Allocator, list[Any]]:
             }
         },
     }
-    allocator = Allocator(
-        [read_device_class({"metadata": {"name": "any"}})],
-        [read_resource_slice({"metadata": {"name": "s"}, "spec": spec})],
-        AllocatedState(),
-        AttributeSelector,
-        Features(),
-        prune=prune,
-    )
+    allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}], prune=prune)
     return allocator, [read_resource_claim(claim)]
 
 
@@ -163,13 +154,7 @@ def test_more_devices_than_the_interpreter_may_recurse() -> None:
         }
         for n in range(60)
     ]
-    allocator = Allocator(
-        [read_device_class({"metadata": {"name": "any"}})],
-        [read_resource_slice({"metadata": {"name": "s"}, "spec": spec})],
-        AllocatedState(),
-        AttributeSelector,
-        Features(),
-    )
+    allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
     allocations = allocator.allocate(NODE, [read_resource_claim(claim) for claim in claims])
     assert allocations is not None
     assert [len(of.results) for of in allocations] == [32] * 60
@@ -187,13 +172,7 @@ def test_more_claims_than_the_interpreter_may_recurse() -> None:
         "metadata": {"name": "c"},
         "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
     }
-    allocator = Allocator(
-        [read_device_class({"metadata": {"name": "any"}})],
-        [read_resource_slice({"metadata": {"name": "s"}, "spec": spec})],
-        AllocatedState(),
-        AttributeSelector,
-        Features(),
-    )
+    allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
     assert allocator.allocate(NODE, [read_resource_claim(claim)] * 1500) is None
 
 
@@ -219,13 +198,7 @@ def test_a_step_of_nothing_limits_no_amount() -> None:
         "capacity": {"requests": {"memory": "3"}},
     }
     requests = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
-    allocator = Allocator(
-        [read_device_class({"metadata": {"name": "any"}})],
-        [read_resource_slice({"metadata": {"name": "s"}, "spec": spec})],
-        AllocatedState(),
-        AttributeSelector,
-        Features(),
-    )
+    allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
     claim = read_resource_claim({"metadata": {"name": "c"}, "spec": requests})
     [found] = allocator.allocate(NODE, [claim]) or []
     assert found.results[0].consumed_capacity == {"memory": 3}

@@ -11,14 +11,11 @@ from podsched.plugins.dynamic_resources import search
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.cases import run_case
 from podsched.plugins.dynamic_resources.documents import (
-    read_device_class,
     read_node,
     read_resource_claim,
-    read_resource_slice,
 )
-from podsched.plugins.dynamic_resources.model import AllocatedState, Features
 from podsched.plugins.dynamic_resources.taken import TakenDevices
-from support.device_world import AttributeSelector, Document, cases
+from support.device_world import AttributeSelector, Document, allocator_of, cases
 from support.examples import examples
 
 
@@ -71,13 +68,7 @@ def partitions() -> Document:
 def test_a_claim_for_more_partitions_than_the_counters_permit_fails_soon() -> None:
     """Of seventeen, at most sixteen can be had: two of one slice and two of two of each GPU."""
     case = partitions()
-    allocator = Allocator(
-        [read_device_class(of) for of in case["classes"]],
-        [read_resource_slice(of) for of in case["slices"]],
-        AllocatedState(),
-        AttributeSelector,
-        Features(),
-    )
+    allocator = allocator_of(case["slices"], case["classes"])
     claims = [read_resource_claim(of) for of in case["claims"]]
     assert allocator.allocate(read_node(case["node"]), claims) is None
     assert allocator.choices < 100
@@ -92,13 +83,7 @@ def test_a_search_that_never_fails_asks_for_no_supply() -> None:
         read_resource_claim({"metadata": {"name": f"c{n}"}, "spec": {"devices": devices}})
         for n in range(8)
     ]
-    allocator = Allocator(
-        [read_device_class(of) for of in case["classes"]],
-        [read_resource_slice(of) for of in case["slices"]],
-        AllocatedState(),
-        AttributeSelector,
-        Features(),
-    )
+    allocator = allocator_of(case["slices"], case["classes"])
     with (
         patch.object(search, "_EASY", 0),
         patch.object(search.Supply, "lacks", side_effect=AssertionError),
@@ -115,13 +100,7 @@ def equal_requests(devices: list[Document], count: int) -> tuple[Allocator, list
     request = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": count}
     claim = {"spec": {"devices": {"requests": [{"name": "r", "exactly": request}]}}}
     claims = [read_resource_claim({"metadata": {"name": f"c{n}"}, **claim}) for n in range(10)]
-    allocator = Allocator(
-        [read_device_class({"metadata": {"name": "any"}})],
-        [read_resource_slice({"metadata": {"name": "s"}, "spec": spec})],
-        AllocatedState(),
-        AttributeSelector,
-        Features(),
-    )
+    allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
     return allocator, claims
 
 
