@@ -118,14 +118,14 @@ class EveryFaultResult:
 
 
 async def run_every_fault(
-    load: FailoverLoad, progress: Progress, *, ray: bool = False, only: str = ""
+    load: FailoverLoad, progress: Progress, *, ray: bool = False
 ) -> EveryFaultResult:
-    """Run all rounds. only: the name of the single fault to inject, "" for all.
+    """Run all rounds.
 
     Raises ``ClientError``, ``ProcessFailed`` and others.
     """
     known = named({Need.RAY} if ray else ())
-    kinds = {name: kind for name, kind in known.items() if name in SINGLE and only in ("", name)}
+    kinds = {name: kind for name, kind in known.items() if name in SINGLE}
     tasks = TaskSet("faults")
     with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
         system = System(SystemOptions(data_dir=Path(directory), seed=SEED, ray=ray), tasks)
