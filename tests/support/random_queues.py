@@ -30,6 +30,9 @@ from podsched.api.objects import (
     PodGroup,
 )
 from podsched.lab.replay.simulation import run_in_virtual_time
+from podsched.queues.cycle import Cycle
+from podsched.queues.objects import Strategy, Workload
+from podsched.queues.order import Requeue
 from podsched.queues.quota import FlavorResource
 from podsched.queues.quota import Node as TreeNode
 from podsched.queues.snapshot import Snapshot
@@ -398,16 +401,31 @@ class RandomQueues:
             assert not (self._queue_of(pod) and pod.status.nominated_node_name), (
                 f"{pod.metadata.name} waits for no victims, and keeps a node"
             )
-        free = dict(self._free())
+        free, blocking = dict(self._free()), self._blocking()
         for key, unit in admission.units.items():
             workload = admission.turns.waiting(key)
             if workload is None or self._backs_off(key):
                 continue
-            strategy = admission.snapshot.queues[unit.queue].strategy
-            first = min(self._order(unit.queue))[1]
-            if strategy == "StrictFIFO" and first != key:
+            if blocking.get(unit.queue, workload).key != key:
                 continue
+            cycle = Cycle(admission.snapshot, blocking.values(), admission.rules)
+            # A head that has to preempt, and finds no victims, keeps quota from those after it.
+            for entry in cycle.turns():
+                cycle.take(entry)
+                if entry.requeue is not Requeue.NO_CANDIDATES or entry.workload is workload:
+                    cycle.withdraw(entry)
             assert not self._could_start(unit, workload, free), f"{key} could start"
+            cycle.end()
+
+    def _blocking(self) -> dict[str, Workload]:
+        """Return the first unit of each queue with StrictFIFO, for which the others wait."""
+        admission, found = self.world.state.admission, dict[str, Workload]()
+        for name, queue in admission.snapshot.queues.items():
+            first = min(self._order(name), default=None)
+            workload = first and admission.turns.waiting(first[1])
+            if workload is not None and queue.strategy is Strategy.STRICT:
+                found[name] = workload
+        return found
 
     def _backs_off(self, key: str) -> bool:
         if "/pod:" in key:
