@@ -321,6 +321,16 @@ async def test_pods_are_made_at_once_when_a_kube_controller_manager_gives_up_its
     assert len(term.cluster.objects("Pod")) == 2
 
 
+async def test_a_pod_without_an_owner_is_adopted_instead_of_made(term: Term) -> None:
+    term.cluster.create(web("a"))
+    await asyncio.sleep(1)
+    pod = bound_pod("orphan", "n1", app="a")
+    term.cluster.create(pod)
+    await asyncio.sleep(1)
+    assert len(term.cluster.objects("Pod")) == 2, "one of three was deleted"
+    assert all(pod.metadata.owner_references for pod in term.cluster.objects("Pod"))
+
+
 async def test_objects_of_every_kind_go_with_their_owner(term: Term) -> None:
     owner = ReplicaSet()
     owner.metadata.name, owner.metadata.namespace = "rs", "default"

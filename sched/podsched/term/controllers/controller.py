@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from podsched.api.kinds import kind_of
-from podsched.api.objects import AnyObject, ObjectMeta
+from podsched.api.objects import AnyObject, ObjectMeta, Pod
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
@@ -127,6 +127,11 @@ class Controller(Protocol):
         """The kinds whose changes it receives."""
         ...
 
+    @property
+    def ignores_bare_pods(self) -> bool:
+        """Whether no change from one bare pod to another matters to it; see ``is_bare``."""
+        ...
+
     def start(self, now: Instant) -> Iterator[None]:
         """Read the existing objects, one per step; other tasks may run between steps.
 
@@ -141,6 +146,23 @@ class Controller(Protocol):
     def work(self, now: Instant) -> float | None:
         """Do what is due; return when to work next (monotonic), or None to wait for a change."""
         ...
+
+
+def is_bare(pod: Pod) -> bool:
+    """Whether a pod has no owner, finalizer, volume, claim or group, and is not being deleted.
+
+    That is most pods of some clusters; ten controllers that each look at such a pod take a fifth of
+    the scheduler's time for it.
+    """
+    metadata, spec = pod.metadata, pod.spec
+    return not (
+        metadata.owner_references
+        or metadata.finalizers
+        or metadata.HasField("deletion_timestamp")
+        or spec.volumes
+        or spec.resource_claims
+        or spec.HasField("scheduling_group")
+    )
 
 
 def object_patch(item: AnyObject, body: dict[str, Any]) -> PatchRequest:

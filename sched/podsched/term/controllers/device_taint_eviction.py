@@ -76,6 +76,7 @@ class DeviceTaintEvictionController:
 
     name = "device-taint-eviction"
     kinds = ("Pod", _CLAIM, _SLICE, RULE)
+    ignores_bare_pods = True
 
     def __init__(
         self,

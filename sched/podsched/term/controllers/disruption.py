@@ -52,6 +52,7 @@ class DisruptionController:
 
     name = "disruption"
     kinds = ("Pod", "PodDisruptionBudget", *SCALED_KINDS)
+    ignores_bare_pods = False
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects

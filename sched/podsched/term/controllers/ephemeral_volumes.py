@@ -23,6 +23,7 @@ class EphemeralVolumeController:
 
     name = "ephemeral-volume"
     kinds = ("Pod", _CLAIM)
+    ignores_bare_pods = True
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects

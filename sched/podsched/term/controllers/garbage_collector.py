@@ -68,6 +68,7 @@ class GarbageCollector:
 
     name = "garbage-collector"
     kinds = COLLECTED_KINDS
+    ignores_bare_pods = True
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects

@@ -29,7 +29,13 @@ from podsched.serve.client.cluster import ControlledCluster, InformerPort
 from podsched.serve.client.informer import Batch
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Controller, Instant, Recorder, earliest
+from podsched.term.controllers.controller import (
+    Controller,
+    Instant,
+    Recorder,
+    earliest,
+    is_bare,
+)
 from podsched.term.controllers.device_taint_eviction import DeviceTaintEvictionController
 from podsched.term.controllers.disruption import DisruptionController
 from podsched.term.controllers.ephemeral_volumes import EphemeralVolumeController
@@ -65,6 +71,15 @@ _PLAIN: tuple[type[Any], ...] = (
     EphemeralVolumeController,
     PodGroupProtectionController,
 )
+
+
+def _stays_bare(old: AnyObject | None, new: AnyObject | None) -> bool:
+    """Whether a bare pod is new, or has changed and is the same pod, still bare."""
+    if not isinstance(new, Pod) or not is_bare(new):
+        return False
+    if old is None:
+        return True
+    return isinstance(old, Pod) and old.metadata.uid == new.metadata.uid and is_bare(old)
 
 
 class _AllObjects:
@@ -195,7 +210,10 @@ class ControllerManager:
             return
         now = self._now()
         for event in batch.events:
+            bare = event.kind == "Pod" and _stays_bare(event.old, event.new)
             for controller in self._by_kind.get(event.kind, ()):
+                if bare and controller.ignores_bare_pods:
+                    continue
                 try:
                     controller.changed(event, now)
                 except Exception as error:

@@ -34,6 +34,7 @@ class NamespaceController:
 
     name = "namespace"
     kinds = ("Namespace", "Pod")
+    ignores_bare_pods = True
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects

@@ -55,6 +55,7 @@ class NodeLifecycleController:
 
     name = "node-lifecycle"
     kinds = ("Lease", "Node")
+    ignores_bare_pods = True
 
     def __init__(
         self,

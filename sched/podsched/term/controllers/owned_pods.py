@@ -168,6 +168,11 @@ class PodsOfOwners:
         self._unsearched: dict[str, None] = {}
         """Owners whose namespace has not been searched for pods to adopt."""
 
+    @property
+    def has_owners(self) -> bool:
+        """Whether an owner exists."""
+        return bool(self._uids)
+
     def of(self, uid: str) -> Owned:
         """Return the pods of an owner."""
         return self._owned.get(uid) or Owned()

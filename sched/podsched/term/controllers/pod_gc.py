@@ -85,6 +85,7 @@ class PodGarbageCollector:
 
     name = "pod-garbage-collector"
     kinds = ("Node",)
+    ignores_bare_pods = True
 
     def __init__(self, objects: Objects, writes: Writes, settings: ControllerSettings) -> None:
         self._objects = objects

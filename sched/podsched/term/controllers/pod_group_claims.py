@@ -36,6 +36,7 @@ class PodGroupClaimController:
 
     name = "resource-claim"
     kinds = (_GROUP, _CLAIM, _TEMPLATE)
+    ignores_bare_pods = True
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects

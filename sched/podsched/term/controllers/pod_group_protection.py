@@ -23,6 +23,7 @@ class PodGroupProtectionController:
 
     name = "podgroup-protection"
     kinds = ("Pod", _GROUP)
+    ignores_bare_pods = True
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects

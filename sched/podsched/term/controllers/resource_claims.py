@@ -94,6 +94,11 @@ class ResourceClaimController:
         self._dirty: dict[tuple[str, str], None] = {}
         """Pods and claims to examine, by kind and key."""
 
+    @property
+    def ignores_bare_pods(self) -> bool:
+        """Only while no pod owns a claim: one for extended resources is not in its spec."""
+        return not self._owned
+
     def start(self, now: Instant) -> Iterator[None]:
         """Read the existing claims and pods."""
         for key in list(self._objects.objects(_CLAIM)):

@@ -88,6 +88,7 @@ class TaintEvictionController:
 
     name = "taint-eviction"
     kinds = ("Pod", "Node")
+    ignores_bare_pods = False
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ class TtlAfterFinishedController:
 
     name = "ttl-after-finished"
     kinds = ("Job",)
+    ignores_bare_pods = True
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects

@@ -63,6 +63,11 @@ class WorkloadController(ABC):
         """The kinds whose changes it receives."""
         return (self.owner_kind, "Pod")
 
+    @property
+    def ignores_bare_pods(self) -> bool:
+        """Only while there are no owners, which may adopt pods."""
+        return not self._pods.has_owners
+
     def start(self, now: Instant) -> Iterator[None]:
         """Read the existing owners and pods."""
         self._now = now.monotonic
