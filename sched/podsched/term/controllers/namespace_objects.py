@@ -36,6 +36,7 @@ class _NamespaceObjects:
     name: str
     kind: str
     object_name: str
+    ignores_bare_pods = True
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects
