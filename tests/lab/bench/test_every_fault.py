@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from podsched.lab.bench.every_fault import EveryFaultResult, FaultRound, _Rounds
+import pytest
+
+from podsched.api.objects import Pod
+from podsched.lab.bench.every_fault import EveryFaultResult, FaultRound, _Load, _Rounds
 from podsched.lab.bench.failover import FailoverLoad
 from podsched.lab.chaos.faults.kinds import KINDS, SINGLE, Kind
+from podsched.serve.client.errors import AlreadyExists, ClientError, Unavailable
 
 
 def result() -> EveryFaultResult:
@@ -32,6 +36,30 @@ def test_the_table_has_a_line_for_each_fault_and_names_what_was_hit_worst() -> N
 def test_single_faults_leave_a_majority() -> None:
     assert set(KINDS) > SINGLE
     assert not SINGLE & {"etcd-majority-down", "all-apis-down", "etcd-full", "cut-clients"}
+
+
+class Answering:
+    """A client whose calls to create fail in this way, one after the other, and then succeed."""
+
+    def __init__(self, *failures: ClientError) -> None:
+        self._failures = list(failures)
+        self.names: list[str] = []
+
+    async def create(self, pod: Pod) -> Pod:
+        self.names.append(pod.metadata.name)
+        if self._failures:
+            raise self._failures.pop(0)
+        return pod
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("last", [(), (AlreadyExists("it exists"),)])
+async def test_a_pod_that_may_not_exist_is_created_again(last: tuple[ClientError, ...]) -> None:
+    client: Any = Answering(Unavailable("no leader"), Unavailable("no leader"), *last)
+    load = _Load(client, rate=1.0)
+    await load._create()
+    assert client.names == ["load0-0"] * 3
+    assert list(load.created) == ["default/load0-0"]
 
 
 class Rounds(_Rounds):

@@ -32,7 +32,7 @@ from podsched.lab.chaos.faults.kinds import SINGLE, Kind, Need, named
 from podsched.lab.chaos.system import MEMBERS, System, SystemOptions
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import ClientError
+from podsched.serve.client.errors import AlreadyExists, ClientError
 from podsched.serve.client.informer import Informer
 from podsched.serve.store.errors import StoreError
 
@@ -40,6 +40,8 @@ from podsched.serve.store.errors import StoreError
 LASTS = 3.0
 #: Calls of the client that may be under way at once.
 IN_FLIGHT = 500
+#: Tries to create a pod, and seconds between two of them.
+_TRIES, _RETRY_AFTER = 100, 0.1
 SEED = 1
 _SHARES = {"p50": 50, "p99": 99, "max": 100}
 
@@ -152,7 +154,7 @@ class _Load:
         self._numbers = itertools.count()
         self._template = pod_template(labels=LOAD, terminationGracePeriodSeconds=0)
         self.created: dict[str, float] = {}
-        """When the call began (monotonic) of each pod that was created."""
+        """When the first call began (monotonic) of each pod that was created."""
 
     async def run(self) -> None:
         """Create pods until cancelled; then wait for the calls under way."""
@@ -170,13 +172,19 @@ class _Load:
             await asyncio.gather(*under_way, return_exceptions=True)
 
     async def _create(self) -> None:
+        """Create a pod, again until it exists, as controllers do."""
         (pod,) = copies(self._template, f"load{next(self._numbers)}", 1)
         began = time.monotonic()
-        try:
-            await self._client.create_pods([pod])
-        except ClientError:
-            return  # it may exist or not; the others tell
-        self.created[key_of(pod)] = began
+        for _ in range(_TRIES):
+            try:
+                await self._client.create(pod)
+            except AlreadyExists:
+                pass  # An earlier try had no answer.
+            except ClientError:
+                await asyncio.sleep(_RETRY_AFTER)
+                continue
+            self.created[key_of(pod)] = began
+            return
 
 
 class _Rounds:
