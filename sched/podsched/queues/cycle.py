@@ -23,7 +23,7 @@ from podsched.queues.assignment import Assignment, Mode, Outcome, Waiting
 from podsched.queues.fair_victims import BOTH, FairStrategy, fair_search
 from podsched.queues.flavors import Assigner
 from podsched.queues.objects import ClusterQueue, Policy, Workload
-from podsched.queues.order import Requeue
+from podsched.queues.order import Requeue, stays_in_heap
 from podsched.queues.partial import search_counts
 from podsched.queues.quota import Amounts, FlavorResource, Node
 from podsched.queues.shares import dominant_share
@@ -121,6 +121,19 @@ class Cycle:
     def claim(self, victims: Iterable[Victim]) -> None:
         """Let no later head have these victims."""
         self._turns.claim(victims)
+
+    def lacks_for_now(self, entry: Entry) -> bool:
+        """Whether a head of the entry's tree keeps quota in this cycle, but not in the next.
+
+        It found no victims, and is not tried again without an event.
+        """
+        root = self._snapshot.node(entry.queue.name).root
+        return any(
+            one.requeue is Requeue.NO_CANDIDATES
+            and not stays_in_heap(one.queue.strategy, one.requeue, untried=False, backoff=False)
+            and self._snapshot.node(one.queue.name).root is root
+            for one in self._entries
+        )
 
     def end(self) -> None:
         """Put the snapshot back to what it was, but for what its owner has changed."""

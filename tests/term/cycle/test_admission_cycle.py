@@ -227,6 +227,31 @@ async def test_a_head_that_does_not_fit_blocks_its_queue_only_if_it_is_strict(
         assert bound(world) == expected
 
 
+async def test_a_unit_is_tried_again_without_what_another_head_kept_in_one_cycle() -> None:
+    """``hopeless`` finds no victims, and keeps two GPUs of its quota from ``fits``, but only once.
+
+    The first flavor of ``fits`` has quota, and no nodes; its second is short of those two.
+    """
+    world = TermWorld()
+    big_node(world, "b1", labels={"kind": "blue"})
+    flavor(world, "red", kind="red")
+    flavor(world, "blue", kind="blue")
+    own = {"blue": {"gpu": (4, 0)}}
+    cluster_queue(world, "a", None, own, cohort="all", within="LowerPriority")
+    both = {"red": {"gpu": 0}, "blue": {"gpu": 4}}
+    cluster_queue(world, "b", None, both, cohort="all", strategy="StrictFIFO")
+    cluster_queue(world, "lender", None, {"red": {"gpu": 6}}, cohort="all")
+    async with world.running():
+        job(world, "holder", "a", 5, gpu=2)
+        await asyncio.sleep(2)
+    job(world, "hopeless", "a", 5, gpu=4)
+    job(world, "fits", "b", gpu=6)
+    world = TermWorld(cluster=world.cluster)
+    async with world.running():
+        await asyncio.sleep(2)
+        assert bound(world) == ["fits", "holder"]
+
+
 async def test_a_flavor_gets_only_pods_that_fit_on_its_nodes() -> None:
     """The first flavor has quota, but its node is full: the next one is tried at once."""
     world = TermWorld()

@@ -300,7 +300,9 @@ class AdmissionCycle:
             why = chosen.assignment.message or result.status.message
             self._say(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
         else:
-            admission.turns.requeue(workload, Requeue.NO_FIT, parked=True)
+            again = cycle.lacks_for_now(entry)
+            reason = Requeue.FAILED_AFTER_NOMINATION if again else Requeue.NO_FIT
+            admission.turns.requeue(workload, reason, parked=True)
             message, short = _placement_message(result), entry.assignment.message
             if short:
                 message = f"{short}; {message}"
