@@ -58,7 +58,7 @@ def test_the_defaults_are_pinned() -> None:
     }
     assert asdict(ControllerSettings()) == {
         "node_monitor_period": 5.0,
-        "node_monitor_grace_period": 40.0,
+        "node_monitor_grace_period": 50.0,
         "node_eviction_rate": 0.1,
         "secondary_node_eviction_rate": 0.01,
         "unhealthy_zone_threshold": 0.55,

@@ -238,7 +238,7 @@ class ControllerSettings(_Checked):
 
     node_monitor_period: float = flag(5.0, "SECONDS", _CONTROLLERS)
     """Interval at which the nodes' heartbeats are checked."""
-    node_monitor_grace_period: float = flag(40.0, "SECONDS", _CONTROLLERS)
+    node_monitor_grace_period: float = flag(50.0, "SECONDS", _CONTROLLERS)
     """Time without a heartbeat after which a node is marked unreachable."""
     node_eviction_rate: float = flag(0.1, "RATE", _CONTROLLERS)
     """Unreachable nodes per second that get a NoExecute taint, in a healthy zone.

@@ -41,7 +41,7 @@ def ready_status(world: ControllerWorld, name: str) -> str:
 
 
 def test_a_silent_node_becomes_unknown_and_unreachable(world: ControllerWorld) -> None:
-    live(world, 40, "n2", "n3")
+    live(world, 50, "n2", "n3")
     assert ready_status(world, "n1") == "True"
     live(world, 6, "n2", "n3")
     conditions = {c.type: c.status for c in world.node("n1").status.conditions}
@@ -53,12 +53,12 @@ def test_a_silent_node_becomes_unknown_and_unreachable(world: ControllerWorld) -
 
 
 def test_a_node_that_reports_again_is_clean(world: ControllerWorld) -> None:
-    live(world, 46, "n2", "n3")
+    live(world, 56, "n2", "n3")
     world.put(node_with(world.node("n1"), "True"))
     world.renew("n1")
     world.settle()
     assert world.taints("n1") == []
-    live(world, 46, "n1", "n2", "n3")
+    live(world, 56, "n1", "n2", "n3")
     assert ready_status(world, "n1") == "True"
 
 
@@ -75,7 +75,7 @@ def test_a_node_that_says_it_is_not_ready_is_tainted_so(world: ControllerWorld) 
     world.put(node_with(world.node("n1"), "False"))
     world.settle()
     assert world.taints("n1") == NOT_READY
-    live(world, 46, "n2", "n3")
+    live(world, 56, "n2", "n3")
     assert world.taints("n1") == UNREACHABLE
 
 
@@ -189,7 +189,7 @@ def test_a_new_leader_waits_only_for_what_is_left_of_the_silence() -> None:
     for name in ("n1", "n2"):
         world.put(ready_node(name))
     world.renew("n1", "n2")
-    world.time += 25
+    world.time += 35
     world.renew("n2")
     started(world)
     live(world, 14, "n2")
@@ -214,7 +214,7 @@ def test_a_new_leader_gives_nodes_time_to_show_themselves() -> None:
 def test_pods_of_a_lost_node_are_not_ready(world: ControllerWorld) -> None:
     world.put(bound_pod("here", "n1"))
     world.put(bound_pod("there", "n2"))
-    live(world, 46, "n2", "n3")
+    live(world, 56, "n2", "n3")
     condition = pod_condition(world.pod("default/here").status, "Ready")
     assert condition is not None
     assert (condition.status, condition.reason) == ("False", "NodeNotReady")
@@ -253,7 +253,7 @@ def test_a_heartbeat_beyond_the_year_9999_is_one_like_any_other(
     world.renew("n2")
     if at_the_start:
         started(world)
-    live(world, 46, "n2")
+    live(world, 56, "n2")
     assert (ready_status(world, "n1"), ready_status(world, "n2")) == ("Unknown", "True")
 
 
