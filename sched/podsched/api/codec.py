@@ -159,14 +159,19 @@ def format_time(stamp: Timestamp) -> str:
     A time that has no such form, which only a stored object of another origin can hold, is shown as
     the nearest that has.
     """
-    seconds = min(max(stamp.seconds, FIRST_SECOND), LAST_SECOND)
-    text = datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
+    text = _format_seconds(stamp.seconds)
     nanos = min(max(stamp.nanos, 0), 10**9 - 1)
     if not nanos:
         return text + "Z"
     if nanos % 1000 == 0:
         return f"{text}.{nanos // 1000:06d}Z"
     return f"{text}.{nanos:09d}Z"
+
+
+@lru_cache(1024)  # Most times are recent, and many objects share one.
+def _format_seconds(seconds: int) -> str:
+    seconds = min(max(seconds, FIRST_SECOND), LAST_SECOND)
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
 
 
 def _int_or_string_json(value: str) -> int | str:

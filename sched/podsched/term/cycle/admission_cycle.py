@@ -13,7 +13,6 @@ So a unit that has quota has nodes, too, and the other way round.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from typing import Final, NamedTuple
 
 from podsched.api.conditions import QUOTA_RESERVED
@@ -136,8 +135,7 @@ class AdmissionCycle:
 
     async def _in_steps(self, steps: Iterable[None]) -> None:
         for _ in steps:
-            if self._turn.is_over:
-                await self._turn.give_way()
+            await self._turn.pause()
 
     async def run(self, now: float) -> None:
         """Decide about the heads."""
@@ -147,9 +145,7 @@ class AdmissionCycle:
         together = self._all_were_placed and not admission.rules.fair
         self._all_were_placed = True
         joined: list[_Joined] = []
-        with ExitStack() as undo:
-            # If the cycle ends early, what it has claimed in the snapshot is not real.
-            undo.callback(admission.discard)
+        try:
             for entry in cycle.turns():
                 joins = self._joins(entry) if together else None
                 if joined and (joins is None or not joins.goes_with(joined)):
@@ -163,11 +159,13 @@ class AdmissionCycle:
                     entry = cycle.take_again(entry)
                 joined = []
                 await self._decide(cycle, entry, now)
-                if self._turn.is_over:
-                    await self._turn.give_way()
+                await self._turn.pause()
             if joined:
                 await self._decide_together(cycle, joined, now)
-            undo.pop_all()
+        except BaseException:
+            # What the cycle has claimed in the snapshot is not real.
+            admission.discard()
+            raise
         cycle.end()
         self._withdraw_nominations()
 
@@ -210,6 +208,7 @@ class AdmissionCycle:
         for one, of_unit in zip(joined, attempted, strict=True):
             self._errors.pop(one.unit.key, None)
             self._carry_out(cycle, one.entry, of_unit)
+            await self._turn.pause()
         return True
 
     async def complete(self, key: str, now: float) -> None:

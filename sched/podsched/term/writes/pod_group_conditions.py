@@ -39,6 +39,7 @@ from podsched.api.reasons import StatusCode
 from podsched.cache.objects import ClusterState
 from podsched.framework.pod_groups import KIND, PodGroup
 from podsched.framework.status import SUCCESS, Code, Status
+from podsched.lib.event_loop import Turn
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
@@ -238,7 +239,11 @@ class PodGroupConditions:
         await self._outbox.run()
 
     async def _send(self, writes: Sequence[_Write]) -> Sequence[api_pb2.BatchResult]:
-        results = await self._patch([one.patch() for one in writes])
+        patches, turn = [], Turn()
+        for one in writes:
+            patches.append(one.patch())
+            await turn.pause()
+        results = await self._patch(patches)
         raise_if_fence_lost(results)
         return results
 
