@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from podsched.api.defaulting import default_object, default_queued_job
-from podsched.api.objects import Job, Lease, LeaseSpec, Namespace, Node, Service
+from podsched.api.objects import Job, Lease, LeaseSpec, Namespace, Node
 from podsched.api.priorities import PriorityClasses
 
 NOW = 1_700_000_000.75
@@ -88,20 +88,3 @@ def test_a_job_without_a_queue_stays_suspended() -> None:
     item.spec.suspend = True
     default_queued_job(item)
     assert item.spec.suspend and not item.spec.template.metadata.labels
-
-
-@pytest.mark.parametrize(
-    ("address", "families", "addresses"),
-    [("", ["IPv4"], []), ("None", ["IPv4"], ["None"]), ("fd00::1", ["IPv6"], ["fd00::1"])],
-)
-def test_a_service_has_the_family_of_its_address(
-    address: str, families: list[str], addresses: list[str]
-) -> None:
-    service = Service(metadata={"name": "s"}, spec={"cluster_ip": address})
-    default_object(service, now=NOW, uid=UID, priority_classes=PriorityClasses())
-    assert [*service.spec.ip_families] == families
-    assert [*service.spec.cluster_ips] == addresses
-    assert service.spec.ip_family_policy == "SingleStack"
-    external = Service(metadata={"name": "s"}, spec={"type": "ExternalName"})
-    default_object(external, now=NOW, uid=UID, priority_classes=PriorityClasses())
-    assert not external.spec.ip_families

@@ -23,6 +23,7 @@ FLAGS = {
     "max_events": ("--max-events=17", 17),
     "kube_listen": ("--kube-listen=127.0.0.1:6443", "127.0.0.1:6443"),
     "advertise_address": ("--advertise-address=10.0.0.1", "10.0.0.1"),
+    "service_cluster_ip_range": ("--service-cluster-ip-range=10.0.0.0/24", "10.0.0.0/24"),
     "max_connections": ("--max-connections=20", 20),
     "require_namespaces": ("--require-namespaces", True),
     "pod_group_claims": ("--pod-group-claims", True),
@@ -74,6 +75,13 @@ def test_an_address_that_pods_cannot_use_is_refused(address: str) -> None:
     done = Commands()("apiserver", f"--advertise-address={address}")
     assert done.code == 2
     assert f"--advertise-address {address}: must be an IP address" in done.err
+
+
+@pytest.mark.parametrize("network", ["10.0.0.0/29", "10.0.0.1/24", "services", "::/0,10.0.0.0/8"])
+def test_a_network_that_services_cannot_use_is_refused(network: str) -> None:
+    done = Commands()("apiserver", f"--service-cluster-ip-range={network}")
+    assert done.code == 2
+    assert f"--service-cluster-ip-range {network}: must be a network" in done.err
 
 
 def test_no_setting_is_without_a_flag() -> None:

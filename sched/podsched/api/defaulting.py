@@ -30,6 +30,7 @@ from podsched.api.queue_labels import (
     QUEUE_NAME,
     QUEUE_PRIORITY_CLASS,
 )
+from podsched.api.services import default_service
 from podsched.api.validation.rbac import RBAC_GROUP, SERVICE_ACCOUNT
 
 NAMESPACE_ACTIVE, NAMESPACE_TERMINATING = "Active", "Terminating"
@@ -91,23 +92,6 @@ def _fill_lease(item: o.Lease) -> None:
 def _fill_disruption_budget(item: o.PodDisruptionBudget) -> None:
     """Drop a status that a client has set."""
     item.ClearField("status")
-
-
-def _fill_service(item: o.Service) -> None:
-    """Fill in ports, and the family of addresses, which says what EndpointSlices it gets."""
-    spec = item.spec
-    for port in spec.ports:
-        port.protocol = port.protocol or "TCP"
-        if not port.HasField("target_port"):
-            port.target_port = str(port.port)
-    if spec.type == "ExternalName":
-        return
-    spec.internal_traffic_policy = spec.internal_traffic_policy or "Cluster"
-    spec.ip_family_policy = spec.ip_family_policy or "SingleStack"
-    if spec.cluster_ip and not spec.cluster_ips:
-        spec.cluster_ips.append(spec.cluster_ip)
-    if not spec.ip_families:
-        spec.ip_families.append("IPv6" if ":" in spec.cluster_ip else "IPv4")
 
 
 def _fill_replica_set(item: o.ReplicaSet) -> None:
@@ -358,7 +342,7 @@ _FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     o.Node: _fill_node,
     o.Lease: _fill_lease,
     o.PodDisruptionBudget: _fill_disruption_budget,
-    o.Service: _fill_service,
+    o.Service: default_service,
     o.ReplicaSet: _fill_replica_set,
     o.StatefulSet: _fill_stateful_set,
     o.ReplicationController: _fill_replication_controller,

@@ -8,6 +8,8 @@
     /podsched/schedulers                              the locks whose holders bind pods
     /podsched/bound/<node>/<namespace>/<name>         put by a binding to a node under that lock
     /podsched/devices/<driver>/<pool>/<device>        the claim to which a device is allocated
+    /podsched/addresses/<address>                     the Service that has a clusterIP
+    /podsched/nodeports/<port>                        the Service that has a port of the nodes
 
 One prefix holds them all, so that one watch sees every change in the order of revisions.
 
@@ -29,6 +31,8 @@ COMPACTION = f"{ROOT}compaction"
 SCHEDULERS = f"{ROOT}schedulers"
 BOUND = f"{ROOT}bound/"
 DEVICES = f"{ROOT}devices/"
+ADDRESSES = f"{ROOT}addresses/"
+NODE_PORTS = f"{ROOT}nodeports/"
 
 _BY_PLURAL = {kind.plural: kind for kind in KINDS.values()}
 
@@ -78,6 +82,16 @@ def device_key(driver: str, pool: str, device: str) -> str:
     Only names of pools may contain slashes, so the keys of different devices differ.
     """
     return f"{DEVICES}{driver}/{pool}/{device}"
+
+
+def address_key(address: str) -> str:
+    """Return the key that names the Service with a clusterIP."""
+    return f"{ADDRESSES}{address}"
+
+
+def node_port_key(port: int) -> str:
+    """Return the key that names the Service with a port of the nodes."""
+    return f"{NODE_PORTS}{port}"
 
 
 def liveness_key(lock: str) -> str:

@@ -183,7 +183,7 @@ _ALL = (
         ),
         name_rule="dns1035_label",
         defaults={"spec.type": "ClusterIP", "spec.session_affinity": "None"},
-        rules="workloads",
+        rules="services",
         role=Access.EDIT,
         subresources=("proxy",),
         in_all=True,

@@ -110,7 +110,7 @@ def apiserver(
     from podsched.app.apiserver import run_apiserver
 
     etcd = etcd_options(etcd)
-    _check_advertised(settings)
+    _check_network(settings)
     listening = (given.listen, given.health_listen, settings.kube_listen, given.web_listen)
     host, port = _checked_listeners(listening, bool(settings.tls_cert), given.insecure_listen)
     settings = replace(
@@ -202,8 +202,14 @@ def _checked_listeners(
     return checked[0]
 
 
-def _check_advertised(settings: ServerSettings) -> None:
+def _check_network(settings: ServerSettings) -> None:
     from podsched.serve.server.advertising import advertised_address
+    from podsched.serve.server.service_addresses import usable_network
+
+    network = settings.service_cluster_ip_range
+    if not usable_network(network):
+        text = "must be a network of at least 16 addresses, such as 10.96.0.0/12"
+        fail(f"--service-cluster-ip-range {network}: {text}", USAGE)
 
     given = settings.advertise_address
     if given and not advertised_address(given, ""):

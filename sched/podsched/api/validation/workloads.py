@@ -1,4 +1,4 @@
-"""Services, and workloads whose pods run for ever."""
+"""Workloads whose pods run for ever."""
 
 from __future__ import annotations
 
@@ -10,18 +10,6 @@ from podsched.api.selectors import Selector, compile_selector, from_labels
 from podsched.api.validation.meta import validate_label_selector, validate_labels
 from podsched.api.validation.place import Place
 from podsched.api.validation.pods import validate_spec
-
-
-def validate_service(at: Place, item: o.Service) -> None:
-    """Validate ports, type and selector."""
-    spec, at = item.spec, at("spec")
-    validate_labels(at("selector"), spec.selector)
-    if not spec.ports and spec.type != "ExternalName" and spec.cluster_ip != "None":
-        at("ports").required()
-    for each, port in at("ports").each(spec.ports):
-        each("port").between(port.port, 1, 65535)
-        each("protocol").one_of(port.protocol, ("TCP", "UDP", "SCTP"))
-    at("type").one_of(spec.type, ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
 
 
 def validate_replica_set(at: Place, item: o.ReplicaSet | o.Deployment) -> None:

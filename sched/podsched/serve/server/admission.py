@@ -30,6 +30,7 @@ from podsched.api.objects import (
     PriorityClass,
     ResourceClaim,
     ResourceClaimTemplate,
+    Service,
     ServiceAccount,
     timestamp,
 )
@@ -45,6 +46,7 @@ from podsched.api.service_accounts import (
     mirror_pod_refusal,
     set_default_account,
 )
+from podsched.api.services import complete_update
 from podsched.api.storage_classes import names_class
 from podsched.api.validation import validate, validate_status
 from podsched.serve.server import errors
@@ -301,6 +303,8 @@ def _complete(message: AnyObject, old: AnyObject, now: float, classes: PriorityC
         default_object(message, now=now, uid=old.metadata.uid, priority_classes=classes)
         if isinstance(message, DeviceTaintRule) and isinstance(old, DeviceTaintRule):
             default_taint_rule(message, old, now)
+        if isinstance(message, Service) and isinstance(old, Service):
+            complete_update(message.spec, old.spec)
         return
     assert isinstance(old, Pod)
     if message.spec == old.spec:

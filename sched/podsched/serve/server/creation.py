@@ -3,7 +3,7 @@
     check     the caller's rights, the namespace, and the classes that the object names
     admit     defaults, admission policies, validation; serialize
     store     missing namespaces first, then the objects, charged to quotas
-    retry     with another generated name if that one is taken, or with a new lease
+    retry     with another generated name or address if that one is taken, or with a new lease
 
 Events are attached to leases, by which etcd deletes them, and new ones replace the oldest
 (``expiry``).
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
 from podsched.api.metadata_defaulting import generated_name
-from podsched.api.objects import AnyObject, Event, Namespace, Pod, object_key
+from podsched.api.objects import AnyObject, Event, Namespace, Pod, Service, object_key
 from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason
@@ -37,7 +37,8 @@ from podsched.serve.server.expiry import EVENT, EventExpiry
 from podsched.serve.server.fairness.turns import Work
 from podsched.serve.server.namespaces import NAMESPACE, Namespaces
 from podsched.serve.server.quotas.charging import QuotaCharging
-from podsched.serve.server.storage import New, Outcome, only_entry
+from podsched.serve.server.service_addresses import ServiceAddresses
+from podsched.serve.server.storage import KeysTakenError, New, Outcome, only_entry
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import StoreError
 from podsched.telemetry.tracing import current_span
@@ -45,6 +46,8 @@ from podsched.v1.api_pb2 import Fence
 
 #: Attempts to create an object with a generated name, as in Kubernetes.
 _GENERATED_NAME_TRIES = 8
+#: Attempts to create a Service. Each that fails was overtaken by another one's success.
+_ADDRESS_TRIES = 32
 #: Warning for workloads while no kube-controller-manager runs and podsched makes no pods of them.
 _NO_CONTROLLER = (
     "a {kind} makes no pods: podsched has controllers for ReplicaSets and Jobs only, and no "
@@ -63,12 +66,14 @@ def random_uid() -> str:
 class _Item(NamedTuple):
     """One object of a batch being created: its index, and its write.
 
-    ``message`` is kept only for a generated name, which may turn out to be taken.
+    ``message`` is kept only for a generated name, which may turn out to be taken, and of a Service:
+    as it was before addresses were allocated. taken: keys that others have been found to have.
     """
 
     place: int
     new: New
     message: AnyObject | None
+    taken: frozenset[str] = frozenset()
 
 
 class Creator:
@@ -83,11 +88,13 @@ class Creator:
         namespaces: Namespaces,
         expiry: EventExpiry,
         quotas: QuotaCharging,
+        addresses: ServiceAddresses,
         *,
         now: Callable[[], float] = time.time,
         new_uid: Callable[[], str] = random_uid,
     ) -> None:
         self._sources = sources
+        self._addresses = addresses
         self._namespaces = namespaces
         self._expiry = expiry
         self._quotas = quotas
@@ -162,20 +169,31 @@ class Creator:
         work.end()
         await self._namespaces.create_missing((item.new for item in items), in_batch)
         items = self._with_room(items)
-        for _ in range(_GENERATED_NAME_TRIES):
+        await self._store(items, outcomes, fence)
+        await self._sources.settle(outcomes)
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def _store(
+        self, items: list[_Item], outcomes: list[Outcome | None], fence: Fence | None
+    ) -> None:
+        """Store the items of a batch, and put their outcomes into ``outcomes``."""
+        for attempt in range(1, _ADDRESS_TRIES + 1):
+            if not items:
+                return
             results = await self._quotas.create([item.new for item in items], fence)
             retries = []
             for item, result in zip(items, results, strict=True):
                 outcomes[item.place] = result
-                if isinstance(result, ApiError):
-                    retry = await self._retry_of(item, result)
-                    if retry is not None:
-                        retries.append(item._replace(new=retry))
+                if not isinstance(result, ApiError):
+                    continue
+                try:
+                    retry = await self._retry_of(item, result, attempt)
+                except ApiError as error:
+                    outcomes[item.place] = error
+                    continue
+                if retry is not None:
+                    retries.append(retry)
             items = retries
-            if not items:
-                break
-        await self._sources.settle(outcomes)
-        return [outcome for outcome in outcomes if outcome is not None]
 
     async def _admitted_or_error(
         self, index: int, message: AnyObject | ApiError, in_batch: set[str], of_kubernetes: bool
@@ -197,7 +215,8 @@ class Creator:
             return error
         if new.kind is NAMESPACE:
             in_batch.add(new.key)
-        return _Item(index, new, message if message.metadata.generate_name else None)
+        kept = message.metadata.generate_name or isinstance(message, Service)
+        return _Item(index, new, message if kept else None)
 
     async def _check(self, message: AnyObject, in_batch: Container[str] = ()) -> None:
         """Raise ApiError if the caller or the object's namespace does not permit its creation."""
@@ -239,28 +258,53 @@ class Creator:
             annotate(metadata.annotations, span.context.partition(",")[0], int(self._now() * 1e9))
         if kind.name in _NEEDS_MANAGER and not self._sources.has_controller_manager(self._now()):
             add_warnings(_NO_CONTROLLER.format(kind=kind.name))
-        value = encoded(kind, message)
-        key = local_key(kind, metadata.namespace, metadata.name)
         usage = self._quotas.usage_of(kind, message)
-        return New(kind, key, value, lease, usage=usage)
+        return self._written(New(kind, "", b"", lease, usage=usage), message, ())
 
-    async def _retry_of(self, item: _Item, error: ApiError) -> New | None:
-        """Return an item to retry with, if its generated name or shared lease caused the error."""
+    async def _retry_of(self, item: _Item, error: ApiError, attempt: int) -> _Item | None:
+        """Return an item to retry with, if its generated name, address or lease caused the error.
+
+        Raises ApiError if the address that a Service asks for is taken.
+        """
         if error.reason == StatusReason.LEASE_NOT_FOUND:
             self._expiry.forget_lease()
             try:
-                return item.new._replace(lease=await self._expiry.lease())
+                return item._replace(new=item.new._replace(lease=await self._expiry.lease()))
             except StoreError:
                 return None
-        if error.reason != StatusReason.ALREADY_EXISTS or item.message is None:
+        message = item.message
+        if message is None:
             return None
-        metadata = item.message.metadata
+        if isinstance(error, KeysTakenError):
+            item = item._replace(taken=item.taken | error.keys)
+        else:
+            taken = error.reason == StatusReason.ALREADY_EXISTS
+            if not taken or attempt >= _GENERATED_NAME_TRIES or not self._rename(message):
+                return None
+        return item._replace(new=self._written(item.new, message, item.taken))
+
+    def _rename(self, message: AnyObject) -> bool:
+        """Give an object another generated name; return False if the client chose its name."""
+        metadata = message.metadata
         if metadata.name != generated_name(metadata.generate_name, metadata.uid):
-            return None  # the client chose the name
+            return False
         metadata.uid = self._new_uid()
         metadata.name = generated_name(metadata.generate_name, metadata.uid)
-        key = local_key(item.new.kind, metadata.namespace, metadata.name)
-        return item.new._replace(key=key, value=item.message.SerializeToString())
+        return True
+
+    def _written(self, new: New, message: AnyObject, taken: Container[str]) -> New:
+        """Return a write with the present name of its object, and with a Service's addresses.
+
+        taken: keys of addresses that others have. Raises ApiError.
+        """
+        exclusive: tuple[str, ...] = ()
+        if isinstance(message, Service):
+            allocated = Service()
+            allocated.CopyFrom(message)
+            exclusive = tuple(self._addresses.allocate(allocated, Service(), taken))
+            message = allocated
+        key = local_key(new.kind, message.metadata.namespace, message.metadata.name)
+        return new._replace(key=key, value=encoded(new.kind, message), exclusive=exclusive)
 
     async def _new_lease(self) -> int:
         try:

@@ -37,7 +37,6 @@ from podsched.serve.server.deletion import (
     deletion_step,
     marked_first,
 )
-from podsched.serve.server.device_guard import with_device_keys
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.turns import Work
@@ -51,7 +50,14 @@ from podsched.serve.server.namespaces import (
 from podsched.serve.server.patching import parse_patch, patched
 from podsched.serve.server.quotas.growth import GrowthCharging
 from podsched.serve.server.scope import Scope, kind_named
-from podsched.serve.server.storage import Mutation, ObjectStorage, Outcome, Step, only_entry
+from podsched.serve.server.storage import (
+    Guarded,
+    Mutation,
+    ObjectStorage,
+    Outcome,
+    Step,
+    only_entry,
+)
 from podsched.serve.server.watchcache import WatchCache
 from podsched.v1.api_pb2 import (
     DeleteCollectionRequest,
@@ -79,6 +85,7 @@ class Registry:
         guard: BindGuard,
         namespaces: Namespaces,
         growth: GrowthCharging,
+        guarded: Guarded,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -89,6 +96,7 @@ class Registry:
         self._guard = guard
         self._namespaces = namespaces
         self._growth = growth
+        self._guarded = guarded
         self._now = now
 
     # ------------------------------------------------------------------ reading
@@ -160,8 +168,8 @@ class Registry:
     async def _write(
         self, mutations: Sequence[Mutation], fence: Fence | None, *, dry_run: bool
     ) -> list[Outcome]:
-        """Write changes of objects, with the keys of the devices that claims have."""
-        guarded = [with_device_keys(mutation, fence, self._cache) for mutation in mutations]
+        """Write changes of objects, with the keys of what claims and Services have."""
+        guarded = [self._guarded(mutation, fence) for mutation in mutations]
         return await self._storage.mutate(guarded, fence, dry_run=dry_run)
 
     async def _settle(self, outcomes: Sequence[Outcome], *, dry_run: bool) -> None:

@@ -23,7 +23,7 @@ from podsched.serve.server.certificate_requests import APPROVAL
 from podsched.serve.server.deletion import can_be_removed
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.quotas.growth import GrowthCharging
-from podsched.serve.server.storage import Mutation, ObjectStorage, Step
+from podsched.serve.server.storage import Guarded, Mutation, ObjectStorage, Step
 
 #: Metadata that an update of the status writes, too.
 _WITH_STATUS = ("labels", "annotations", "managed_fields")
@@ -66,12 +66,14 @@ class Rewriter:
         storage: ObjectStorage,
         sources: AdmissionSources,
         growth: GrowthCharging,
+        guarded: Guarded,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._storage = storage
         self._sources = sources
         self._growth = growth
+        self._guarded = guarded
         self._now = now
 
     async def rewrite(self, change: Rewrite) -> Entry:
@@ -87,6 +89,7 @@ class Rewriter:
         mutation = Mutation(kind, key, lambda entry: self._step(change, entry, last))
         if change.subresource not in ("status", APPROVAL):
             (mutation,) = await self._growth.charged([mutation])
+        mutation = self._guarded(mutation, None)
         entry = await self._storage.mutate_one(mutation, None, dry_run=change.dry_run)
         if change.dry_run:
             return entry

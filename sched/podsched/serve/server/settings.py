@@ -40,6 +40,13 @@ class ServerSettings:
     KUBERNETES_SERVICE_HOST in containers. With TLS alone.
     """
 
+    service_cluster_ip_range: str = flag("10.96.0.0/12", "CIDR")
+    """Network of the clusterIPs of Services; the same for all API servers of a cluster.
+
+    IPv4 or IPv6, of at least 16 addresses. Services keep the addresses that they have if it
+    changes. It must not overlap with the networks of nodes and pods.
+    """
+
     tls_cert: str = flag("", "FILE", _TLS)
     """Server certificate chain; turns on TLS."""
     tls_key: str = flag("", "FILE", _TLS)

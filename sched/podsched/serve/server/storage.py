@@ -54,12 +54,23 @@ _WRITE_TIMEOUT = 30.0
 _MAX_ROUNDS = 16
 
 
+class KeysTakenError(ApiError):
+    """Exclusive keys of a new object belong to another one; others may be free."""
+
+    def __init__(self, kind: Kind, name: str, keys: frozenset[str]) -> None:
+        why = "what was allocated to it was taken meanwhile; please try again"
+        known = errors.conflict(kind, name, why)
+        super().__init__(known.code, known.reason, known.message, about=known.about)
+        self.keys = keys
+
+
 class New(NamedTuple):
     """An object to be created.
 
     key: "namespace/name", or the name of a cluster-scoped object. value: the serialized object.
     lease: id of the etcd lease that deletes it, 0 for none. also: further ops of the same write.
-    usage: its quota usage, None if no quota counts it.
+    usage: its quota usage, None if no quota counts it. exclusive: keys that must be absent, and
+    that the same write puts, with the object's key as their value.
     """
 
     kind: Kind
@@ -68,6 +79,19 @@ class New(NamedTuple):
     lease: int = 0
     also: tuple[WriteOp, ...] = ()
     usage: Usage | None = None
+    exclusive: tuple[str, ...] = ()
+
+    @property
+    def compares(self) -> tuple[Compare, ...]:
+        """The conditions of its write."""
+        keys = (object_key(self.kind, self.key), *self.exclusive)
+        return (*map(Compare.absent, keys), *_no_lock(self))
+
+    @property
+    def ops(self) -> tuple[WriteOp, ...]:
+        """The operations of its write."""
+        owned = [Put(key, self.key.encode()) for key in self.exclusive]
+        return (Put(object_key(self.kind, self.key), self.value, self.lease), *self.also, *owned)
 
 
 class Step(NamedTuple):
@@ -97,6 +121,9 @@ class Mutation(NamedTuple):
     change: Callable[[Entry], Step | None]
     refusal: Callable[[Mapping[str, KeyValue | None]], ApiError | None] | None = None
 
+
+Guarded = Callable[[Mutation, Fence | None], Mutation]
+"""Returns a mutation that also maintains the keys of what the object has for itself alone."""
 
 Outcome = Entry | ApiError
 """Outcome of a batch's item: the object after the write (or before its removal), or an error."""
@@ -186,13 +213,7 @@ class ObjectStorage:
         guard = _guard(fence)
         for item in items:
             self._cache.note_written(item.kind, item.key, item.value)
-        writes = [
-            Write(
-                (Compare.absent(object_key(item.kind, item.key)), *guard, *_no_lock(item)),
-                (Put(object_key(item.kind, item.key), item.value, item.lease), *item.also),
-            )
-            for item in items
-        ]
+        writes = [Write((*item.compares, *guard), item.ops) for item in items]
         results = await self._write(writes)
         return [
             await self._created(item, result, fence)
@@ -212,8 +233,8 @@ class ObjectStorage:
         compares, ops = list(guard), list[WriteOp]()
         for item in items:
             self._cache.note_written(item.kind, item.key, item.value)
-            compares += [Compare.absent(object_key(item.kind, item.key)), *_no_lock(item)]
-            ops += [Put(object_key(item.kind, item.key), item.value, item.lease), *item.also]
+            compares += item.compares
+            ops += item.ops
         for base, value in changes:
             self._cache.note_written(base.kind, base.key, value)
             key = object_key(base.kind, base.key)
@@ -225,11 +246,8 @@ class ObjectStorage:
             return [await self._created(item, result, fence) for item in items], {}
         outcomes: list[Outcome | None] = []
         for item in items:
-            taken = result.current.get(object_key(item.kind, item.key)) is not None
             lost = _fence_error(fence, result.current) or _lock_error(item, result.current)
-            outcomes.append(
-                lost or (errors.already_exists(item.kind, _name(item.key)) if taken else None)
-            )
+            outcomes.append(lost or _taken_error(item, result.current))
         different: dict[str, Entry | None] = {}
         for base, _ in changes:
             kv = result.current.get(object_key(base.kind, base.key))
@@ -245,6 +263,7 @@ class ObjectStorage:
             revision = result.revision
             return Entry(item.kind, item.key, item.value, revision, revision)
         lost = _fence_error(fence, result.current) or _lock_error(item, result.current)
+        lost = lost or _taken_error(item, result.current)
         return lost or errors.already_exists(item.kind, _name(item.key))
 
     # ------------------------------------------------------------------ changing
@@ -512,6 +531,14 @@ def _lock_error(item: New | Mutation, current: Mapping[str, KeyValue | None]) ->
         return None
     why = "it is the lock of schedulers, which only they write"
     return errors.forbidden(item.kind, _name(item.key), why)
+
+
+def _taken_error(item: New, current: Mapping[str, KeyValue | None]) -> ApiError | None:
+    """Return the error if the name of a new object is taken, or one of its exclusive keys."""
+    if current.get(object_key(item.kind, item.key)) is not None:
+        return errors.already_exists(item.kind, _name(item.key))
+    taken = frozenset(key for key in item.exclusive if current.get(key) is not None)
+    return KeysTakenError(item.kind, _name(item.key), taken) if taken else None
 
 
 def _entry(kind: Kind, key: str, kv: KeyValue) -> Entry:

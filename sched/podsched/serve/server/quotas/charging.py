@@ -229,6 +229,9 @@ def _take(queue: deque[_Waiting]) -> list[_Waiting]:
         size += len(waiting.new.value)
         if batch and (size > _MAX_BYTES or name in names or waiting.fence != batch[0].fence):
             break
+        # What has exclusive keys is alone: those of two might be the same, and there may be many.
+        if batch and (waiting.new.exclusive or batch[0].new.exclusive):
+            break
         names.add(name)
         batch.append(queue.popleft())
     return batch
