@@ -86,6 +86,34 @@ def test_events_are_read_in_the_form_of_their_group() -> None:
     }
 
 
+def test_the_template_of_a_controller_revision_is_json_in_the_message() -> None:
+    template = member(1, '{"spec": {"template": {"$patch": "replace"}}}')
+    raw = envelope("ControllerRevision", "apps/v1", member(2, template) + bytes([3 << 3, 2]))
+    content = decode(raw)
+    assert content["data"] == {"spec": {"template": {"$patch": "replace"}}}
+    assert content["revision"] == 2
+
+
+def test_ports_of_endpoint_slices_have_other_numbers_than_those_of_endpoints() -> None:
+    of_a_slice = member(3, member(2, "TCP") + bytes([3 << 3, 80]))
+    of_endpoints = member(2, member(3, bytes([2 << 3, 80]) + member(3, "TCP")))
+    port = {"port": 80, "protocol": "TCP"}
+    assert decode(envelope("EndpointSlice", "discovery.k8s.io/v1", of_a_slice))["ports"] == [port]
+    assert decode(envelope("Endpoints", "v1", of_endpoints))["subsets"] == [{"ports": [port]}]
+
+
+def test_what_controllers_write_into_a_status_is_read() -> None:
+    status = bytes([3 << 3, 1]) + member(2, member(1, "web") + member(2, bytes([1 << 3, 9])))
+    budget = decode(envelope("PodDisruptionBudget", "policy/v1", member(3, status)))
+    disrupted = {"web": "1970-01-01T00:00:09Z"}
+    assert budget["status"] == {"disruptionsAllowed": 1, "disruptedPods": disrupted}
+    namespace = decode(envelope("Namespace", "v1", member(3, member(1, "Terminating"))))
+    assert namespace["status"] == {"phase": "Terminating"}
+    source = member(2, member(3, member(1, "/data")))
+    volume = decode(envelope("PersistentVolume", "v1", member(2, source)))
+    assert volume["spec"] == {"hostPath": {"path": "/data"}}
+
+
 @pytest.mark.parametrize(
     ("raw", "why"),
     [
@@ -96,6 +124,10 @@ def test_events_are_read_in_the_form_of_their_group() -> None:
         (b"k8s\x00\x0b\x00", "is cut short"),
         (b"k8s\x00" + b"\x80" * 11, "a number is too long"),
         (envelope("Lease", "v1", b"\x12\xff"), "cannot be decoded: index out of range"),
+        (
+            envelope("ControllerRevision", "apps/v1", member(2, member(1, "[" * 9))),
+            "JSON cannot be decoded",
+        ),
         (envelope("Event", "v1", member(6, b"\x08" + b"\xff" * 8 + b"\x7f")), "years 1 to 9999"),
         (envelope("Event", "v1", member(6, b"\x10" + b"\xff" * 8 + b"\x7f")), "years 1 to 9999"),
     ],
@@ -107,6 +139,7 @@ def test_events_are_read_in_the_form_of_their_group() -> None:
         "of no form of the wire",
         "a number without end",
         "ends in a field inside",
+        "JSON inside without end",
         "a time of no year",
         "a second of too many parts",
     ],

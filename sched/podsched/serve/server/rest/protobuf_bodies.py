@@ -2,7 +2,7 @@
 
 Answers are JSON: a client that accepts only protobuf gets 406. But ``kubectl create``, ``drain``
 and ``auth`` always send protobuf, and so does kube-scheduler for bindings, leases and events. So
-these kinds are read: a message is converted to the JSON of the object by the field numbers in
+these kinds are read, and those that kube-controller-manager writes: a message is converted to the JSON of the object by the field numbers in
 ``protobuf_fields``.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from podsched.api import codec
+from podsched.api.json_text import load_json
 from podsched.api.objects import Timestamp
 from podsched.serve.server.rest.protobuf_fields import FIELDS
 
@@ -103,6 +104,8 @@ class _Decoder:
             return base64.b64encode(raw).decode()
         if form == "q":
             return _text(self._parts(raw).get(1))
+        if form == "j":
+            return _json(_bytes(self._parts(raw).get(1)))
         if form == "n":
             parts = self._parts(raw)
             is_text = _number(parts.get(1))
@@ -144,6 +147,13 @@ class _Decoder:
                 raise ProtobufError("the message is cut short")
             yield number, raw[at : at + size] if wire == 2 else float("nan")
             at += size
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return load_json(raw)
+    except (ValueError, RecursionError) as error:
+        raise ProtobufError(f"JSON cannot be decoded: {error}") from None
 
 
 def _bytes(value: Any) -> bytes:

@@ -11,9 +11,9 @@ from typing import Final
 
 #: The fields of each message, or of a kind by its version and name where several groups have the
 #: name. A field is "number:name:type". Types: s (string), i (integer), b (boolean), t (time), u
-#: (time with microseconds), q (quantity), n (number or string), y (bytes), or a message, never
-#: recursive; the suffix "*" means a list and "%" a map from strings. A field without a name is a
-#: message whose fields are fields of the outer object in JSON.
+#: (time with microseconds), q (quantity), n (number or string), y (bytes), j (JSON), or a message,
+#: never recursive; the suffix "*" means a list and "%" a map from strings. A field without a name
+#: is a message whose fields are fields of the outer object in JSON.
 FIELDS: Final[Mapping[str, str]] = {
     "ObjectMeta": "1:name:s 2:generateName:s 3:namespace:s 5:uid:s 6:resourceVersion:s "
     "11:labels:s% 12:annotations:s% 13:ownerReferences:OwnerReference* 14:finalizers:s*",
@@ -28,15 +28,16 @@ FIELDS: Final[Mapping[str, str]] = {
     "4:propagationPolicy:s 5:dryRun:s*",
     "Eviction": "1:metadata:ObjectMeta 2:deleteOptions:DeleteOptions",
     "Binding": "1:metadata:ObjectMeta 2:target:ObjectReference",
-    "Namespace": "1:metadata:ObjectMeta 2:spec:NamespaceSpec",
+    "Namespace": "1:metadata:ObjectMeta 2:spec:NamespaceSpec 3:status:NamespaceStatus",
     "NamespaceSpec": "1:finalizers:s*",
     "ConfigMap": "1:metadata:ObjectMeta 2:data:s% 3:binaryData:y% 4:immutable:b",
     "PriorityClass": "1:metadata:ObjectMeta 2:value:i 3:globalDefault:b 4:description:s "
     "5:preemptionPolicy:s",
-    "PodDisruptionBudget": "1:metadata:ObjectMeta 2:spec:PodDisruptionBudgetSpec",
+    "PodDisruptionBudget": "1:metadata:ObjectMeta 2:spec:PodDisruptionBudgetSpec "
+    "3:status:PodDisruptionBudgetStatus",
     "PodDisruptionBudgetSpec": "1:minAvailable:n 2:selector:LabelSelector 3:maxUnavailable:n "
     "4:unhealthyPodEvictionPolicy:s",
-    "ResourceQuota": "1:metadata:ObjectMeta 2:spec:ResourceQuotaSpec",
+    "ResourceQuota": "1:metadata:ObjectMeta 2:spec:ResourceQuotaSpec 3:status:ResourceQuotaStatus",
     "ResourceQuotaSpec": "1:hard:q% 2:scopes:s* 3:scopeSelector:ScopeSelector",
     "ScopeSelector": "1:matchExpressions:ScopedResourceSelectorRequirement*",
     "ScopedResourceSelectorRequirement": "1:scopeName:s 2:operator:s 3:values:s*",
@@ -483,4 +484,86 @@ FIELDS: Final[Mapping[str, str]] = {
     "ScaleStatus": "1:replicas:i 2:selector:s",
     "autoscaling/v2 HorizontalPodAutoscaler": "1:metadata:ObjectMeta "
     "2:spec:HorizontalPodAutoscalerSpec 3:status:HorizontalPodAutoscalerStatus",
+    "PersistentVolume": "1:metadata:ObjectMeta 2:spec:PersistentVolumeSpec "
+    "3:status:PersistentVolumeStatus",
+    "PersistentVolumeSpec": "1:capacity:q% 2::PersistentVolumeSource "
+    "3:accessModes:s* 4:claimRef:ObjectReference 5:persistentVolumeReclaimPolicy:s "
+    "6:storageClassName:s 7:mountOptions:s* 8:volumeMode:s 9:nodeAffinity:VolumeNodeAffinity "
+    "10:volumeAttributesClassName:s",
+    "PersistentVolumeSource": "1:gcePersistentDisk:GCEPersistentDiskVolumeSource "
+    "2:awsElasticBlockStore:AWSElasticBlockStoreVolumeSource 3:hostPath:HostPathVolumeSource "
+    "4:glusterfs:GlusterfsPersistentVolumeSource 5:nfs:NFSVolumeSource "
+    "6:rbd:RBDPersistentVolumeSource 7:iscsi:ISCSIPersistentVolumeSource "
+    "8:cinder:CinderPersistentVolumeSource 9:cephfs:CephFSPersistentVolumeSource "
+    "10:fc:FCVolumeSource 11:flocker:FlockerVolumeSource 12:flexVolume:FlexPersistentVolumeSource "
+    "13:azureFile:AzureFilePersistentVolumeSource 14:vsphereVolume:VsphereVirtualDiskVolumeSource "
+    "15:quobyte:QuobyteVolumeSource 16:azureDisk:AzureDiskVolumeSource "
+    "17:photonPersistentDisk:PhotonPersistentDiskVolumeSource "
+    "18:portworxVolume:PortworxVolumeSource 19:scaleIO:ScaleIOPersistentVolumeSource "
+    "20:local:LocalVolumeSource 21:storageos:StorageOSPersistentVolumeSource "
+    "22:csi:CSIPersistentVolumeSource",
+    "GlusterfsPersistentVolumeSource": "1:endpoints:s 2:path:s 3:readOnly:b 4:endpointsNamespace:s",
+    "RBDPersistentVolumeSource": "1:monitors:s* 2:image:s 3:fsType:s 4:pool:s 5:user:s "
+    "6:keyring:s 7:secretRef:SecretReference 8:readOnly:b",
+    "SecretReference": "1:name:s 2:namespace:s",
+    "ISCSIPersistentVolumeSource": "1:targetPortal:s 2:iqn:s 3:lun:i 4:iscsiInterface:s "
+    "5:fsType:s 6:readOnly:b 7:portals:s* 8:chapAuthDiscovery:b 11:chapAuthSession:b "
+    "10:secretRef:SecretReference 12:initiatorName:s",
+    "CinderPersistentVolumeSource": "1:volumeID:s 2:fsType:s 3:readOnly:b "
+    "4:secretRef:SecretReference",
+    "CephFSPersistentVolumeSource": "1:monitors:s* 2:path:s 3:user:s 4:secretFile:s "
+    "5:secretRef:SecretReference 6:readOnly:b",
+    "FlexPersistentVolumeSource": "1:driver:s 2:fsType:s 3:secretRef:SecretReference "
+    "4:readOnly:b 5:options:s%",
+    "AzureFilePersistentVolumeSource": "1:secretName:s 2:shareName:s 3:readOnly:b "
+    "4:secretNamespace:s",
+    "ScaleIOPersistentVolumeSource": "1:gateway:s 2:system:s 3:secretRef:SecretReference "
+    "4:sslEnabled:b 5:protectionDomain:s 6:storagePool:s 7:storageMode:s 8:volumeName:s "
+    "9:fsType:s 10:readOnly:b",
+    "LocalVolumeSource": "1:path:s 2:fsType:s",
+    "StorageOSPersistentVolumeSource": "1:volumeName:s 2:volumeNamespace:s 3:fsType:s "
+    "4:readOnly:b 5:secretRef:ObjectReference",
+    "CSIPersistentVolumeSource": "1:driver:s 2:volumeHandle:s 3:readOnly:b 4:fsType:s "
+    "5:volumeAttributes:s% 6:controllerPublishSecretRef:SecretReference "
+    "7:nodeStageSecretRef:SecretReference 8:nodePublishSecretRef:SecretReference "
+    "9:controllerExpandSecretRef:SecretReference 10:nodeExpandSecretRef:SecretReference",
+    "VolumeNodeAffinity": "1:required:NodeSelector",
+    "PersistentVolumeStatus": "1:phase:s 2:message:s 3:reason:s 4:lastPhaseTransitionTime:t",
+    "ControllerRevision": "1:metadata:ObjectMeta 2:data:j 3:revision:i",
+    "Endpoints": "1:metadata:ObjectMeta 2:subsets:EndpointSubset*",
+    "EndpointSubset": "1:addresses:EndpointAddress* 2:notReadyAddresses:EndpointAddress* "
+    "3:ports:EndpointPort*",
+    "EndpointAddress": "1:ip:s 3:hostname:s 4:nodeName:s 2:targetRef:ObjectReference",
+    "EndpointPort": "1:name:s 2:port:i 3:protocol:s 4:appProtocol:s",
+    "EndpointSlice": "1:metadata:ObjectMeta 2:endpoints:Endpoint* 3:ports:EndpointSlicePort* "
+    "4:addressType:s",
+    "EndpointSlicePort": "1:name:s 2:protocol:s 3:port:i 4:appProtocol:s",
+    "Endpoint": "1:addresses:s* 2:conditions:EndpointConditions 3:hostname:s "
+    "4:targetRef:ObjectReference 5:deprecatedTopology:s% 6:nodeName:s 7:zone:s "
+    "8:hints:EndpointHints",
+    "EndpointConditions": "1:ready:b 2:serving:b 3:terminating:b",
+    "EndpointHints": "1:forZones:ForZone* 2:forNodes:ForNode*",
+    "ForZone": "1:name:s",
+    "ForNode": "1:name:s",
+    "ReplicationController": "1:metadata:ObjectMeta 2:spec:ReplicationControllerSpec "
+    "3:status:ReplicationControllerStatus",
+    "ReplicationControllerSpec": "1:replicas:i 4:minReadySeconds:i 2:selector:s% "
+    "3:template:PodTemplateSpec",
+    "ReplicationControllerStatus": "1:replicas:i 2:fullyLabeledReplicas:i 4:readyReplicas:i "
+    "5:availableReplicas:i 3:observedGeneration:i 6:conditions:ReplicationControllerCondition*",
+    "ReplicationControllerCondition": "1:type:s 2:status:s 3:lastTransitionTime:t 4:reason:s "
+    "5:message:s",
+    "VolumeAttachment": "1:metadata:ObjectMeta 2:spec:VolumeAttachmentSpec "
+    "3:status:VolumeAttachmentStatus",
+    "VolumeAttachmentSpec": "1:attacher:s 2:source:VolumeAttachmentSource 3:nodeName:s",
+    "VolumeAttachmentSource": "1:persistentVolumeName:s 2:inlineVolumeSpec:PersistentVolumeSpec",
+    "VolumeAttachmentStatus": "1:attached:b 2:attachmentMetadata:s% 3:attachError:VolumeError "
+    "4:detachError:VolumeError",
+    "VolumeError": "1:time:t 2:message:s 3:errorCode:i",
+    "PodDisruptionBudgetStatus": "1:observedGeneration:i 2:disruptedPods:t% "
+    "3:disruptionsAllowed:i 4:currentHealthy:i 5:desiredHealthy:i 6:expectedPods:i "
+    "7:conditions:Condition*",
+    "NamespaceStatus": "1:phase:s 2:conditions:NamespaceCondition*",
+    "NamespaceCondition": "1:type:s 2:status:s 4:lastTransitionTime:t 5:reason:s 6:message:s",
+    "ResourceQuotaStatus": "1:hard:q% 2:used:q%",
 }
