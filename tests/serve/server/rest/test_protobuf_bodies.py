@@ -114,6 +114,14 @@ def test_what_controllers_write_into_a_status_is_read() -> None:
     assert volume["spec"] == {"hostPath": {"path": "/data"}}
 
 
+def test_a_claim_of_devices_is_not_what_a_container_says_of_its_claims() -> None:
+    opaque = member(1, member(1, "gpu.example.com") + member(2, member(1, '{"a": 1}')))
+    claim = member(2, member(1, member(3, member(1, "gpu") + member(2, opaque))))
+    content = decode(envelope("ResourceClaim", "resource.k8s.io/v1", claim))
+    config = {"driver": "gpu.example.com", "parameters": {"a": 1}}
+    assert content["spec"] == {"devices": {"config": [{"requests": ["gpu"], "opaque": config}]}}
+
+
 @pytest.mark.parametrize(
     ("raw", "why"),
     [

@@ -1,9 +1,9 @@
 """Decodes bodies in Kubernetes' protobuf, for the kinds that clients send in that form.
 
 Answers are JSON: a client that accepts only protobuf gets 406. But ``kubectl create``, ``drain``
-and ``auth`` always send protobuf, and so does kube-scheduler for bindings, leases and events. So
-these kinds are read, and those that kube-controller-manager writes: a message is converted to the JSON of the object by the field numbers in
-``protobuf_fields``.
+and ``auth`` always send protobuf, and so do kubelets, kube-scheduler and kube-controller-manager by
+default. So the kinds that they write are read: a message is converted to the JSON of the object by
+the field numbers in ``protobuf_fields``.
 """
 
 from __future__ import annotations

@@ -566,4 +566,38 @@ FIELDS: Final[Mapping[str, str]] = {
     "NamespaceStatus": "1:phase:s 2:conditions:NamespaceCondition*",
     "NamespaceCondition": "1:type:s 2:status:s 4:lastTransitionTime:t 5:reason:s 6:message:s",
     "ResourceQuotaStatus": "1:hard:q% 2:used:q%",
+    "resource.k8s.io/v1 ResourceClaim": "1:metadata:ObjectMeta 2:spec:ResourceClaimSpec "
+    "3:status:ResourceClaimStatus",
+    "ResourceClaimSpec": "1:devices:DeviceClaim",
+    "DeviceClaim": "1:requests:DeviceRequest* 2:constraints:DeviceConstraint* "
+    "3:config:DeviceClaimConfiguration*",
+    "DeviceRequest": "1:name:s 2:exactly:ExactDeviceRequest 3:firstAvailable:DeviceSubRequest*",
+    "ExactDeviceRequest": "1:deviceClassName:s 2:selectors:DeviceSelector* 3:allocationMode:s "
+    "4:count:i 5:adminAccess:b 6:tolerations:DeviceToleration* 7:capacity:CapacityRequirements",
+    "DeviceSelector": "1:cel:CELDeviceSelector",
+    "CELDeviceSelector": "1:expression:s",
+    "DeviceToleration": "1:key:s 2:operator:s 3:value:s 4:effect:s 5:tolerationSeconds:i",
+    "CapacityRequirements": "1:requests:q%",
+    "DeviceSubRequest": "1:name:s 2:deviceClassName:s 3:selectors:DeviceSelector* "
+    "4:allocationMode:s 5:count:i 6:tolerations:DeviceToleration* 7:capacity:CapacityRequirements",
+    "DeviceConstraint": "1:requests:s* 2:matchAttribute:s 3:distinctAttribute:s",
+    "DeviceClaimConfiguration": "1:requests:s* 2::DeviceConfiguration",
+    "DeviceConfiguration": "1:opaque:OpaqueDeviceConfiguration",
+    "OpaqueDeviceConfiguration": "1:driver:s 2:parameters:j",
+    "ResourceClaimStatus": "1:allocation:AllocationResult "
+    "2:reservedFor:ResourceClaimConsumerReference* 4:devices:AllocatedDeviceStatus*",
+    "AllocationResult": "1:devices:DeviceAllocationResult 3:nodeSelector:NodeSelector "
+    "5:allocationTimestamp:t",
+    "DeviceAllocationResult": "1:results:DeviceRequestAllocationResult* "
+    "2:config:DeviceAllocationConfiguration*",
+    "DeviceRequestAllocationResult": "1:request:s 2:driver:s 3:pool:s 4:device:s 5:adminAccess:b "
+    "6:tolerations:DeviceToleration* 7:bindingConditions:s* 8:bindingFailureConditions:s* "
+    "9:shareID:s 10:consumedCapacity:q%",
+    "DeviceAllocationConfiguration": "1:source:s 2:requests:s* 3::DeviceConfiguration",
+    "ResourceClaimConsumerReference": "1:apiGroup:s 3:resource:s 4:name:s 5:uid:s",
+    "AllocatedDeviceStatus": "1:driver:s 2:pool:s 3:device:s 7:shareID:s 4:conditions:Condition* "
+    "5:data:j 6:networkData:NetworkDeviceData",
+    "NetworkDeviceData": "1:interfaceName:s 2:ips:s* 3:hardwareAddress:s",
+    "ResourceClaimTemplate": "1:metadata:ObjectMeta 2:spec:ResourceClaimTemplateSpec",
+    "ResourceClaimTemplateSpec": "1:metadata:ObjectMeta 2:spec:ResourceClaimSpec",
 }
