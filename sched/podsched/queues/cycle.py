@@ -87,10 +87,20 @@ class Cycle:
     the snapshot counts it by now.
     """
 
-    def __init__(self, snapshot: Snapshot, heads: Iterable[Workload], rules: Rules) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        heads: Iterable[Workload],
+        rules: Rules,
+        blocking: Iterable[Entry] = (),
+    ) -> None:
+        """``blocking``: heads of an earlier cycle that keep quota from those after them."""
         self._snapshot = snapshot
         self._rules = rules
-        self._entries = []
+        self._entries = list(blocking)
+        self._blocking = {entry.workload.key for entry in self._entries}
+        self.has_taken = False
+        """Whether a head of this cycle has taken quota or victims, so that later ones may retry."""
         for workload in heads:
             queue = snapshot.queues[workload.queue]
             assignment, victims = nominate(snapshot, queue, workload, rules)
@@ -106,6 +116,7 @@ class Cycle:
     def take(self, entry: Entry) -> None:
         """Decide about a head with what those before it have taken."""
         self._turns.take(entry)
+        self.has_taken |= entry.workload.key not in self._blocking and self._turns.holds(entry)
 
     def take_again(self, entry: Entry) -> Entry:
         """Decide again about a head that fitted without victims, with what is taken by now."""
@@ -318,6 +329,10 @@ class _Turns:
             _wait(entry, _NO_LONGER, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
         else:
             self._succeed(entry)
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether quota is counted for a head."""
+        return entry.workload.key in self._held
 
     def undo(self) -> None:
         """Count nothing any more."""

@@ -252,6 +252,30 @@ async def test_a_unit_is_tried_again_without_what_another_head_kept_in_one_cycle
         assert bound(world) == ["fits", "holder"]
 
 
+@pytest.mark.parametrize(("strategy", "second"), [("StrictFIFO", []), ("BestEffortFIFO", ["b2"])])
+async def test_a_strict_head_without_victims_keeps_its_nominal_quota_from_borrowers_that_come_later(
+    strategy: str, second: list[str]
+) -> None:
+    """Otherwise borrowers that come one after another would starve it."""
+    world = TermWorld()
+    big_node(world, "n1")
+    big_node(world, "n2")
+    flavor(world)
+    cluster_queue(world, "owner", {"gpu": 8}, cohort="all", strategy=strategy)
+    cluster_queue(world, "borrower", {"gpu": 0}, cohort="all")
+    async with world.running():
+        job(world, "b1", "borrower", gpu=4)
+        await asyncio.sleep(2)
+        job(world, "head", "owner", gpu=8)
+        await asyncio.sleep(2)
+        job(world, "b2", "borrower", gpu=4)
+        await asyncio.sleep(2)
+        assert bound(world) == ["b1", *second]
+        world.cluster.delete("Pod", "default/b1")
+        await asyncio.sleep(2)
+        assert bound(world) == (second or ["head"])
+
+
 async def test_a_flavor_gets_only_pods_that_fit_on_its_nodes() -> None:
     """The first flavor has quota, but its node is full: the next one is tried at once."""
     world = TermWorld()

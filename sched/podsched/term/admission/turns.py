@@ -101,6 +101,10 @@ class Turns:
         """Whether a queue may have a head to try."""
         return queue in self._ready
 
+    def is_blocked(self, queue: str) -> bool:
+        """Whether the head of a queue was tried in vain, and keeps others from being tried."""
+        return queue in self._blocked
+
     def is_shared(self, queue: str) -> bool:
         """Whether the LocalQueues of a ClusterQueue share it by their past usage."""
         return isinstance(self._pending.get(queue), SharedPending)

@@ -97,6 +97,9 @@ class AdmissionCycle:
         self._tolerations = FlavorTolerations(self._admission, parts.state.cache.classes)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
+        #: By ClusterQueue, heads that block their queue and found no victims. They are not tried in
+        #: each cycle, but keep quota in each, or borrowers that come later would starve them.
+        self._blocking: dict[str, Entry] = {}
         #: Whether every head of the last cycle whose quota was there found its nodes.
         self._all_were_placed = True
         #: By key, the last reason and message of a unit that waits.
@@ -140,7 +143,10 @@ class AdmissionCycle:
     async def run(self, now: float) -> None:
         """Decide about the heads."""
         admission = self._admission
-        cycle = Cycle(admission.snapshot, admission.heads(), admission.rules)
+        heads = admission.heads()
+        blocking = self._still_blocking(heads)
+        cycle = Cycle(admission.snapshot, heads, admission.rules, blocking)
+        kept = {entry.workload.key for entry in blocking}
         # Whose turn is next may depend on what the last one has got, if sharing is fair.
         together = self._all_were_placed and not admission.rules.fair
         self._all_were_placed = True
@@ -152,6 +158,8 @@ class AdmissionCycle:
                     await self._decide_together(cycle, joined, now)
                     joined = []
                 cycle.take(entry)
+                if entry.workload.key in kept:
+                    continue
                 if joins is not None and entry.admitted:
                     joined.append(joins)
                     continue
@@ -168,6 +176,17 @@ class AdmissionCycle:
             raise
         cycle.end()
         self._withdraw_nominations()
+
+    def _still_blocking(self, heads: Iterable[Workload]) -> list[Entry]:
+        """Return the heads that block their queues and share a tree with a head of this cycle."""
+        snapshot, turns = self._admission.snapshot, self._admission.turns
+        self._blocking = {
+            name: entry
+            for name, entry in self._blocking.items()
+            if turns.is_blocked(name) and turns.waiting(entry.workload.key) is not None
+        }
+        roots = {snapshot.node(head.queue).root for head in heads}
+        return [e for name, e in self._blocking.items() if snapshot.node(name).root in roots]
 
     def _joins(self, entry: Entry) -> _Joined | None:
         """Return a head that may be decided about together with others; None: only alone.
@@ -235,7 +254,13 @@ class AdmissionCycle:
         workload = entry.workload
         if not (entry.admitted or entry.preempts):
             tried = entry.assignment.tried if entry.untried else ()
-            self._admission.turns.requeue(workload, entry.requeue, tried=tried)
+            reason = entry.requeue
+            if reason is Requeue.FAILED_AFTER_NOMINATION and not cycle.has_taken:
+                # Only blocking heads are in the way: the next cycle would end in the same way.
+                reason = Requeue.NO_FIT
+            self._admission.turns.requeue(workload, reason, tried=tried)
+            if reason is Requeue.NO_CANDIDATES:
+                self._blocking[workload.queue] = entry
             self._say(workload.key, entry.waiting or Waiting.QUOTA, self._quota_message(entry))
             return
         cycle.withdraw(entry)
