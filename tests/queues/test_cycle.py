@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.queues.assignment import Mode, Waiting
-from podsched.queues.cycle import Entry, Rules, reserved, run_cycle
+from podsched.queues.cycle import Entry, Rules, lacks, nominate, reserved, run_cycle
 from podsched.queues.objects import (
     ClusterQueue,
     Flavor,
@@ -19,7 +20,7 @@ from podsched.queues.objects import (
     Workload,
 )
 from podsched.queues.order import Requeue
-from podsched.queues.quota import Cohort, Node, Quota
+from podsched.queues.quota import Cohort, FlavorResource, Node, Quota
 from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
 from support.examples import examples
@@ -199,3 +200,95 @@ def test_the_tournament_is_as_if_held_anew_for_each_head(
             usage = reserved(node, usage, borrowing=entry.assignment.level > 0)
         if entry.admitted or entry.requeue is Requeue.NO_CANDIDATES:
             snapshot.add_usage(entry.queue.name, usage)
+
+
+def test_a_queue_that_preempts_none_lacks_only_what_is_short() -> None:
+    snapshot = cluster(queue("a", 4), queue("b", 4))
+    admit(snapshot, "b", running("borrows", 6))
+    never = replace(head("large", 3), queue="a")
+    assert lacks(snapshot, never, Rules()) == {CPU}
+    assert lacks(snapshot, replace(head("small", 2), queue="a"), Rules()) == frozenset()
+
+
+def test_a_queue_that_preempts_also_lacks_what_it_borrows_and_any_quota_if_sharing_is_fair() -> None:
+    may = Preemption(within=Policy.LOWER)
+    snapshot = cluster(queue("a", 1, preemption=may), queue("b", 4))
+    small = replace(head("small", 2), queue="a")
+    assert lacks(snapshot, small, Rules()) == {CPU}
+    assert lacks(snapshot, small, Rules(fair=True)) is None
+
+
+_RESOURCES, _FLAVORS = ("cpu", "gpu"), ("red", "blue")
+
+
+def _random_queue(rng: Random, name: str) -> ClusterQueue:
+    groups = (ResourceGroup(frozenset(_RESOURCES), _FLAVORS),)
+    if rng.random() < 0.5:
+        groups = tuple(ResourceGroup(frozenset((one,)), _FLAVORS) for one in _RESOURCES)
+    keys = [FlavorResource(flavor, one) for flavor in _FLAVORS for one in _RESOURCES]
+    limits = (None, None, 0, 2, 4)
+    quotas = {
+        key: Quota(rng.randint(0, 8), rng.choice(limits), rng.choice(limits)) for key in keys
+    }
+    preemption = Preemption(
+        rng.choice((Policy.NEVER, Policy.LOWER, Policy.LOWER_OR_NEWER)),
+        rng.choice((Policy.NEVER, Policy.LOWER, Policy.ANY)),
+        rng.random() < 0.3,
+    )
+    return ClusterQueue(name, rng.choice(("left", "right")), groups, quotas, preemption=preemption)
+
+
+@examples(3_000)
+@given(st.integers(0, 1 << 30))
+def test_a_release_of_anything_else_than_a_head_lacks_does_not_help_it(seed: int) -> None:
+    rng = Random(seed)
+    queues = [_random_queue(rng, name) for name in "abcd"]
+    cohorts = [Cohort("left", "root"), Cohort("right", "root")]
+    rules = Rules(fair=rng.random() < 0.2)
+
+    def filled(workloads: list[Workload]) -> Snapshot:
+        snapshot = Snapshot(queues, cohorts, map(Flavor, _FLAVORS))
+        for workload in workloads:
+            snapshot.add(workload)
+        return snapshot
+
+    def outcome(snapshot: Snapshot) -> bool:
+        assignment, victims = nominate(snapshot, queues[0], wanted, rules)
+        return assignment.mode is Mode.FIT or bool(victims)
+
+    running_ones = []
+    for index in range(rng.randint(1, 8)):
+        flavor = rng.choice(_FLAVORS)
+        usage = {FlavorResource(flavor, one): rng.randint(0, 5) for one in _RESOURCES}
+        running_ones.append(
+            Workload(
+                f"w{index}",
+                queue=rng.choice("abcd"),
+                priority=rng.randint(0, 2),
+                reserved_at=float(index),
+                queued_at=float(index),
+                usage=usage,
+            )
+        )
+    pods = [
+        PodSet(f"set-{index}", rng.randint(1, 3), {one: rng.randint(0, 4) for one in _RESOURCES})
+        for index in range(rng.randint(1, 2))
+    ]
+    if len(pods) == 1 and rng.random() < 0.3:
+        pods = [replace(pods[0], min_count=1)]
+    wanted = Workload("head", tuple(pods), "a", priority=1, queued_at=4.0)
+    snapshot = filled(running_ones)
+    needed = lacks(snapshot, wanted, rules)
+    if outcome(snapshot) or needed is None:
+        return
+    less = [
+        replace(
+            one,
+            usage={
+                key: amount if key in needed else rng.randint(0, amount)
+                for key, amount in one.usage.items()
+            },
+        )
+        for one in running_ones
+    ]
+    assert not outcome(filled(less))

@@ -9,6 +9,7 @@ from podsched.queues.objects import Strategy, Workload
 from podsched.queues.order import Requeue, queue_order, queue_time
 from podsched.queues.pending import Pending
 from support.examples import examples
+from support.queue_trees import CPU, GPU, MEMORY
 
 
 def pending(*workloads: Workload, strategy: Strategy = Strategy.BEST_EFFORT) -> Pending:
@@ -85,7 +86,7 @@ def test_all_of_a_hopeless_shape_wait_and_come_back_together() -> None:
     waiting.requeue(head_of(waiting), Requeue.NO_FIT)
     waiting.push(Workload("large9", shape="large"))
     assert list(waiting.active) == ["small"]
-    waiting.release(lambda _: False)
+    waiting.release()
     assert popped(waiting) == ["large0", "large1", "large2", "large9", "small"]
     waiting.push(Workload("large8", shape="large"))
     assert "large8" in waiting.active
@@ -95,24 +96,40 @@ def test_a_release_does_not_end_a_backoff() -> None:
     waiting = pending(Workload("a"), Workload("b", queued_at=1))
     waiting.requeue(head_of(waiting), Requeue.NO_FIT, backoff=True)
     waiting.requeue(head_of(waiting), Requeue.NO_FIT)
-    waiting.release(lambda workload: workload.key == "b")
+    waiting.release()
     assert (list(waiting.active), list(waiting.inadmissible)) == (["b"], ["a"])
+    waiting.push(Workload("a"))
+    assert list(waiting.active) == ["b", "a"]
+
+
+def test_a_release_of_something_else_than_a_shape_lacks_does_not_have_it_tried() -> None:
+    waiting = pending(*(Workload(f"{shape}{index}", shape=shape) for shape in "gc" for index in "12"))
+    for lacks in ({GPU}, {CPU, GPU}):
+        waiting.requeue(head_of(waiting), Requeue.NO_FIT, lacks=frozenset(lacks))
+    waiting.release({MEMORY})
+    assert not waiting.active
+    waiting.release({CPU, MEMORY})
+    assert waiting.active.keys() == {"g1", "g2"}
+    waiting.release({GPU})
+    assert len(waiting.active) == 4
+
+
+def test_a_shape_is_tried_again_once_no_workload_of_it_waits() -> None:
+    waiting = pending(Workload("a", shape=1))
+    waiting.requeue(head_of(waiting), Requeue.NO_FIT, lacks=frozenset({CPU}))
+    waiting.remove("a")
+    waiting.push(Workload("b", shape=1))
+    assert list(waiting.active) == ["b"]
 
 
 def test_the_cost_of_a_step_does_not_grow_with_the_number_that_wait() -> None:
     """Of a hundred thousand of ten shapes, what is hopeless is not looked at one by one."""
     looked_at = 0
-
-    def count(_: Workload) -> bool:
-        nonlocal looked_at
-        looked_at += 1
-        return True
-
     waiting = pending(*(Workload(f"w{index}", shape=index % 10) for index in range(100_000)))
     while (head := waiting.pop()) is not None:
         looked_at += 1
         waiting.requeue(head, Requeue.NO_FIT)
-    waiting.release(count)
+    waiting.release()
     assert looked_at == 10
     assert len(waiting.active) == 100_000
 
@@ -161,7 +178,7 @@ def test_each_workload_is_in_one_place_and_the_head_is_the_first(data: st.DataOb
             known.pop(key, None)
             waiting.remove(key)
         elif step == "release":
-            waiting.release(lambda _: True)
+            waiting.release()
             assert not waiting.inadmissible
         else:
             active = dict(waiting.active)

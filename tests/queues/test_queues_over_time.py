@@ -47,7 +47,7 @@ class Cluster:
 
     def release(self) -> None:
         for pending in self.pending.values():
-            pending.release(lambda _: True)
+            pending.release()
 
     def cycle(self) -> bool:
         """Run a cycle; return whether it changed who runs."""

@@ -17,7 +17,7 @@ from podsched.queues.objects import (
 from podsched.queues.quota import Cohort, FlavorResource, Node, Quota
 from podsched.queues.snapshot import Snapshot
 
-CPU = FlavorResource("default", "cpu")
+CPU, MEMORY, GPU = (FlavorResource("default", name) for name in ("cpu", "memory", "gpu"))
 _LIMITS = st.none() | st.integers(0, 8)
 
 

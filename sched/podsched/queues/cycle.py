@@ -14,6 +14,7 @@ Source: Kueue 0.20, pkg/scheduler/scheduler.go and fair_sharing_iterator.go.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,9 +23,10 @@ from heapq import heappop, heappush
 from podsched.queues.assignment import Assignment, Mode, Outcome, Waiting
 from podsched.queues.fair_victims import BOTH, FairStrategy, fair_search
 from podsched.queues.flavors import Assigner
-from podsched.queues.objects import ClusterQueue, Policy, Workload
+from podsched.queues.objects import PODS, ClusterQueue, Policy, Workload
 from podsched.queues.order import Requeue, stays_in_heap
 from podsched.queues.partial import search_counts
+from podsched.queues.pending import Lacks
 from podsched.queues.quota import Amounts, FlavorResource, Node
 from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
@@ -65,6 +67,8 @@ class Entry:
     """Flavors remain that the next cycle tries."""
     preempts: bool = False
     """Its victims are to be evicted, as far as that has not begun."""
+    lacks: Lacks = None
+    """Of what something has to be released before it may be admitted."""
 
 
 def run_cycle(snapshot: Snapshot, heads: Iterable[Workload], rules: Rules) -> list[Entry]:
@@ -104,7 +108,10 @@ class Cycle:
         for workload in heads:
             queue = snapshot.queues[workload.queue]
             assignment, victims = nominate(snapshot, queue, workload, rules)
-            self._entries.append(_entry(workload, queue, assignment, victims))
+            entry = _entry(workload, queue, assignment, victims)
+            if assignment.mode is not Mode.FIT and not victims:
+                entry.lacks = lacks(snapshot, workload, rules)
+            self._entries.append(entry)
         self._turns = _Turns(snapshot, rules)
 
     def turns(self) -> Iterable[Entry]:
@@ -186,6 +193,33 @@ def nominate(
     if assignment.mode is Mode.FIT or victims or not workload.can_shrink:
         return assignment, victims
     return search_counts(workload.pod_sets, succeed) or (assignment, victims)
+
+
+def lacks(snapshot: Snapshot, workload: Workload, rules: Rules) -> Lacks:
+    """Return of what something has to be released before a workload that does not fit may do so.
+
+    Less usage of anything else changes nothing for it: there is enough, and whom it may preempt
+    depends on what is short, and on what is borrowed.
+    """
+    queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
+    preempts = {queue.preemption.within, queue.preemption.reclaim} != {Policy.NEVER}
+    if preempts and rules.fair:
+        return None  # The share of a queue is that of all that it uses.
+    line = [node, *node.ancestors] if preempts else []
+    wanted: Counter[str] = Counter()
+    for pods in workload.pod_sets:
+        wanted.update({**pods.total(pods.count), PODS: pods.count})
+    return frozenset(
+        key
+        for group in queue.groups
+        for flavor in group.flavors
+        for resource in group.resources & wanted.keys()
+        if (key := FlavorResource(flavor, resource))
+        and (
+            wanted[resource] > node.available(key)
+            or any(one.borrows(key, wanted[resource]) for one in line)
+        )
+    )
 
 
 def find_victims(snapshot: Snapshot, preemptor: Preemptor, rules: Rules) -> list[Victim]:
@@ -386,7 +420,7 @@ class _Turns:
                 self._snapshot, entry.queue, entry.workload, self._rules, nominated
             )
         entry.mode, entry.message = entry.assignment.mode, entry.assignment.message
-        entry.untried = entry.assignment.untried
+        entry.untried, entry.lacks = entry.assignment.untried, None
         if entry.mode is Mode.FIT:
             entry.mode = Mode.DEFERRED_FIT
         return self._fits(entry)

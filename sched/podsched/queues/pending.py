@@ -7,27 +7,31 @@
 | active | in a cycle | it is the head |
 | in a cycle | active | ``order.stays_in_heap`` |
 | in a cycle | inadmissible | otherwise; with it all of its shape, if it cannot be admitted |
-| inadmissible | active | quota may have been freed in its tree |
+| inadmissible | active | what it lacks may have been freed in its tree |
 
 Workloads of one shape are kept together, and only the first of a shape is in the heap. So a step
-costs the logarithm of the number that wait, and a release the number of shapes, however many wait.
+costs the logarithm of the number that wait, and a release the number of shapes that it may help,
+however many wait.
 
 Source: Kueue 0.20, pkg/cache/queue/cluster_queue.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from heapq import heapify, heappop, heappush
 
 from podsched.queues.objects import Strategy, Workload
 from podsched.queues.order import Requeue, becomes_sticky, queue_order, stays_in_heap
+from podsched.queues.quota import FlavorResource
 
 _HOPELESS = (Requeue.NO_FIT, Requeue.NO_CANDIDATES)
 #: A heap is made anew when it has more places than twice those in use and these.
 _MOST_STALE = 16
 
 _Place = tuple[float, int, float, str, str]
+#: The quotas of which something has to be freed before a workload may be admitted; None: of any.
+Lacks = frozenset[FlavorResource] | None
 
 
 class Pending:
@@ -42,10 +46,14 @@ class Pending:
         self._group_of: dict[str, _Group] = {}
         self._heap: list[_Place] = []
         """The places of the first of each group, and some that are no longer theirs."""
-        self._hopeless: set[Hashable] = set()
-        """Shapes that are not tried until the next release."""
+        self._hopeless: dict[Hashable, Lacks] = {}
+        """Shapes that are not tried until something of what they lack is released."""
+        self._lacking: dict[Lacks, dict[Hashable, None]] = {}
+        """The same shapes, by what they lack."""
         self._set_aside: dict[str, Workload] = {}
-        """Workloads that are not tried, whatever their shape."""
+        """Workloads that are not tried until the next release, whatever their shape."""
+        self._backing_off: dict[str, Workload] = {}
+        """Workloads that are not tried until they are pushed again."""
 
     @property
     def active(self) -> dict[str, Workload]:
@@ -60,19 +68,20 @@ class Pending:
     @property
     def inadmissible(self) -> dict[str, Workload]:
         """What waits for an event, by key; counted out anew."""
-        found = dict(self._set_aside)
-        for shape in self._hopeless & self._groups.keys():
+        found = self._set_aside | self._backing_off
+        for shape in self._hopeless.keys() & self._groups.keys():
             found |= self._groups[shape].workloads
         return found
 
     def push(self, workload: Workload) -> None:
-        """Add a workload that is new or has changed."""
+        """Add a workload that is new or has changed, or whose backoff is over."""
         self.remove(workload.key)
         self._join(workload, workload.shape)
 
     def remove(self, key: str) -> None:
         """Forget a workload that is gone, or admitted."""
         self._set_aside.pop(key, None)
+        self._backing_off.pop(key, None)
         self._leave(key)
         if self.sticky == key:
             self.sticky = None
@@ -93,14 +102,20 @@ class Pending:
         self._join(workload, None if workload.shape in self._hopeless else workload.shape)
 
     def requeue(
-        self, workload: Workload, reason: Requeue, *, untried: bool = False, backoff: bool = False
+        self,
+        workload: Workload,
+        reason: Requeue,
+        *,
+        untried: bool = False,
+        backoff: bool = False,
+        lacks: Lacks = None,
     ) -> None:
         """Put a head back that was not admitted, unless a changed version waits already.
 
         ``untried``: flavors remain that the search has not reached. ``backoff``: it may not be
-        tried yet.
+        tried before it is pushed again.
         """
-        if workload.key in self._group_of or workload.key in self._set_aside:
+        if any(workload.key in of for of in (self._group_of, self._set_aside, self._backing_off)):
             return
         if becomes_sticky(self._strategy, reason):
             self.sticky = workload.key
@@ -110,23 +125,34 @@ class Pending:
             # Others of its shape may have been found hopeless, but it has a reason to be tried.
             self._join(workload, None if workload.shape in self._hopeless else workload.shape)
         elif reason in _HOPELESS and workload.shape is not None and not backoff:
-            self._hopeless.add(workload.shape)
+            self._give_hope(workload.shape)
+            self._hopeless[workload.shape] = lacks
+            self._lacking.setdefault(lacks, {})[workload.shape] = None
             self._join(workload, workload.shape)
         else:
-            self._set_aside[workload.key] = workload
+            (self._backing_off if backoff else self._set_aside)[workload.key] = workload
 
-    def release(self, may_be_tried: Callable[[Workload], bool]) -> None:
-        """Try the inadmissible again, after quota may have been freed.
+    def release(self, freed: Collection[FlavorResource] | None = None) -> None:
+        """Try the inadmissible again that may be admitted now; not those that back off.
 
-        Those of hopeless shapes are; of the others, those that may.
+        ``freed``: the quotas of which something was freed; None: of any.
         """
-        hopeless, self._hopeless = self._hopeless, set()
-        for shape in hopeless & self._groups.keys():
-            self._offer(self._groups[shape])
-        for key, workload in list(self._set_aside.items()):
-            if may_be_tried(workload):
-                del self._set_aside[key]
-                self._join(workload, workload.shape)
+        for lacks in list(self._lacking):
+            if freed is None or lacks is None or not lacks.isdisjoint(freed):
+                for shape in list(self._lacking[lacks]):
+                    self._give_hope(shape)
+                    if shape in self._groups:
+                        self._offer(self._groups[shape])
+        set_aside, self._set_aside = self._set_aside, {}
+        for workload in set_aside.values():
+            self._join(workload, workload.shape)
+
+    def _give_hope(self, shape: Hashable) -> None:
+        if shape in self._hopeless:
+            lacks = self._hopeless.pop(shape)
+            del self._lacking[lacks][shape]
+            if not self._lacking[lacks]:
+                del self._lacking[lacks]
 
     def _tried(self, key: str) -> Workload | None:
         """Return a workload if it is active."""
@@ -152,6 +178,7 @@ class Pending:
             self._offer(group)
         else:
             del self._groups[group.shape]
+            self._give_hope(group.shape)
 
     def _offer(self, group: _Group) -> None:
         """Have the first of a group in the heap, if its shape is tried."""
@@ -221,16 +248,22 @@ class SharedPending:
         return of.sticky != workload.key, usage, queue_order(workload)
 
     def requeue(
-        self, workload: Workload, reason: Requeue, *, untried: bool = False, backoff: bool = False
+        self,
+        workload: Workload,
+        reason: Requeue,
+        *,
+        untried: bool = False,
+        backoff: bool = False,
+        lacks: Lacks = None,
     ) -> None:
         """See ``Pending``."""
         of = self._pending_of(workload)
-        of.requeue(workload, reason, untried=untried, backoff=backoff)
+        of.requeue(workload, reason, untried=untried, backoff=backoff, lacks=lacks)
 
-    def release(self, may_be_tried: Callable[[Workload], bool]) -> None:
+    def release(self, freed: Collection[FlavorResource] | None = None) -> None:
         """See ``Pending``."""
         for of in self._of.values():
-            of.release(may_be_tried)
+            of.release(freed)
 
     def _pending_of(self, workload: Workload) -> Pending:
         queue = self._queue_of[workload.key] = workload.local_queue

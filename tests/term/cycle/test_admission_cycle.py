@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from podsched.queues.cycle import nominate
 from podsched.serve.client.errors import Unavailable
 from podsched.v1.api_pb2 import EvictRequest
 from support.engine_world import pod
@@ -49,6 +50,35 @@ async def test_a_pod_of_a_queue_starts_within_its_quota_and_the_next_waits_for_a
         await asyncio.sleep(1)
         assert bound(world) == ["b"]
         world.check()
+
+
+async def test_a_unit_is_not_tried_after_a_release_of_something_else_than_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[str] = []
+
+    def counted(snapshot: Any, queue: Any, workload: Any, *rest: Any) -> Any:
+        tried.append(workload.key)
+        return nominate(snapshot, queue, workload, *rest)
+
+    monkeypatch.setattr("podsched.queues.cycle.nominate", counted)
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 6, "gpu": 1})
+    async with world.running():
+        job(world, "ends", "team", cpu=2)
+        job(world, "gpu", "team", gpu=1)
+        job(world, "waits", "team", cpu=1, gpu=1)
+        await asyncio.sleep(1)
+        assert bound(world) == ["ends", "gpu"]
+        tried.clear()
+        world.cluster.delete("Pod", "default/ends")
+        await asyncio.sleep(1)
+        assert not tried
+        world.cluster.delete("Pod", "default/gpu")
+        await asyncio.sleep(1)
+        assert bound(world) == ["waits"]
 
 
 async def test_pods_without_a_queue_are_outside_of_all_quota() -> None:

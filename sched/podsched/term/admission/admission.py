@@ -471,7 +471,7 @@ class Admission:
             return
         self._use(unit, place.amounts, -1)
         self.leaving[unit.queue] -= place.pod.terminating
-        self.turns.release(unit.queue)
+        self.turns.release(unit.queue, place.amounts)
 
     # ------------------------------------------------------------------ units
 
@@ -487,6 +487,7 @@ class Admission:
     def _refresh_unit(self, key: str) -> None:
         """Keep a unit among those that wait, or are admitted, as its pods are."""
         unit = self.units.get(key)
+        self.holds.note(key)
         if unit is None:
             return
         empty = not unit.held and not unit.waiting

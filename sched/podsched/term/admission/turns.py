@@ -5,7 +5,7 @@ may help:
 
 | a unit that | is tried again after |
 | --- | --- |
-| lacks quota | a release or more quota in its tree of cohorts |
+| lacks quota | a release of what it lacks, or more quota, in its tree of cohorts |
 | fits no nodes | an event that helps one of its pods (queueing hints), or a release in its tree |
 | waits for its victims | the last of them is gone; until then nothing else of its queue is tried |
 
@@ -15,14 +15,16 @@ Pure and synchronous.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from heapq import heappop, heappush
 from typing import Any, Final
 
 from podsched.api.objects import ClusterQueue
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue, queue_order, stays_in_heap
-from podsched.queues.pending import Pending, SharedPending
+from podsched.queues.pending import Lacks, Pending, SharedPending
+from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.histories import Histories
@@ -45,13 +47,15 @@ class Turns:
         self._pending: dict[str, Pending | SharedPending] = {}
         #: What waits, or is being decided about, by the unit's key.
         self._asked: dict[str, Workload] = {}
+        #: When units may be tried that back off; and these times in order, with outdated ones.
         self._not_before: dict[str, float] = {}
+        self._times: list[tuple[float, str]] = []
         #: The names of queues that may have a head to try, and of others why they do not: the
         #: place in the queue's order of the head that was tried in vain.
         self._ready: dict[str, None] = {}
         self._blocked: dict[str, tuple[Any, ...]] = {}
-        #: Names of queues below roots in which something was released.
-        self._released: dict[str, None] = {}
+        #: Names of queues below roots in which something was released, and what; None: anything.
+        self._released: dict[str, set[FlavorResource] | None] = {}
         #: Keys of units that could not be placed, and of those that an event may have helped.
         self._parked: dict[str, None] = {}
         self._helped: dict[str, None] = {}
@@ -77,18 +81,23 @@ class Turns:
             if self._tried_again_at(key) <= now:
                 del self._helped[key]
                 self._unpark(key)
-        for key, time in list(self._not_before.items()):
-            if time <= now:
-                del self._not_before[key]
-                if key in self._asked:
-                    self.release(self._asked[key].queue)
-                    self._new_waiting[key] = None
+        while (time := self._next_backoff()) is not None and time <= now:
+            key = heappop(self._times)[1]
+            del self._not_before[key]
+            if key in self._asked:
+                self._enter(self._asked[key])
         self._release_trees()
 
     def next_time(self) -> float | None:
         """Return when a unit may be tried next without a change; None: never."""
-        times = (*self._not_before.values(), *map(self._tried_again_at, self._helped))
-        return min(times, default=None)
+        times = self._next_backoff(), *map(self._tried_again_at, self._helped)
+        return min((time for time in times if time is not None), default=None)
+
+    def _next_backoff(self) -> float | None:
+        """Return when the next backoff ends."""
+        while self._times and self._not_before.get(self._times[0][1]) != self._times[0][0]:
+            heappop(self._times)
+        return self._times[0][0] if self._times else None
 
     # ------------------------------------------------------------------ what waits
 
@@ -157,7 +166,7 @@ class Turns:
         if old is not None:
             del self._asked[key]
             self._pending[old.queue].remove(key)
-            self._holds.lift(key)
+            self._lift(key)
             # Others may wait only because it, of the same shape, was tried in vain.
             self._parked.pop(key, None)
             self.release(old.queue)
@@ -165,13 +174,17 @@ class Turns:
             return
         self._asked[key] = workload
         pending = self._pending[workload.queue]
-        if (until := self._endings.not_before(key)) > now:
-            self._not_before.setdefault(key, until)
+        if (until := self._endings.not_before(key)) > now and key not in self._not_before:
+            self.wait_until(key, until)
         if key in self._not_before:
             pending.requeue(workload, Requeue.GENERIC, backoff=True)
             return
-        self._new_waiting[key] = None
-        pending.push(workload)
+        self._enter(workload)
+
+    def _enter(self, workload: Workload) -> None:
+        """Have a unit wait for its turn."""
+        self._new_waiting[workload.key] = None
+        self._pending[workload.queue].push(workload)
         blocked = self._blocked.get(workload.queue)
         if blocked is not None and queue_order(workload) < blocked:
             del self._blocked[workload.queue]
@@ -186,9 +199,12 @@ class Turns:
         others, such as the victims themselves, would take it before it is their turn.
         """
         found = []
-        holds = self._holds.of.values()
-        waiting = {hold.queue for hold in holds if hold.victims}
-        served = {hold.queue for hold in holds if not hold.victims}
+        waiting, served = set[str](), dict[str, list[str]]()
+        for key, hold in self._holds.of.items():
+            if hold.victims:
+                waiting.add(hold.queue)
+            else:
+                served.setdefault(hold.queue, []).append(key)
         for name in list(self._ready):
             if name in waiting or name in self._blocked:
                 del self._ready[name]
@@ -199,10 +215,11 @@ class Turns:
             else:
                 found.append(head)
         for head in found:
-            self._holds.lift(head.key)
+            self._lift(head.key)
             # In StrictFIFO, a unit of higher priority may have come meanwhile. What was freed for
             # the other one would be kept in vain, as long as this one blocks the queue.
-            self._holds.lift_served(head.queue)
+            for key in served.get(head.queue, ()):
+                self._lift(key)
         return found
 
     def admitted(self, key: str) -> None:
@@ -225,11 +242,13 @@ class Turns:
         *,
         parked: bool = False,
         tried: tuple[Mapping[str, int], ...] = (),
+        lacks: Lacks = None,
     ) -> None:
         """Put a head back that was not admitted.
 
         ``parked``: its pods wait for the events that may help them. ``tried``: flavors remain that
-        the search has not reached, and it goes on there at once; see ``Workload.tried``.
+        the search has not reached, and it goes on there at once; see ``Workload.tried``. ``lacks``:
+        of what something has to be released; None: of anything.
         """
         key, name = workload.key, workload.queue
         if self._asked.get(key) is not workload:
@@ -239,7 +258,7 @@ class Turns:
             self._parked[key] = None
         strategy = self._snapshot.queues[name].strategy
         pending = self._pending[name]
-        pending.requeue(workload, reason, untried=bool(tried))
+        pending.requeue(workload, reason, untried=bool(tried), lacks=lacks)
         stays = stays_in_heap(strategy, reason, untried=bool(tried), backoff=False)
         if stays and not tried and reason is not Requeue.FAILED_AFTER_NOMINATION:
             # Whose turn it is among LocalQueues changes with time.
@@ -249,13 +268,14 @@ class Turns:
 
     def back_off(self, workload: Workload, until: float) -> None:
         """Put a head back that may not be tried for a while."""
-        self._not_before[workload.key] = until
+        self.wait_until(workload.key, until)
         if self._asked.get(workload.key) is workload:
             self._pending[workload.queue].requeue(workload, Requeue.GENERIC, backoff=True)
 
     def wait_until(self, key: str, until: float) -> None:
         """Do not try a unit before a time, once it waits again."""
         self._not_before[key] = until
+        heappush(self._times, (until, key))
 
     # ------------------------------------------------------------------ what may help
 
@@ -264,15 +284,29 @@ class Turns:
         if key in self._parked:
             self._helped[key] = None
 
-    def release(self, queue: str) -> None:
-        """Note that something was released in a queue, which may help all of its tree."""
-        self._released[queue] = None
+    def release(self, queue: str, freed: Collection[FlavorResource] | None = None) -> None:
+        """Note that something was released in a queue, which may help all of its tree.
 
-    def try_again(self, queue: str) -> None:
-        """Have all units of a queue tried again."""
-        self._pending[queue].release(lambda workload: workload.key not in self._not_before)
+        ``freed``: the quotas of which less is used; None: of any.
+        """
+        known = self._released.setdefault(queue, set())
+        if freed is None:
+            self._released[queue] = None
+        elif known is not None:
+            known.update(freed)
+
+    def try_again(self, queue: str, freed: Collection[FlavorResource] | None = None) -> None:
+        """Have all units of a queue tried again that may be helped; ``freed`` as in ``release``."""
+        self._pending[queue].release(freed)
         self._blocked.pop(queue, None)
         self._offer(queue)
+
+    def _lift(self, key: str) -> None:
+        """End the hold of a unit; what it kept may help others."""
+        hold = self._holds.of.get(key)
+        if hold is not None:
+            self._holds.lift(key)
+            self.release(hold.queue, hold.counted)
 
     def _offer(self, queue: str) -> None:
         self._ready[queue] = None
@@ -291,18 +325,22 @@ class Turns:
         self._parked.pop(key, None)
         workload = self._asked.get(key)
         if workload is not None:
-            self._holds.lift(key)
+            self._lift(key)
             self.try_again(workload.queue)
 
     def _release_trees(self) -> None:
         if not self._released:
             return
         nodes = self._snapshot.forest.queues
-        roots = {nodes[name].root for name in self._released if name in nodes}
+        freed: dict[Node, set[FlavorResource] | None] = {}
+        for name, keys in self._released.items():
+            if name in nodes:
+                known = freed.setdefault(nodes[name].root, set())
+                freed[nodes[name].root] = None if keys is None or known is None else known | keys
         self._released = {}
         for name, node in nodes.items():
-            if node.root in roots:
-                self.try_again(name)
+            if node.root in freed:
+                self.try_again(name, freed[node.root])
 
 
 def _same(one: Workload, other: Workload) -> bool:

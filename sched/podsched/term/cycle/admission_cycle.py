@@ -258,7 +258,8 @@ class AdmissionCycle:
             if reason is Requeue.FAILED_AFTER_NOMINATION and not cycle.has_taken:
                 # Only blocking heads are in the way: the next cycle would end in the same way.
                 reason = Requeue.NO_FIT
-            self._admission.turns.requeue(workload, reason, tried=tried)
+            turns = self._admission.turns
+            turns.requeue(workload, reason, tried=tried, lacks=entry.lacks)
             if reason is Requeue.NO_CANDIDATES:
                 self._blocking[workload.queue] = entry
             self._say(workload.key, entry.waiting or Waiting.QUOTA, self._quota_message(entry))
