@@ -198,23 +198,29 @@ class Admission:
         assert changed is not None
         while changed or self._stale_later:
             while changed:
-                # Together: a unit is looked at once for all its pods.
                 number = min(len(changed), _COUNTED_AT_ONCE)
-                self.count([_pop_first(changed) for _ in range(number)])
+                self._count_pods([_pop_first(changed) for _ in range(number)])
                 yield
+            # Afterwards, so that a unit is looked at once for all its pods.
+            self._stale_later |= self._stale
+            self._stale.clear()
             yield from self._refresh_later()
+            self.count(())
         self.turns.refresh(now)
 
     def count(self, keys: Iterable[str]) -> None:
         """Take in changes of some pods, given by their keys."""
+        self._count_pods(keys)
+        self._refresh_units()
+        for queue in self.holds.recount():
+            self.turns.try_again(queue)
+
+    def _count_pods(self, keys: Iterable[str]) -> None:
         for key in keys:
             self._count(key)
         while self._stale_pods:
             self._count_anew(_pop_first(self._stale_pods))
         self._settle()
-        self._refresh_units()
-        for queue in self.holds.recount():
-            self.turns.try_again(queue)
 
     def discard(self) -> None:
         """Read everything anew: a decision was given up half-way."""

@@ -47,6 +47,8 @@ class Turns:
         self._pending: dict[str, Pending | SharedPending] = {}
         #: What waits, or is being decided about, by the unit's key.
         self._asked: dict[str, Workload] = {}
+        #: Keys of units that wait and have been a head.
+        self._tried: set[str] = set()
         #: When units may be tried that back off; and these times in order, with outdated ones.
         self._not_before: dict[str, float] = {}
         self._times: list[tuple[float, str]] = []
@@ -65,7 +67,7 @@ class Turns:
     def begin(self, snapshot: Snapshot, queues: Iterable[ClusterQueue]) -> None:
         """Forget what waits, but not what may not be tried yet; there are these queues now."""
         self._snapshot = snapshot
-        for of_units in (self._asked, self._parked, self._helped):
+        for of_units in (self._asked, self._parked, self._helped, self._tried):
             of_units.clear()
         for of_queues in (self._pending, self._ready, self._blocked, self._released):
             of_queues.clear()
@@ -167,9 +169,11 @@ class Turns:
             del self._asked[key]
             self._pending[old.queue].remove(key)
             self._lift(key)
-            # Others may wait only because it, of the same shape, was tried in vain.
             self._parked.pop(key, None)
-            self.release(old.queue)
+            if key in self._tried:
+                # Others may wait only because it, of the same shape, was tried in vain.
+                self._tried.remove(key)
+                self.release(old.queue)
         if workload is None:
             return
         self._asked[key] = workload
@@ -215,6 +219,7 @@ class Turns:
             else:
                 found.append(head)
         for head in found:
+            self._tried.add(head.key)
             self._lift(head.key)
             # In StrictFIFO, a unit of higher priority may have come meanwhile. What was freed for
             # the other one would be kept in vain, as long as this one blocks the queue.
@@ -233,6 +238,7 @@ class Turns:
                 for pods in workload.pod_sets:
                     asked.update(pods.total(pods.count))
                 self._histories.admitted(workload.local_queue, key, asked)
+        self._tried.discard(key)
         self._parked.pop(key, None)
 
     def requeue(
