@@ -210,7 +210,9 @@ def test_a_queue_that_preempts_none_lacks_only_what_is_short() -> None:
     assert lacks(snapshot, replace(head("small", 2), queue="a"), Rules()) == frozenset()
 
 
-def test_a_queue_that_preempts_also_lacks_what_it_borrows_and_any_quota_if_sharing_is_fair() -> None:
+def test_a_queue_that_preempts_also_lacks_what_it_borrows_and_any_quota_if_sharing_is_fair() -> (
+    None
+):
     may = Preemption(within=Policy.LOWER)
     snapshot = cluster(queue("a", 1, preemption=may), queue("b", 4))
     small = replace(head("small", 2), queue="a")
@@ -227,9 +229,7 @@ def _random_queue(rng: Random, name: str) -> ClusterQueue:
         groups = tuple(ResourceGroup(frozenset((one,)), _FLAVORS) for one in _RESOURCES)
     keys = [FlavorResource(flavor, one) for flavor in _FLAVORS for one in _RESOURCES]
     limits = (None, None, 0, 2, 4)
-    quotas = {
-        key: Quota(rng.randint(0, 8), rng.choice(limits), rng.choice(limits)) for key in keys
-    }
+    quotas = {key: Quota(rng.randint(0, 8), rng.choice(limits), rng.choice(limits)) for key in keys}
     preemption = Preemption(
         rng.choice((Policy.NEVER, Policy.LOWER, Policy.LOWER_OR_NEWER)),
         rng.choice((Policy.NEVER, Policy.LOWER, Policy.ANY)),

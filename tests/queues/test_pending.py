@@ -103,7 +103,9 @@ def test_a_release_does_not_end_a_backoff() -> None:
 
 
 def test_a_release_of_something_else_than_a_shape_lacks_does_not_have_it_tried() -> None:
-    waiting = pending(*(Workload(f"{shape}{index}", shape=shape) for shape in "gc" for index in "12"))
+    waiting = pending(
+        *(Workload(f"{shape}{index}", shape=shape) for shape in "gc" for index in "12")
+    )
     for lacks in ({GPU}, {CPU, GPU}):
         waiting.requeue(head_of(waiting), Requeue.NO_FIT, lacks=frozenset(lacks))
     waiting.release({MEMORY})
