@@ -265,6 +265,17 @@ CASES = {
         ),
         "r0=b r1=a",
     ),
+    "a device that was given back is looked at for the next request": (
+        case_of(
+            [
+                device("a") | {"taints": [{"key": "t", "effect": "NoSchedule"}]},
+                device("b"),
+                device("c") | {"taints": [{"key": "t", "effect": "NoSchedule"}]},
+            ],
+            [wanting(2, tolerations=[{"key": "t", "operator": "Exists"}]), wanting()],
+        ),
+        "r0=a r0=c r1=b",
+    ),
     "another alternative leaves a device": (
         case_of(
             [device("a", model="x"), device("b", model="x"), device("c", model="y")],

@@ -84,7 +84,8 @@ class _DeviceChoice(_Choice):
     """Which device for a place of a request; ``position``: of the next candidate.
 
     ``skipped``: the candidates before this position were not looked at, because all are busy.
-    ``skips``: whether all before ``position`` would be busy for an equal request, too.
+    ``skips``: whether all before ``position`` would be busy for an equal request, too; not if a
+    device was given back.
     """
 
     alternative: Alternative = field(kw_only=True)
@@ -100,7 +101,7 @@ class _DeviceChoice(_Choice):
     def leaves_busy(self) -> bool:
         """Whether all candidates before ``position`` are in use, or lack room."""
         is_exclusive = self.taken is not None and self.taken.consumed is None
-        return is_exclusive and self.skips and not self.failed and not self.refused.refused
+        return is_exclusive and self.skips and not self.refused.refused
 
 
 _INDEX = attrgetter("index")
@@ -243,6 +244,7 @@ class Search:
         """Go on with the next device after the last one had the outcome."""
         if choice.taken is not None:
             self._taken.give_back(choice.taken)
+            choice.skips = False
             if not isinstance(outcome, _Failed):
                 return self._close(choice, _Outcome.EXCEEDED)
             if self._can_skip(choice, outcome):
