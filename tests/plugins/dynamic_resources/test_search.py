@@ -276,6 +276,23 @@ CASES = {
         ),
         "r0=a r0=c r1=b",
     ),
+    "a device that a constraint keeps from one request is looked at for the next": (
+        case_of(
+            [
+                device("a"),
+                device("b", model="x", numa=0),
+                device("c", model="x", numa=1),
+                device("d", model="x", numa=1),
+                device("e"),
+            ],
+            [wanting(2, "model=x"), wanting(), wanting()],
+            constraints=[
+                {"matchAttribute": f"{DRIVER}/numa", "requests": ["r0"]},
+                {"matchAttribute": f"{DRIVER}/model", "requests": ["r1"]},
+            ],
+        ),
+        "r0=c r0=d r1=b r2=a",
+    ),
     "another alternative leaves a device": (
         case_of(
             [device("a", model="x"), device("b", model="x"), device("c", model="y")],

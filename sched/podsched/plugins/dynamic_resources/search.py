@@ -85,7 +85,7 @@ class _DeviceChoice(_Choice):
 
     ``skipped``: the candidates before this position were not looked at, because all are busy.
     ``skips``: whether all before ``position`` would be busy for an equal request, too; not if a
-    device was given back.
+    device was given back, or was left out because of taints or constraints.
     """
 
     alternative: Alternative = field(kw_only=True)
@@ -295,6 +295,7 @@ class Search:
             and self._equivalence.is_safe(choice.level)
         ):
             devices = self._candidates.available(choice.alternative)
+            choice.skips = False  # Those left out may be free for a request that tolerates more.
             position = bisect_left(devices, position, key=_INDEX)
         return devices[position:]
 
