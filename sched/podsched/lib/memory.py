@@ -27,9 +27,9 @@ _LARGEST, _KEPT = 4 * 1024**2, 16 * 1024**2
 
 #: Number of new objects, minus freed ones, after which the young generation is collected. Every
 #: third collection is a full one of all objects that are not frozen: at most three times this
-#: number and ``_FEW``, that is about 20,000, which take 13 ms. With Python's default of 700, a
+#: number and ``_FEW``, that is about 13,000, which take 8 ms. With Python's default of 700, a
 #: process with many objects would do little else.
-_NEW: Final = 5_000
+_NEW: Final = 3_000
 #: Up to this number, survivors of a full collection are not frozen yet: they may belong to calls in
 #: progress, and some of those become garbage in cycles.
 _FEW: Final = 4_000

@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-_Entry = tuple[tuple[Any, ...], int, str, T]
+#: A key, a number that is never used again, and the item's name; not the item, which is freed as soon
+#: as it is removed.
+_Entry = tuple[tuple[Any, ...], int, str]
 #: Lists shorter than this are not worth rebuilding.
 _SMALL = 64
 
@@ -27,8 +29,8 @@ class KeyHeap(Generic[T]):
     __slots__ = ("_entries", "_list", "_next")
 
     def __init__(self) -> None:
-        self._entries: dict[str, _Entry[T]] = {}
-        self._list: list[_Entry[T]] = []
+        self._entries: dict[str, tuple[_Entry, T]] = {}
+        self._list: list[_Entry] = []
         self._next = 0
 
     def __len__(self) -> int:
@@ -39,28 +41,28 @@ class KeyHeap(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """All items, in no order; the heap must not change meanwhile."""
-        return (entry[3] for entry in self._entries.values())
+        return (item for _, item in self._entries.values())
 
     def add(self, name: str, key: tuple[Any, ...], item: T) -> None:
         """Add an item, or replace the one of this name."""
-        entry = (key, self._next, name, item)
+        entry = key, self._next, name
         self._next += 1
-        self._entries[name] = entry
+        self._entries[name] = entry, item
         heapq.heappush(self._list, entry)
         self._tidy()
 
     def get(self, name: str) -> T | None:
         """Return the item of this name."""
-        entry = self._entries.get(name)
-        return None if entry is None else entry[3]
+        found = self._entries.get(name)
+        return None if found is None else found[1]
 
     def remove(self, name: str) -> T | None:
         """Remove and return the item of this name."""
-        entry = self._entries.pop(name, None)
-        if entry is None:
+        found = self._entries.pop(name, None)
+        if found is None:
             return None
         self._tidy()
-        return entry[3]
+        return found[1]
 
     def first_key(self) -> tuple[Any, ...] | None:
         """Return the key of the first item."""
@@ -70,7 +72,7 @@ class KeyHeap(Generic[T]):
     def peek(self) -> T | None:
         """Return the first item."""
         entry = self._first()
-        return None if entry is None else entry[3]
+        return None if entry is None else self._entries[entry[2]][1]
 
     def pop(self) -> T | None:
         """Remove and return the first item."""
@@ -78,28 +80,29 @@ class KeyHeap(Generic[T]):
         if entry is None:
             return None
         heapq.heappop(self._list)
-        del self._entries[entry[2]]
-        return entry[3]
+        return self._entries.pop(entry[2])[1]
 
     def before(self, key: tuple[Any, ...], first: int) -> tuple[int, list[T]]:
         """Return how many items have a smaller key, and the first ones of them in order; O(n)."""
-        entries = [entry for entry in self._entries.values() if entry[0] < key]
-        return len(entries), [e[3] for e in heapq.nsmallest(first, entries, key=lambda e: e[:2])]
+        entries = [entry for entry, _ in self._entries.values() if entry[0] < key]
+        return len(entries), [self._entries[e[2]][1] for e in heapq.nsmallest(first, entries)]
 
     def in_order(self) -> list[T]:
         """All items, first to last; O(n log n)."""
-        return [entry[3] for entry in sorted(self._entries.values(), key=lambda e: e[:2])]
+        ordered = sorted(entry for entry, _ in self._entries.values())
+        return [self._entries[entry[2]][1] for entry in ordered]
 
-    def _first(self) -> _Entry[T] | None:
+    def _first(self) -> _Entry | None:
         while self._list:
             entry = self._list[0]
             # Compared by identity: an item that was removed and added again has a new entry.
-            if self._entries.get(entry[2]) is entry:
+            found = self._entries.get(entry[2])
+            if found is not None and found[0] is entry:
                 return entry
             heapq.heappop(self._list)
         return None
 
     def _tidy(self) -> None:
         if len(self._list) > 2 * len(self._entries) + _SMALL:
-            self._list = list(self._entries.values())
+            self._list = [entry for entry, _ in self._entries.values()]
             heapq.heapify(self._list)

@@ -152,6 +152,7 @@ class AdmissionCycle:
         self._all_were_placed = True
         joined: list[_Joined] = []
         try:
+            await self._turn.pause()
             for entry in cycle.turns():
                 joins = self._joins(entry) if together else None
                 if joined and (joins is None or not joins.goes_with(joined)):
@@ -216,6 +217,7 @@ class AdmissionCycle:
             Candidate(one.group, self._pop(one.unit.key, one.unit.waiting, now), one.terms)
             for one in joined
         ]
+        await self._turn.pause()
         attempted = await self._groups.admit_together(units, joined[0].nodes, now)
         for one in joined:
             cycle.withdraw(one.entry)

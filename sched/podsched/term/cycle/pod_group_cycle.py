@@ -189,6 +189,7 @@ class PodGroupCycle:
         attempted = [Attempted(*one) for one in zip(results, (u.terms for u in units), strict=True)]
         runtime = self._state.profiles[flat[0].info.cls.scheduler_name]
         self._scheduled_before = 0
+        await self._turn.pause()
         for one, of_unit, outcome in zip(units, members, attempted, strict=True):
             self._attempted, self._start = outcome, None
             with self._guarded(of_unit), working_on(of_unit[0].info.pod):
