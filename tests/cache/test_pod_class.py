@@ -220,6 +220,20 @@ def test_pods_of_a_template_that_come_one_after_another_share_a_class() -> None:
     assert info(classes, "b").cls.id == first
 
 
+def test_members_of_the_groups_of_a_template_are_read_once_bound_or_not() -> None:
+    classes, read = PodClasses(memo_size=8), []
+    relevant = classes._relevant
+    classes._relevant = lambda spec: (read.append(spec), relevant(spec))[1]  # type: ignore[method-assign]
+    found = set()
+    for number in range(100):
+        for node in ("", "node-1"):
+            pod = make_pod("a", labels={"app": "web", "tier": "front"}, node=node)
+            pod.spec.scheduling_group.pod_group_name = f"g{number}"
+            found.add(classes.intern(pod).id)
+    assert len(found) == len(read) == 1
+    assert len(classes._memo) <= 8
+
+
 def test_the_memo_is_bounded_for_pods_of_one_class_that_differ_in_nothing_that_matters() -> None:
     classes = PodClasses(memo_size=8)
     made = []

@@ -64,8 +64,8 @@ _Labels = tuple[tuple[str, str], ...]
 class _Read(NamedTuple):
     """The parts of a pod that are cheap to read; they are read of every pod.
 
-    ``spec`` is serialized, without the node's name; ``owner`` is the controller; ``resize`` is the
-    result of ``_resize``.
+    ``spec`` is serialized, without the node's name, and mostly without the PodGroup; ``owner`` is the
+    controller; ``resize`` is the result of ``_resize``.
     """
 
     namespace: str
@@ -129,15 +129,7 @@ class PodClasses:
         """Return the pod's class. Raises QuantityError for a request that is not a quantity."""
         meta = pod.metadata
         spec = pod.spec
-        if spec.node_name:
-            # A new message each time, because a reused one never frees the memory of its earlier
-            # contents (2 to 6 kB a pod).
-            unbound = v1.PodSpec()
-            unbound.CopyFrom(spec)
-            unbound.node_name = ""
-            spec_bytes = unbound.SerializeToString()
-        else:
-            spec_bytes = spec.SerializeToString()
+        spec_bytes = _without_place(spec) if spec.node_name else spec.SerializeToString()
         owner = _controller(meta) if meta.owner_references else None
         labels: _Labels = ()
         if meta.labels:
@@ -150,7 +142,24 @@ class PodClasses:
             key = (key, _name_part(pod))
             found = self._memo.get(key)
         cls = found() if found is not None else None
-        return cls if cls is not None else self._intern_slowly(pod, key, _Read(*read))
+        if cls is not None:
+            return cls
+        first = _Read(*read)
+        if not spec.HasField("scheduling_group") or spec.node_name or _depends_on_name(spec):
+            return self._intern_slowly(pod, key, first)
+        return self._intern_member(pod, first)
+
+    def _intern_member(self, pod: v1.Pod, read: _Read) -> PodClass:
+        """Intern a pod of a PodGroup that the memo does not have, by its spec without the group.
+
+        So the groups of one template share a class that is found at once, as are bound members.
+        """
+        plain = read._replace(spec=_without_place(pod.spec))
+        found = self._memo.get(plain)
+        cls = (found() if found is not None else None) or self._intern_slowly(pod, plain, plain)
+        _forget_half(self._memo, self._memo_size)
+        self._memo[read] = ref(cls)
+        return cls
 
     def _intern_slowly(self, pod: v1.Pod, key: Hashable, read: _Read) -> PodClass:
         """Find or create a class that the memo does not have, and put it into the memo."""
@@ -256,6 +265,17 @@ class PodClasses:
             bare = relevant_spec(rest)
             known = self._bare[key] = bare, bare.SerializeToString(deterministic=True)
         return SpecParts(known[0], amounts, volumes), known[1]
+
+
+def _without_place(spec: v1.PodSpec) -> bytes:
+    """Return a spec without the node's name and the PodGroup, serialized."""
+    # A new message each time, because a reused one never frees the memory of its earlier contents
+    # (2 to 6 kB a pod).
+    rest = v1.PodSpec()
+    rest.CopyFrom(spec)
+    rest.node_name = ""
+    rest.ClearField("scheduling_group")
+    return rest.SerializeToString()
 
 
 def _forget_half(memo: dict[Hashable, Any], size: int) -> None:
