@@ -64,8 +64,8 @@ _Labels = tuple[tuple[str, str], ...]
 class _Read(NamedTuple):
     """The parts of a pod that are cheap to read; they are read of every pod.
 
-    ``spec`` is serialized, without the node's name, and mostly without the PodGroup; ``owner`` is the
-    controller; ``resize`` is the result of ``_resize``.
+    ``spec`` is serialized, without the node's name, and mostly without the PodGroup; ``owner`` is
+    the controller; ``resize`` is the result of ``_resize``.
     """
 
     namespace: str

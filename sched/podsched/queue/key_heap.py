@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-#: A key, a number that is never used again, and the item's name; not the item, which is freed as soon
-#: as it is removed.
+#: A key, a number that is never used again, and the item's name; not the item, which is freed as
+#: soon as it is removed.
 _Entry = tuple[tuple[Any, ...], int, str]
 #: Lists shorter than this are not worth rebuilding.
 _SMALL = 64
