@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from podsched.ask.live_explanation import Clock, explain_live
 from podsched.queues.cycle import nominate
 from podsched.serve.client.errors import Unavailable
 from podsched.v1.api_pb2 import EvictRequest
+from podsched.v1.scheduling_pb2 import ExplainRequest
 from support.engine_world import pod
 from support.queues import (
     GPU,
@@ -79,6 +81,22 @@ async def test_a_unit_is_not_tried_after_a_release_of_something_else_than_it_lac
         world.cluster.delete("Pod", "default/gpu")
         await asyncio.sleep(1)
         assert bound(world) == ["waits"]
+
+
+async def test_an_attempt_of_a_unit_that_waits_for_its_victims_is_no_error() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
+    async with world.running():
+        job(world, "low", "team", cpu=3, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(1)
+        job(world, "high", "team", 5, cpu=3)
+        await asyncio.sleep(1)
+        request = ExplainRequest(namespace="default", name="high")
+        answer = explain_live(world.state, request, Clock(world.clock(), world.clock()))
+        assert answer is not None
+        assert [one.outcome for one in answer.attempts] == ["Unschedulable"]
 
 
 async def test_pods_without_a_queue_are_outside_of_all_quota() -> None:

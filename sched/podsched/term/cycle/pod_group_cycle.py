@@ -552,7 +552,9 @@ class PodGroupCycle:
             return
         nominated = result.nominations.get(queued.info.uid, "") if result.victims else ""
         self._follow_up.nominate(queued.info, nominated)
-        self._follow_up.reject(queued, status.message, {status.plugin} - {""}, set(), nominated)
+        # A unit of a queue that needs victims was tried on no nodes, so no plugin has rejected it.
+        plugin = status.plugin or ("" if self._attempted is None else _VICTIMS_OF)
+        self._follow_up.reject(queued, status.message, {plugin} - {""}, set(), nominated)
 
     def _fail(
         self,
