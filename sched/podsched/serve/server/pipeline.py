@@ -82,6 +82,7 @@ class Call:
         "_started",
         "context",
         "identity",
+        "impersonated",
         "request",
         "request_id",
         "response",
@@ -106,6 +107,8 @@ class Call:
         if observer is not None:
             self._span = observer.call_began(method, metadata, self._started)
         self.identity: Identity | None = None
+        #: The user with whose rights the caller has asked to act.
+        self.impersonated: Identity | None = None
         self.request: Any = None
         #: The response of a unary call, kept because observers read the outcomes of batches.
         self.response = b""
@@ -131,6 +134,12 @@ class Call:
             # may expire while the connection is open.
             raise errors.unauthenticated("the credential has expired")
         self.identity = identity
+        set_caller(identity)
+        set_rights(self._pipeline.authorize(identity))
+
+    def act_as(self, identity: Identity) -> None:
+        """Go on with the rights of another user; the limits are the caller's."""
+        self.impersonated = identity
         set_caller(identity)
         set_rights(self._pipeline.authorize(identity))
 
@@ -254,6 +263,7 @@ class Call:
                 request=self.request,
                 response=self.response,
                 identity=self.identity,
+                impersonated=self.impersonated,
                 peer=self.peer,
                 user_agent=next((value for key, value in metadata if key == "user-agent"), ""),
                 request_id=self.request_id,

@@ -69,6 +69,14 @@ def batch(*pods: Pod) -> Batch[Any]:
     return Batch(v1.CreatePodsRequest(), [p.SerializeToString() for p in pods], Pod.FromString)
 
 
+def test_an_event_names_the_user_whose_rights_the_caller_took() -> None:
+    bob = Identity("bob", frozenset({"dev"}), Authentication.CERTIFICATE)
+    call = audited("Delete", v1.DeleteRequest(kind="pods"), impersonated=bob)
+    event = json.loads(event_line(call, Level.METADATA))
+    assert event["user"]["username"] == "alice"
+    assert event["impersonatedUser"] == {"username": "bob", "groups": ["dev"]}
+
+
 def test_an_event_says_who_did_what_when_and_how_it_ended() -> None:
     request = v1.DeleteRequest(kind="pods", namespace="shop", name="web")
     event = json.loads(event_line(audited("Delete", request), Level.METADATA))

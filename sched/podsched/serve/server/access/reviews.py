@@ -11,9 +11,9 @@ from podsched.api.objects import PolicyRule
 from podsched.serve.server import errors
 from podsched.serve.server.access.authorizer import Authorizer
 from podsched.serve.server.access.identity import AUTHENTICATED, Authentication, Identity, caller
+from podsched.serve.server.access.impersonation import check_impersonation
 from podsched.serve.server.access.rights import Rights, rights
 from podsched.serve.server.access.rules import ALL, Rule
-from podsched.serve.server.errors import ApiError
 from podsched.serve.server.scope import kind_named
 from podsched.v1 import api_pb2 as v1
 
@@ -73,24 +73,11 @@ class Reviews:
             raise errors.bad_request("names are too long or too many", "subject")
         user = subject.username or caller().user
         if subject.username:
-            _check_impersonation("users", subject.username)
+            check_impersonation("", "users", "", subject.username)
         for group in subject.groups:
-            _check_impersonation("groups", group)
+            check_impersonation("", "groups", "", group)
         groups = frozenset({*subject.groups, AUTHENTICATED})
         return self._authorizer.rights_of(Identity(user, groups, Authentication.NONE))
-
-
-def _check_impersonation(resource: str, name: str) -> None:
-    if not rights().permit("impersonate", "", resource, "", name):
-        raise _not_impersonated(resource, name)
-
-
-def _not_impersonated(resource: str, name: str) -> ApiError:
-    who = rights().identity.user
-    return errors.not_permitted(
-        f'{resource} "{name}" is forbidden: User "{who}" cannot impersonate resource '
-        f'"{resource}" in API group "" at the cluster scope'
-    )
 
 
 def _message(rule: Rule) -> PolicyRule:

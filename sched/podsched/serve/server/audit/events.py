@@ -102,6 +102,7 @@ class AuditedCall:
     received: float
     completed: float
     uri: str = ""
+    impersonated: Identity | None = None
 
     @property
     def size(self) -> int:
@@ -235,6 +236,8 @@ def event_of(call: AuditedCall, level: Level) -> dict[str, Any]:
         "stageTimestamp": _timestamp(call.completed),
         "annotations": _annotations(call),
     }
+    if (other := call.impersonated) is not None:
+        event["impersonatedUser"] = {"username": other.user, "groups": sorted(other.groups)}
     if reference := _reference(attributes):
         event["objectRef"] = reference
     if level is Level.REQUEST and call.request is not None:

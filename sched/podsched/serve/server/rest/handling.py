@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 from podsched.api.pod_parts import POD_PARTS
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.authentication import no_authentication
+from podsched.serve.server.access.identity import caller
+from podsched.serve.server.access.impersonation import impersonated
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.kubelets.client import KubeletClient
 from podsched.serve.server.kubelets.usage import KubeletUsage
@@ -52,11 +54,8 @@ Verb = Callable[[Target, Request], Awaitable[Answer]]
 #: could otherwise write objects.
 _BROWSERS: Final = frozenset({"origin", "sec-fetch-site"})
 _NO_BROWSERS: Final = "requests of web pages are refused where callers are not authenticated"
-#: Prefix of the headers of kubectl --as. Ignoring them would execute the request with the caller's
-#: own rights.
-_ACTS_AS: Final = "impersonate-"
 _NO_IMPERSONATION: Final = (
-    "impersonation is not served: leave out --as; sched auth can-i --as tells what others may do"
+    "impersonation is not served where callers are not authenticated: everybody has all rights here"
 )
 #: Subresources that are a part of their object, which is answered.
 _OF_PARTS: Final = ("status", "approval", *POD_PARTS)
@@ -124,8 +123,11 @@ class Handler:
             raise _forbidden(_NO_BROWSERS)
         async with Call(name, request, self._pipeline, request.uri) as call:
             await call.arrive()
-            if any(name.startswith(_ACTS_AS) for name in request.headers):
-                raise _forbidden(_NO_IMPERSONATION)
+            another = impersonated(request.header_lines, caller())
+            if another is not None:
+                if self._open:
+                    raise _forbidden(_NO_IMPERSONATION)
+                call.act_as(another)
             if request.method not in _WITHOUT_BODY:
                 # Before the call takes a seat: a client may take long to send its body.
                 request = replace(request, body=await call.receive(request.receive))
