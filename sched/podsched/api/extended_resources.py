@@ -6,6 +6,7 @@ Kubernetes v1.36.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import Final
 
@@ -25,6 +26,7 @@ def is_extended(name: str) -> bool:
     return "/" in name and _NATIVE_DOMAIN not in name and not name.startswith(_QUOTA_PREFIX)
 
 
+@functools.lru_cache(maxsize=1024)
 def may_be_devices(name: str) -> bool:
     """Return whether a DeviceClass can provide the resource."""
     return is_extended(name) or name.startswith(CLASS_RESOURCE_PREFIX)

@@ -32,7 +32,9 @@ def has_claims(pod: PodInfo) -> bool:
     compiled = pod.cls.compiled
     found: bool | None = compiled.get(_HAS_CLAIMS)
     if found is None:
-        found = compiled[_HAS_CLAIMS] = bool(pod.cls.spec.resource_claims)
+        # ``bare``, because putting the whole spec together takes long, and this is asked of every
+        # class.
+        found = compiled[_HAS_CLAIMS] = bool(pod.cls.spec_parts.bare.resource_claims)
     return found
 
 
