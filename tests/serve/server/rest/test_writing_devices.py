@@ -9,7 +9,6 @@ import pytest
 
 from podsched.api.manifest import from_manifest, to_manifest
 from podsched.cli.printers import TablePrinter
-from podsched.lib.event_loop import Turn
 from podsched.serve.server.errors import ApiError
 from support.api_world import World
 from support.kube_client import TABLE, KubeClient
@@ -51,32 +50,6 @@ def pool(name: str, node: str = "node-1", **device: Any) -> dict[str, Any]:
 
 def allocated(**more: Any) -> dict[str, Any]:
     return {"status": {"allocation": {"devices": {"results": [RESULT]}}, **more}}
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_others_have_their_turn_while_a_slice_at_the_limits_is_written(
-    world: World, kube: KubeClient, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    """Otherwise all that wait for the server would wait for 40 ms."""
-    attributes = {f"n{n}.example.com/a{n}": {"string": "x" * 64} for n in range(32)}
-    devices = [{"name": f"gpu-{n}", "attributes": attributes} for n in range(128)]
-    large = pool("s")
-    if method == "PUT":
-        assert (await kube.request("POST", SLICES, large)).status == 201
-    large["spec"]["devices"] = devices
-    pauses = 0
-    give_way = Turn.give_way
-
-    async def counted(turn: Turn) -> None:
-        nonlocal pauses
-        pauses += 1
-        await give_way(turn)
-
-    monkeypatch.setattr(Turn, "give_way", counted)
-    path = SLICES if method == "POST" else f"{SLICES}/s"
-    written = await kube.request(method, path, large)
-    assert written.status == (201 if method == "POST" else 200)
-    assert pauses >= 2
 
 
 async def test_a_claim_is_completed_and_has_no_status_yet(world: World, kube: KubeClient) -> None:

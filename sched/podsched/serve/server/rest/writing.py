@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any, Final, cast
 
+from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS
 from podsched.api.kubelet_defaults import set_kubelet_defaults
 from podsched.api.objects import AnyObject, Pod
@@ -43,11 +44,12 @@ from podsched.serve.server.rest.checks import (
 from podsched.serve.server.rest.deleting import DeleteOptions
 from podsched.serve.server.rest.failures import about
 from podsched.serve.server.rest.fields import checked_fields
+from podsched.serve.server.rest.large_bodies import apart
 from podsched.serve.server.rest.managers import Manager, applied, managed, normalized
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.serve.server.rest.options import ListOptions, flag
-from podsched.serve.server.rest.patches import APPLY, patch_type, patched_content
+from podsched.serve.server.rest.patches import APPLY, JSON_PATCH, patch_type, patched_content
 from podsched.serve.server.rest.pod_warnings import pod_warnings
 from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.routes import Target
@@ -80,10 +82,11 @@ class Writing:
         manager_of(request, "CreateOptions")
         rights().check("create", resource.kind, target.namespace)
         turn = Turn()
-        content, doubled = parsed(request, request.body, resource.kind.name)
+        size = len(request.body)
+        content, doubled = await apart(size, parsed, request, request.body, resource.kind.name)
         check_kind(content, resource.kind.name, (resource.api_version,))
         await turn.pause()
-        decoded = read_object(resource, content, doubled, level)
+        decoded = await apart(size, read_object, resource, content, doubled, level)
         add_warnings(*decoded.warnings)
         message = decoded.message
         check_new(target, message)
@@ -139,10 +142,11 @@ class Writing:
         verb, kind = "update", resource.kind
         rights().check(verb, kind, target.namespace, target.name, target.subresource)
         turn = Turn()
-        content, doubled = parsed(request, request.body, kind.name)
+        size = len(request.body)
+        content, doubled = await apart(size, parsed, request, request.body, kind.name)
         check_kind(content, kind.name, (resource.api_version,))
         await turn.pause()
-        decoded = read_object(resource, content, doubled, level)
+        decoded = await apart(size, read_object, resource, content, doubled, level)
         check_replacement(target, decoded.message)
         await turn.pause()
         uid = decoded.message.metadata.uid
@@ -172,6 +176,35 @@ class Writing:
         except ApiError as error:
             raise update_error(error) from None
 
+    async def _made_before(
+        self, target: Target, size: int, make: Callable[[Entry], AnyObject]
+    ) -> Callable[[Entry], AnyObject]:
+        """Return ``make``, called already for the cached version if that may take long.
+
+        size: of the request's body.
+        """
+        kind = target.resource.kind
+        cached = self._core.cache.get(kind, local_key(kind, target.namespace, target.name))
+        if cached is None:
+            return make
+        made: AnyObject | ApiError
+        try:
+            made = await apart(size + len(cached.value), make, cached)
+        except ApiError as error:
+            made = error
+
+        def remade(entry: Entry) -> AnyObject:
+            if entry.revision != cached.revision:
+                return make(entry)
+            if isinstance(made, ApiError):
+                raise made
+            # It is completed in place, maybe several times.
+            message = kind.new()
+            message.CopyFrom(made)  # type: ignore[arg-type]
+            return message
+
+        return remade
+
     # ------------------------------------------------------------------ patch
 
     async def patch(self, target: Target, request: Request) -> Answer:
@@ -189,7 +222,8 @@ class Writing:
         if kind == APPLY:
             return await self._apply(target, request, manager, level, dry)
         turn = Turn()
-        change = patched_content(kind, request.body)
+        size = len(request.body)
+        change = await apart(size, patched_content, kind, request.body)
         await turn.pause()
         warnings: list[str] = []
 
@@ -198,6 +232,8 @@ class Writing:
             message = _patched(target, entry, content, level, warnings)
             return managed(resource, entry, message, manager)
 
+        # An operation of a JSON patch takes longer than its size says.
+        make = await self._made_before(target, size * 10 if kind == JSON_PATCH else size, make)
         entry = await self._rewritten(target, "patch", make, dry)
         add_warnings(*warnings)
         await turn.wait()
@@ -209,10 +245,11 @@ class Writing:
         """Apply a configuration (server-side apply), creating the object if it does not exist."""
         resource = target.resource
         turn = Turn()
-        config = applied_config(target, request, request.body)
+        size = len(request.body)
+        config = await apart(size, applied_config, target, request, request.body)
         await turn.pause()
-        read_object(resource, config, (), level)
-        config = normalized(resource, config)
+        await apart(size, read_object, resource, config, (), level)
+        config = await apart(size, normalized, resource, config)
         await turn.pause()
         force = flag(request.query, "force")
         warnings: list[str] = []
@@ -222,25 +259,33 @@ class Writing:
             content = applied(live, config, manager, force=force, version=resource.api_version)
             return _patched(target, entry, content, level, warnings)
 
+        make = await self._made_before(target, size, make)
         status = 200
         try:
             entry = await self._rewritten(target, "patch", make, dry)
         except ApiError as error:
             if error.reason != "NOT_FOUND" or target.subresource:
                 raise
-            entry, status = await self._apply_new(target, config, manager, dry), 201
+            entry, status = await self._apply_new(target, config, manager, dry, size), 201
         add_warnings(*warnings)
         await turn.wait()
         return self._reading.shown(target, entry, _form(request), request, status)
 
     async def _apply_new(
-        self, target: Target, config: Mapping[str, Any], manager: Manager, dry: bool
+        self,
+        target: Target,
+        config: Mapping[str, Any],
+        manager: Manager,
+        dry: bool,
+        size: int,
     ) -> Entry:
         rights().check("create", target.resource.kind, target.namespace)
         await self.check_namespace(target)
         version = target.resource.api_version
-        content = applied({"metadata": {}}, config, manager, force=True, version=version)
-        decoded = read_object(target.resource, content, (), "Warn")
+        content = await apart(
+            size, applied, {"metadata": {}}, config, manager, force=True, version=version
+        )
+        decoded = await apart(size, read_object, target.resource, content, (), "Warn")
         check_event(target, decoded.message)
         set_kubelet_defaults(decoded.message)
         return await self._core.creator.create(decoded.message, dry_run=dry, of_kubernetes=True)

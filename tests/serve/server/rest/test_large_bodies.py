@@ -1,0 +1,100 @@
+"""Large bodies are worked on in a thread, so that other callers are not held up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from podsched.serve.server.rest import checks, writing
+from podsched.serve.server.rest.large_bodies import apart
+from support.kube_client import KubeClient
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+def config_map(**data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": data}
+
+
+LARGE = config_map(**{f"key-{n}": "value" for n in range(3000)})
+
+
+async def test_others_run_while_a_large_body_is_worked_on() -> None:
+    reached = threading.Event()
+    work = asyncio.create_task(apart(1 << 20, reached.wait, 10))
+    await asyncio.sleep(0)
+    reached.set()
+    assert await work
+
+
+async def test_one_large_body_is_worked_on_at_a_time() -> None:
+    """Each thread delays the event loop."""
+    running: list[int] = []
+
+    def work() -> int:
+        running.append(1)
+        threading.Event().wait(0.01)
+        return len(running) - (running.pop() - 1)
+
+    assert set(await asyncio.gather(*(apart(1 << 20, work) for _ in range(5)))) == {1}
+
+
+async def test_the_error_of_a_large_body_is_the_callers() -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        await apart(1 << 20, int, "x")
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "media"),
+    [
+        ("POST", LARGE, "application/json"),
+        ("PUT", LARGE, "application/json"),
+        ("PATCH", {"data": LARGE["data"]}, MERGE),
+        (
+            "PATCH",
+            [{"op": "add", "path": f"/data/k{n}", "value": "v"} for n in range(1000)],
+            JSON_PATCH,
+        ),
+        ("PATCH", LARGE, APPLY),
+    ],
+)
+async def test_no_step_of_a_large_write_is_done_in_the_event_loops_thread(
+    kube: KubeClient, monkeypatch: pytest.MonkeyPatch, method: str, body: Any, media: str
+) -> None:
+    if method != "POST":
+        assert (await kube.request("POST", MAPS, config_map(a="b"))).status == 201
+    threads: list[int] = []
+
+    def noting(step: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            threads.append(threading.get_ident())
+            return step(*args, **kwargs)
+
+        return noted
+
+    for module, names in (
+        (writing, ("parsed", "read_object", "patched_content", "read_patched")),
+        (writing, ("applied_config", "normalized", "applied", "managed")),
+        (checks, ("read_object",)),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, noting(getattr(module, name)))
+    path = MAPS if method == "POST" else f"{MAPS}/m"
+    answer = await kube.request(
+        method,
+        f"{path}?fieldManager=me" if media == APPLY else path,
+        json.dumps(body).encode(),
+        headers={"Content-Type": media},
+    )
+    assert answer.status < 300, answer
+    if method == "PUT":
+        threads = threads[:2]  # ``managed`` comes last, and has nothing to do here.
+    assert len(threads) >= 2
+    assert threading.get_ident() not in threads
