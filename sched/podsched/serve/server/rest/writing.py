@@ -233,8 +233,8 @@ class Writing:
             return managed(resource, entry, message, manager)
 
         # An operation of a JSON patch takes longer than its size says.
-        make = await self._made_before(target, size * 10 if kind == JSON_PATCH else size, make)
-        entry = await self._rewritten(target, "patch", make, dry)
+        before = await self._made_before(target, size * 10 if kind == JSON_PATCH else size, make)
+        entry = await self._rewritten(target, "patch", before, dry)
         add_warnings(*warnings)
         await turn.wait()
         return self._reading.shown(target, entry, form, request)
@@ -259,10 +259,10 @@ class Writing:
             content = applied(live, config, manager, force=force, version=resource.api_version)
             return _patched(target, entry, content, level, warnings)
 
-        make = await self._made_before(target, size, make)
+        before = await self._made_before(target, size, make)
         status = 200
         try:
-            entry = await self._rewritten(target, "patch", make, dry)
+            entry = await self._rewritten(target, "patch", before, dry)
         except ApiError as error:
             if error.reason != "NOT_FOUND" or target.subresource:
                 raise
