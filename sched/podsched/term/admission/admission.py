@@ -164,10 +164,10 @@ class Admission:
 
     def gate(self, pod: PodInfo) -> Status:
         """Return whether a pod may enter activeQ, or be popped: only with its unit, in its turn."""
-        if not self.active:
+        if not self.active or self._queue_of(pod) is None:
             return SUCCESS
         key = unit_key(pod)
-        if key == self.current or self._queue_of(pod) is None:
+        if key == self.current:
             return SUCCESS
         self.turns.note_helped(key)
         return _GATED
@@ -365,7 +365,9 @@ class Admission:
 
     def _count(self, key: str) -> None:
         """Count a pod where it is now."""
-        old = self._places.get(key)
+        old, known = self._places.get(key), self._cluster.pods.get(key)
+        if old is None and (known is None or self._queue_of(known) is None):
+            return  # Most pods of a cluster may be in no queue.
         pod, held = self._find(key, old)
         name = None if pod is None else self._queue_of(pod)
         if pod is None or name is None or (held and not name):
@@ -376,9 +378,9 @@ class Admission:
             return
         unit = unit_key(pod)
         if old is not None and (old.pod.uid, old.unit, old.held) == (pod.uid, unit, held):
-            known = self.units[unit]
-            if known.local_queue == name:
-                (known.held if held else known.waiting)[pod.uid] = pod
+            counted = self.units[unit]
+            if counted.local_queue == name:
+                (counted.held if held else counted.waiting)[pod.uid] = pod
                 if held and self.endings.waits_for_ready:
                     self._stale[unit] = None
                 if pod.cls is old.pod.cls and pod.terminating is old.pod.terminating:
