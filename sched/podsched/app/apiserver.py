@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from podsched.app.page_leadership import LeasedLeadership
@@ -10,6 +11,7 @@ from podsched.app.process import Process
 from podsched.ask.web.server import PageServices
 from podsched.lib.network import is_loopback
 from podsched.lib.tasks import TaskSet
+from podsched.serve.client.server_health import ETCD
 from podsched.serve.server.audit.log import AuditLog
 from podsched.serve.server.call_metrics import ServerTelemetry
 from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
@@ -76,7 +78,9 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         # Returns at once where etcd compacts itself.
         tasks.start(server.core.compactor.run(), "compact etcd")
         tasks.start(server.core.quota_recounter.run(), "recount quotas", endless=True)
-        tasks.start(server.core.etcd.run(server.set_serving), "monitor etcd", endless=True)
+        monitor, told = server.core.etcd, partial(server.set_serving, names=[ETCD])
+        tasks.start(monitor.run(server.set_serving), "monitor etcd", endless=True)
+        tasks.start(monitor.run_fast(told), "monitor etcd for clients", endless=True)
         tasks.start(_end_when_asked(process, tasks), "wait for the stop")
         await tasks.run()
     finally:

@@ -38,6 +38,7 @@ from podsched.config.settings import (
     TelemetrySettings,
 )
 from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.server_health import SILENCE
 from podsched.serve.store.endpoints import EtcdOptions
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def scheduler(
     from podsched.app.podsched_backend import PodschedOptions
     from podsched.app.replica import ReplicaOptions, run_replica, unique_identity
 
-    client, etcd, gates = client_options(client), etcd_options(etcd), flags.gates()
+    client = replace(client_options(client), silence=SILENCE)
+    etcd, gates = etcd_options(etcd), flags.gates()
     coordinated = gates.get("CoordinatedLeaderElection", False)
     access = kubernetes.access()
     _check_cluster(ctx, source, kubernetes, coordinated, named=access is not None)

@@ -11,8 +11,10 @@ import pytest
 from podsched.lib.certificate_error import CertificateError
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import Channels, ClientOptions
+from podsched.serve.client.errors import Unavailable
 from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
+from podsched.v1.api_pb2 import WatchRequest
 from support.api_servers import start_api_server
 from support.certificates import Certificates, make_certificates
 from support.relay import Relay
@@ -82,3 +84,41 @@ async def test_a_server_that_takes_half_a_second_to_answer_is_not_given_up() -> 
         await relay.stop()
         await server.stop(0)
         await store.close()
+
+
+@pytest.mark.integration
+async def test_calls_and_watches_of_a_silent_server_go_on_at_another_one() -> None:
+    store = MemoryStore()
+    servers = [await start_api_server(ServerSettings(), store) for _ in range(2)]
+    relay = Relay(servers[0].port)
+    await relay.start()
+    try:
+        endpoints = [f"127.0.0.1:{relay.port}", servers[1].address]
+        async with ApiClient(endpoints, ClientOptions(silence=0.1)) as client:
+            watch = client.watch_stream(WatchRequest(kinds=["Node"]))
+            await anext(watch)
+            relay.cut()
+            async with asyncio.timeout(2):
+                await client.list("Node")
+                with pytest.raises(Unavailable, match="the server did not answer"):
+                    async for _ in watch:
+                        pass
+            assert client.endpoint == servers[1].address
+    finally:
+        relay.heal()
+        await relay.stop()
+        for server in servers:
+            await server.stop(0)
+        await store.close()
+
+
+@pytest.mark.integration
+async def test_a_call_that_its_caller_cancels_is_cancelled_at_a_silent_server_too() -> None:
+    channels = Channels("127.0.0.1:1,127.0.0.1:2", ClientOptions())
+    channel = channels.current()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            with channels.failing(channel):
+                await channels.move("127.0.0.1:1", "127.0.0.1:2")
+                await asyncio.sleep(60)
+    await channels.close()

@@ -86,3 +86,21 @@ async def test_a_database_near_its_quota_is_warned_of_once() -> None:
         assert [(entry["log_level"], entry["bytes"]) for entry in logs] == [("warning", 800)]
         assert watched.monitor.status is not None
         assert watched.monitor.status.db_size == 800
+
+
+async def test_clients_that_compare_servers_are_told_of_a_fault_within_half_a_second() -> None:
+    etcd, said = Etcd(), []
+
+    async def answering(answers: bool) -> None:
+        said.append(answers)
+
+    task = asyncio.create_task(EtcdMonitor(etcd, quota=1000).run_fast(answering))
+    await asyncio.sleep(1)
+    assert said == [True]
+    etcd.hangs = True
+    await asyncio.sleep(0.51)
+    assert said == [True, False]
+    etcd.hangs = False
+    await asyncio.sleep(0.51)
+    assert said == [True, False, True]
+    task.cancel()

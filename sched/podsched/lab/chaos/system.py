@@ -26,6 +26,8 @@ from podsched.lib.network import free_port
 from podsched.lib.relay import Relay
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.server_health import SILENCE
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.errors import StoreError
@@ -283,7 +285,8 @@ class System:
 
     def client(self) -> ApiClient:
         """Return a client of the API servers, whose links can be broken."""
-        return ApiClient([self._route(CLIENT, address) for address in self.cluster.api_addresses])
+        addresses = [self._route(CLIENT, address) for address in self.cluster.api_addresses]
+        return ApiClient(addresses, ClientOptions(silence=SILENCE))
 
     def direct_client(self) -> ApiClient:
         """Return a client whose links cannot be broken."""

@@ -273,13 +273,15 @@ class ApiClient:
         (on the next server). ``Informer`` does both.
         """
         endpoint = self.endpoint
-        call = self._channels.current().unary_stream(f"{_OBJECTS}Watch")(
+        channel = self._channels.current()
+        call = channel.unary_stream(f"{_OBJECTS}Watch")(
             request.SerializeToString(), metadata=self._channels.credentials() or None
         )
         try:
             while True:
                 async with asyncio.timeout(self.options.watch_silence):
-                    raw = await call.read()
+                    with self._channels.failing(channel):
+                        raw = await call.read()
                 if raw is grpc.aio.EOF:
                     self._channels.leave(endpoint)
                     raise Unavailable("the server ended the watch")
@@ -429,17 +431,17 @@ class ApiClient:
             self._jitter.random,
             immediate=len(self._channels) - 1,  # try every server before the first pause
         )
-        cause = ""
-        unreached = 0
+        cause, unreached = "", 0
         while True:
             endpoint = self.endpoint
             try:
-                invoke = self._channels.current().unary_unary(method)
+                channel = self._channels.current()
                 began = loop.time()
                 left = max(deadline - began, 0.001)
                 metadata = (*traced, *self._channels.credentials()) or None
-                under_way = invoke(raw, timeout=left, metadata=metadata)
-                answer = await under_way
+                under_way = channel.unary_unary(method)(raw, timeout=left, metadata=metadata)
+                with self._channels.failing(channel):
+                    answer = await under_way
                 if self.options.on_warning is not None:
                     for text in warnings_in(await under_way.trailing_metadata()):
                         self.options.on_warning(text)

@@ -5,13 +5,19 @@ remembered, because gRPC reconnects with its own backoff. Streams and calls shar
 
 gRPC reconnects with the certificates with which a channel was created. So if the files have changed
 when a call fails, new channels are opened.
+
+With ``ClientOptions.silence``, a server that does not answer health checks is left, too
+(``server_health``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import grpc
 
@@ -19,6 +25,7 @@ from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles
 from podsched.serve.client.bearer_token import BearerToken, Metadata, check_in_clear
+from podsched.serve.client.server_health import ask, leave_silent_servers
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("client")
@@ -37,6 +44,9 @@ class ClientOptions:
     """Whether a call waits, within its timeout, while all servers refuse connections."""
     watch_silence: float = 10.0
     """Seconds of silence after which a watch is broken; bookmarks come every second."""
+    silence: float = 0.0
+    """Seconds without an answer to health checks after which another server is used, if there is
+    one that answers; 0: no health checks."""
     max_message_bytes: int = 64 * MIB
     """Largest response in bytes."""
     tls_ca: str = flag("", "FILE", _TLS, envvar="SCHED_TLS_CA")
@@ -68,27 +78,29 @@ class Channels:
     def __init__(self, endpoints: str | Sequence[str], options: ClientOptions) -> None:
         if isinstance(endpoints, str):
             endpoints = [part.strip() for part in endpoints.split(",")]
-        self._endpoints = [endpoint for endpoint in endpoints if endpoint]
-        if not self._endpoints:
+        self.endpoints = [endpoint for endpoint in endpoints if endpoint]
+        if not self.endpoints:
             raise ValueError("at least one endpoint of an API server is needed")
         self._options = options
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._outdated: list[grpc.aio.Channel] = []
+        self._silent: WeakSet[grpc.aio.Channel] = WeakSet()
+        self._watching: asyncio.Task[None] | None = None
         tls = (options.tls_ca, options.tls_cert, options.tls_key)
         self._files = CertificateFiles(*tls) if options.tls_ca else None
         self._token = BearerToken(options.token_file) if options.token_file else None
         if self._token is not None and not options.tls_ca:
-            for endpoint in self._endpoints:
+            for endpoint in self.endpoints:
                 check_in_clear(endpoint)
         self._at = 0
 
     @property
     def endpoint(self) -> str:
         """The host:port of the server in use."""
-        return self._endpoints[self._at]
+        return self.endpoints[self._at]
 
     def __len__(self) -> int:
-        return len(self._endpoints)
+        return len(self.endpoints)
 
     def credentials(self) -> Metadata:
         """Return the metadata with the token; empty without one."""
@@ -96,7 +108,14 @@ class Channels:
 
     def current(self) -> grpc.aio.Channel:
         """Return the channel in use."""
-        endpoint = self.endpoint
+        silence = self._options.silence
+        if silence and self._watching is None and len(self.endpoints) > 1:
+            self._watching = asyncio.create_task(
+                leave_silent_servers(self, silence), name="health of API servers"
+            )
+        return self._channel(self.endpoint)
+
+    def _channel(self, endpoint: str) -> grpc.aio.Channel:
         channel = self._channels.get(endpoint)
         if channel is None:
             channel = self._channels[endpoint] = _open(endpoint, self._options, self._files)
@@ -105,14 +124,44 @@ class Channels:
     def leave(self, endpoint: str) -> None:
         """Switch to the next endpoint, unless ``endpoint`` is no longer in use."""
         if endpoint == self.endpoint:
-            self._at = (self._at + 1) % len(self._endpoints)
+            self._at = (self._at + 1) % len(self.endpoints)
         if self._renewed():
             # They stay open for their current calls.
             self._outdated.extend(self._channels.values())
             self._channels.clear()
 
+    async def is_well(self, endpoint: str, timeout: float) -> bool:
+        """Return whether a server answers within seconds that it can use etcd."""
+        return await ask(self._channel(endpoint), timeout)
+
+    async def move(self, endpoint: str, to: str) -> None:
+        """Switch from one server to another; calls and streams on the former fail."""
+        if endpoint == self.endpoint:
+            self._at = self.endpoints.index(to)
+        channel = self._channels.pop(endpoint, None)
+        if channel is not None:
+            self._silent.add(channel)
+            await channel.close()
+
+    @contextmanager
+    def failing(self, channel: grpc.aio.Channel) -> Iterator[None]:
+        """Raise AioRpcError where calls end because ``move`` has closed their channel."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if channel not in self._silent or (task is not None and task.cancelling()):
+                raise
+            nothing = grpc.aio.Metadata()
+            raise grpc.aio.AioRpcError(
+                grpc.StatusCode.UNAVAILABLE, nothing, nothing, "the server did not answer"
+            ) from None
+
     async def close(self) -> None:
         """Close all connections."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
         channels = (*self._channels.values(), *self._outdated)
         self._channels, self._outdated = {}, []
         for channel in channels:

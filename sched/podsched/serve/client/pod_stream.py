@@ -17,6 +17,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -33,13 +36,15 @@ METHOD: Final = "/podsched.v1.Pods/SubmitPods"
 #: Max pods without an answer; enough for several group commits of the store.
 MAX_UNANSWERED: Final = 1000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+Failing = Callable[[], AbstractContextManager[None]]
 
 
 class PodStream:
     """One stream of pods, from ``open_stream``; ``close`` or ``cancel`` it."""
 
-    def __init__(self, call: Any) -> None:
-        self._call = call
+    def __init__(self, call: Any, failing: Failing = nullcontext) -> None:
+        """failing: around what awaits the call; see ``Channels.failing``."""
+        self._call, self._failing = call, failing
         self._unanswered: deque[asyncio.Future[v1.BatchResult]] = deque()
         self._room = asyncio.Semaphore(MAX_UNANSWERED)
         self._writing = asyncio.Lock()
@@ -61,7 +66,8 @@ class PodStream:
             answer: asyncio.Future[v1.BatchResult] = asyncio.get_running_loop().create_future()
             self._unanswered.append(answer)
             try:
-                await self._call.write(raw)
+                with self._failing():
+                    await self._call.write(raw)
             except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
                 await self._answers  # it has the cause, and has failed the future
             return answer
@@ -83,9 +89,10 @@ class PodStream:
 
     async def _read(self) -> None:
         try:
-            while (raw := await self._call.read()) is not grpc.aio.EOF:
-                for result in v1.SubmitPodsResponse.FromString(raw).results:
-                    self._settle(result)
+            with self._failing():
+                while (raw := await self._call.read()) is not grpc.aio.EOF:
+                    for result in v1.SubmitPodsResponse.FromString(raw).results:
+                        self._settle(result)
         except grpc.aio.AioRpcError as error:
             self._broken = errors.of_rpc(error)
         except (IndexError, ValueError):
@@ -126,13 +133,16 @@ async def open_stream(
     while True:
         endpoint = channels.endpoint
         metadata = (*to_metadata(options.traceparent), *channels.credentials()) or None
-        call = channels.current().stream_stream(METHOD)(metadata=metadata)
+        channel = channels.current()
+        call = channel.stream_stream(METHOD)(metadata=metadata)
+        failing = partial(channels.failing, channel)
         try:
             async with asyncio.timeout_at(deadline):
-                await call.initial_metadata()  # the server has accepted or refused the stream
-                if call.done():
-                    await call.read()  # raises the refusal
-            return PodStream(call)
+                with failing():
+                    await call.initial_metadata()  # the server has accepted or refused the stream
+                    if call.done():
+                        await call.read()  # raises the refusal
+            return PodStream(call, failing)
         except TimeoutError:
             call.cancel()
             raise Unavailable("the server did not take the stream in time") from None

@@ -62,19 +62,20 @@ class QuestionStream:
 async def open_question_stream(channels: Channels, timeout: float) -> AsyncIterator[QuestionStream]:
     """Open a stream to the server in use, within ``timeout`` seconds. Raises ClientError."""
     endpoint = channels.endpoint
-    call = channels.current().stream_stream(METHOD)(metadata=channels.credentials() or None)
+    channel = channels.current()
+    call = channel.stream_stream(METHOD)(metadata=channels.credentials() or None)
     try:
-        try:
+        with channels.failing(channel):
             async with asyncio.timeout(timeout):
                 # The server has accepted or refused the stream.
                 metadata = await call.initial_metadata()
                 if call.done():
                     await call.read()  # raises the refusal
-        except TimeoutError:
-            raise Unavailable("the server did not take the stream in time") from None
-        except grpc.aio.AioRpcError as error:
-            raise errors.of_rpc(error) from error
-        yield QuestionStream(call, dict(metadata or ()))
+            yield QuestionStream(call, dict(metadata or ()))
+    except TimeoutError:
+        raise Unavailable("the server did not take the stream in time") from None
+    except grpc.aio.AioRpcError as error:
+        raise errors.of_rpc(error) from error
     finally:
         call.cancel()
         channels.leave(endpoint)  # so that the next stream uses certificates that have changed

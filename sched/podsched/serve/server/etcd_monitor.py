@@ -2,6 +2,9 @@
 
 It does a linearizable read every second, which needs a majority, as every write does. The result is
 part of the API server's readiness, so that clients and load balancers choose a working server.
+
+More reads, one after another, have a short timeout. Their result is for clients that use another
+server until this one answers again (``serve.client.server_health``).
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from podsched.telemetry.logs import get_logger
 #: Seconds between two reads, and the timeout of each.
 PERIOD = 1.0
 TIMEOUT = 2.0
+#: The same for clients that compare several servers; etcd's own election takes longer.
+FAST_PERIOD, FAST_TIMEOUT = 0.2, 0.3
 #: Seconds between two reads of the database's size.
 STATUS_PERIOD = 30.0
 #: Fraction of the quota above which a warning is logged.
@@ -44,7 +49,7 @@ class EtcdMonitor:
         clock = asyncio.get_running_loop().time
         next_status = clock()
         while True:
-            before, self.problem = self.problem, await self._ask()
+            before, self.problem = self.problem, await self._ask(TIMEOUT)
             if bool(before) != bool(self.problem):
                 self._report()
                 await serving(not self.problem)
@@ -53,12 +58,22 @@ class EtcdMonitor:
                 await self._read_status()
             await asyncio.sleep(PERIOD)
 
-    async def _ask(self) -> str:
+    async def run_fast(self, answering: Callable[[bool], Awaitable[None]]) -> None:
+        """Poll until cancelled; call ``answering`` at first and when etcd begins or ceases to."""
+        before = None
+        while True:
+            answers = not await self._ask(FAST_TIMEOUT)
+            if answers != before:
+                before = answers
+                await answering(answers)
+            await asyncio.sleep(FAST_PERIOD)
+
+    async def _ask(self, timeout: float) -> str:
         try:
-            async with asyncio.timeout(TIMEOUT):
+            async with asyncio.timeout(timeout):
                 await self._store.get(SYNC)
         except TimeoutError:
-            return f"etcd has not answered within {TIMEOUT:g} s"
+            return f"etcd has not answered within {timeout:g} s"
         except StoreError as error:
             return f"etcd does not answer: {error}"
         return ""

@@ -7,7 +7,7 @@ NOT_SERVING, watches ended, calls finishing) -> stopped. If a bug ends the follo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import grpc
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from podsched.serve.server.rest.listener import KubeListener
     from podsched.serve.server.rest.visibility import PendingSource
     from podsched.serve.server.watchcache import WatchCache
+
+#: The names in the health service; "" is the whole server.
+SERVICES = ("", OBJECTS, PODS, AUTHORIZATION, SCHEDULING)
 
 #: Max bytes of a request; a batch of 5,000 large pods has about 10 MiB.
 MAX_MESSAGE_BYTES = 16 << 20
@@ -120,11 +123,11 @@ class ApiServer:
         await self.core.start()
         await self.set_serving(True)
 
-    async def set_serving(self, serving: bool) -> None:
+    async def set_serving(self, serving: bool, names: Sequence[str] = SERVICES) -> None:
         """Set the health service's answer: whether etcd is usable, which all other calls need."""
         statuses = health_pb2.HealthCheckResponse
         status = statuses.SERVING if serving else statuses.NOT_SERVING
-        for name in ("", OBJECTS, PODS, AUTHORIZATION, SCHEDULING):
+        for name in names:
             await self._health.set(name, status)
 
     async def wait(self) -> None:
