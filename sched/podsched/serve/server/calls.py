@@ -20,15 +20,13 @@ from podsched.serve.server import errors
 from podsched.serve.server.call_warnings import KEY as WARNING
 from podsched.serve.server.call_warnings import header
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.fairness.intake import SMALL_RESPONSE
 from podsched.serve.server.pipeline import Call, Pipeline
 from podsched.serve.server.request_ids import KEY as REQUEST_ID
 from podsched.serve.server.status import details, short
 
 #: Seconds that a client may leave a response of a stream unread.
 UNREAD_SECONDS = 30.0
-
-#: Responses of up to this many bytes are not counted while the client has not read them.
-_SMALL = 16 << 10
 
 #: Method name under which calls of unknown methods are counted.
 _UNKNOWN = "unknown"
@@ -178,7 +176,7 @@ class _GrpcCall(Call):
         gRPC keeps the response until the client has read it or disconnects.
         """
         intake, size = self._intake, len(response)
-        if intake is not None and size > _SMALL:
+        if intake is not None and size > SMALL_RESPONSE:
             intake.hold(size)
             self.context.add_done_callback(lambda _: intake.release(size))
 

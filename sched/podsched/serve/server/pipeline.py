@@ -32,7 +32,7 @@ from podsched.serve.server.audit.events import AuditedCall
 from podsched.serve.server.call_warnings import collect_warnings
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.gate import MAX_WATCHES, RETRY_AFTER, Gate
-from podsched.serve.server.fairness.intake import Intake
+from podsched.serve.server.fairness.intake import SMALL_RESPONSE, Intake
 from podsched.serve.server.fairness.turns import ITEM_SECONDS, Seat, set_seat
 from podsched.serve.server.methods import METHODS, OTHER
 from podsched.serve.server.request_ids import request_id_of
@@ -206,6 +206,16 @@ class Call:
         """Release the seat before the call ends: a client may take long to read a stream."""
         if self._seat is not None:
             self._seat.leave()
+
+    def begin_answer(self, size: int) -> None:
+        """Count an answer of ``size`` bytes as held by the flow until the call has ended.
+
+        A large one releases the seat: a client that does not read it would keep out others.
+        """
+        if self._intake is not None and size > SMALL_RESPONSE:
+            self._intake.hold(size)
+            self._size += size
+            self.leave_seat()
 
     async def sent(self, size: int) -> None:
         """Charge the flow for a stream's response of ``size`` bytes; wait if it used too much."""

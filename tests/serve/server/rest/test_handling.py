@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from podsched.serve.server.access.identity import Authentication, Identity
-from podsched.serve.server.pipeline import Pipeline
+from podsched.serve.server.fairness.gate import Gate
+from podsched.serve.server.fairness.intake import MAX_HELD_BYTES
+from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
+from podsched.serve.server.pipeline import Call, Pipeline
+from podsched.serve.server.rest.handling import Handler
+from podsched.serve.server.rest.messages import Answer, Request
+from podsched.serve.server.rest.probes import Probes
+from podsched.telemetry.health import HealthChecks
 from support.api_objects import pod
 from support.api_world import World
 from support.kube_client import KubeClient
@@ -22,6 +30,32 @@ PROTOBUF = {"content-type": "application/vnd.kubernetes.protobuf"}
 LEASE = b"k8s\x00\x0a\x20\x0a\x16coordination.k8s.io/v1\x12\x05Lease"
 
 
+def request_of(user: str, path: str) -> Request:
+    async def nothing() -> bytes:
+        return b""
+
+    return Request(
+        method="GET",
+        path=path,
+        query={},
+        headers={"user": user},
+        uri=path,
+        connection=user,
+        certificate=None,
+        receive=nothing,
+    )
+
+
+def handler_of(world: World) -> Handler:
+    """A handler with the limits of a server, which believes callers who they are."""
+
+    def authenticate(request: Any) -> Identity:
+        return Identity(request.headers["user"], frozenset(), Authentication.TOKEN)
+
+    pipeline = Pipeline(authenticate=authenticate, gate=Gate())
+    return Handler(world.core, pipeline, Probes(HealthChecks()))
+
+
 async def test_web_pages_are_refused_where_nobody_is_asked_who_he_is(
     world: World, kube: KubeClient
 ) -> None:
@@ -30,6 +64,65 @@ async def test_web_pages_are_refused_where_nobody_is_asked_who_he_is(
     alice = Identity("alice", frozenset(), Authentication.TOKEN)
     asked = KubeClient(world.core, Pipeline(authenticate=lambda _: alice))
     assert (await asked.request("GET", PODS, headers=page)).status == 200
+
+
+async def test_who_does_not_read_large_answers_does_not_keep_others_out(world: World) -> None:
+    """He would have all seats for as long as a client may leave an answer unread."""
+    for n in range(40):
+        await world.core.creator.create(pod(f"p{n}", l="x" * 60))
+    handler = handler_of(world)
+    unread = asyncio.Event()
+    begun = asyncio.Semaphore(0)
+
+    async def never_read(answer: Answer, call: Call) -> None:
+        begun.release()
+        await unread.wait()
+
+    answers: list[Answer] = []
+
+    async def read(answer: Answer, call: Call) -> None:
+        answers.append(answer)
+
+    calls = [
+        asyncio.create_task(handler.handle(request_of("mallory", PODS), never_read))
+        for _ in range(GLOBAL_DEFAULT.seats)
+    ]
+    for _ in calls:
+        await begun.acquire()
+    async with asyncio.timeout(5):
+        await handler.handle(request_of("bob", f"{PODS}/p0"), read)
+    assert [answer.status for answer in answers] == [200]
+    unread.set()
+    await asyncio.gather(*calls)
+
+
+async def test_of_one_callers_unread_answers_32_mb_are_kept(world: World) -> None:
+    for n in range(40):
+        labels = {f"l{m}": "x" * 60 for m in range(200)}
+        await world.core.creator.create(pod(f"p{n}", **labels))
+    handler = handler_of(world)
+    unread = asyncio.Event()
+    full = asyncio.Event()
+    held = 0
+
+    async def never_read(answer: Answer, call: Call) -> None:
+        nonlocal held
+        held += len(answer.body) if isinstance(answer.body, bytes) else 0
+        if held > MAX_HELD_BYTES:
+            full.set()
+        await unread.wait()
+
+    calls = [
+        asyncio.create_task(handler.handle(request_of("mallory", PODS), never_read))
+        for _ in range(GLOBAL_DEFAULT.seats)
+    ]
+    await full.wait()
+    for _ in range(1000):
+        await asyncio.sleep(0)
+    assert held < MAX_HELD_BYTES + (1 << 20)
+    unread.set()
+    await asyncio.gather(*calls)
+    assert held > 50 << 20
 
 
 async def test_nobody_acts_as_another_where_callers_are_not_authenticated(kube: KubeClient) -> None:

@@ -25,6 +25,8 @@ T = TypeVar("T")
 MAX_READING: Final = 4
 #: Bytes of a flow's requests and unread responses above which no further request is read.
 MAX_HELD_BYTES: Final = 32 << 20
+#: Responses of up to this many bytes are not counted while the client has not read them.
+SMALL_RESPONSE: Final = 16 << 10
 #: Seconds in which a request must arrive. The wait until it may be read has the same limit.
 READ_SECONDS: Final = 30.0
 

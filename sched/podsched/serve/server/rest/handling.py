@@ -128,9 +128,9 @@ class Handler:
                 if self._open:
                     raise _forbidden(_NO_IMPERSONATION)
                 call.act_as(another)
-            if request.method not in _WITHOUT_BODY:
-                # Before the call takes a seat: a client may take long to send its body.
-                request = replace(request, body=await call.receive(request.receive))
+            # Before the call takes a seat: a client may take long to send its body.
+            read = _nothing if request.method in _WITHOUT_BODY else request.receive
+            request = replace(request, body=await call.receive(read))
             await call.enter(len(request.body))
             if isinstance(found, Target) and found.subresource in PASSED_ON:
                 await self._pass_on(found, request, call, send)
@@ -147,6 +147,7 @@ class Handler:
             else:
                 answer = await self._of_no_object(request, segments, call)
             if isinstance(answer.body, bytes):
+                call.begin_answer(len(answer.body))
                 await send(answer, call)
                 return
             with call.stream():
@@ -208,6 +209,10 @@ class Handler:
         if segments[0] == "api" or _is_known_group(segments):
             raise no_such_resource()
         return page_not_found()
+
+
+async def _nothing() -> bytes:
+    return b""
 
 
 def _forbidden(why: str) -> RestError:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.fairness.turns import Work
+from podsched.serve.server.fairness.turns import Work, large_response
 from podsched.serve.server.listing import Page, inconsistent_token
 from podsched.serve.server.rest.failures import RestError, bad_request, expired
 from podsched.serve.server.rest.fields import checked_fields
@@ -103,7 +103,8 @@ class Reading:
         if form is Form.TABLE:
             table = self._tables.of(resource, page.entries, request.query, time.time())
             return Answer(encode({**table, "metadata": metadata}))
-        items = await self._items(target, page, form)
+        async with large_response():
+            items = await self._items(target, page, form)
         if form is Form.PARTIAL_LIST:
             head = {"kind": str(form), "apiVersion": META, "metadata": metadata}
             return Answer(_joined(head, items) if items else encode({**head, "items": None}))
