@@ -81,6 +81,7 @@ def cluster_queue(
     """
     made = ClusterQueue()
     made.metadata.name = name
+    made.metadata.annotations.update(spec.get("annotations", {}))
     made.spec.namespace_selector.SetInParent()
     made.spec.cohort_name = cohort
     for group in [*([{"default": quotas}] if quotas is not None else []), *groups]:

@@ -8,8 +8,10 @@ from typing import Final
 QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
 QUEUE_PRIORITY_CLASS: Final = "kueue.x-k8s.io/priority-class"
 MAX_EXEC_TIME: Final = "kueue.x-k8s.io/max-exec-time-seconds"
-#: Annotations of ClusterQueues, podsched's own: the execution time in seconds of units without the
-#: label, and the longest of any unit.
+#: Annotations of ClusterQueues, podsched's own: which units get a reservation in time
+#: (``Conservative`` or ``EASY``), the execution time in seconds of units without the label, and the
+#: longest of any unit.
+BACKFILL: Final = "podsched.io/backfill"
 DEFAULT_EXEC_TIME: Final = "podsched.io/default-exec-time-seconds"
 LONGEST_EXEC_TIME: Final = "podsched.io/longest-exec-time-seconds"
 #: Annotations of PodGroups and pods: the label of a Topology's level, of which one domain takes all

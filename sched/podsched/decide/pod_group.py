@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision, ShouldStop
@@ -48,9 +48,11 @@ from podsched.framework.plugin import Victims
 from podsched.framework.pod_groups import (
     REASON_UNSCHEDULABLE,
     GroupTrial,
+    Later,
     Placement,
     PodGroup,
     TriedPlacement,
+    Try,
     VictimSearch,
 )
 from podsched.framework.pods import PodInfo, QueuedPodInfo
@@ -97,6 +99,8 @@ class GroupDecision:
     #: The plugin that chose the victims, and the node of each member once they are gone, by uid.
     preempting_plugin: str = ""
     nominations: Mapping[str, str] = field(default_factory=dict)
+    #: The node of each member once pods have ended by themselves, by uid, if it fits then.
+    later: Mapping[str, str] = field(default_factory=dict)
     #: Whether victims of an earlier attempt still have to leave; the nominations stay.
     waits_for_victims: bool = False
 
@@ -484,15 +488,17 @@ class PodGroupAttempt:
             return
         fits: bool | None = None
         chosen = refused
-        step: _Try | Victims | Status
+        step: Try | Victims | Later | Status
         try:
             search = begin()
             words = name, POST_FILTER_WORDING
-            while isinstance(step := guarded(*words, _advance, search, fits), _Try):
+            while isinstance(step := guarded(*words, _advance, search, fits), Try):
                 # Always rolled back: victims are evicted by the API, and only then are gone here.
                 with trial.inner() as without:
                     for pod in step.without:
                         without.remove(pod)
+                    for pod, node_name in step.beside:
+                        without.assume(pod, node_name)
                     yield from self._place(without, placements, should_stop, keep=False)
                 fits = self.result.status.ok
                 chosen = self.result if fits else chosen
@@ -501,9 +507,12 @@ class PodGroupAttempt:
         # The members fail for the reasons of the attempt with all pods; ``chosen`` gives only their
         # nominations.
         self.result = refused
+        nodes = {decision.queued.info.uid: decision.node_name for decision in chosen.placed}
         if isinstance(step, Victims):
             refused.victims, refused.preempting_plugin = step, name
-            refused.nominations = {d.queued.info.uid: d.node_name for d in chosen.placed}
+            refused.nominations = nodes
+        elif isinstance(step, Later):
+            refused.later = nodes
         elif step.code is Code.WAIT:
             refused.waits_for_victims = True
         elif step.code is Code.ERROR:
@@ -525,14 +534,11 @@ def _classes(members: Sequence[QueuedPodInfo]) -> tuple[int, ...]:
     return tuple(queued.info.cls.id for queued in members)
 
 
-class _Try(NamedTuple):
-    without: Sequence[PodInfo]
-
-
-def _advance(search: VictimSearch, fits: bool | None) -> _Try | Victims | Status:
-    """Return the next pods to try the group without, or the end of the search."""
+def _advance(search: VictimSearch, fits: bool | None) -> Try | Victims | Later | Status:
+    """Return the next state to try the group in, or the end of the search."""
     try:
-        return _Try(search.send(fits))
+        step = search.send(fits)
+        return step if isinstance(step, Try) else Try(step)
     except StopIteration as end:
-        found: Victims | Status = end.value
+        found: Victims | Later | Status = end.value
         return found

@@ -87,7 +87,7 @@ class TermsAttempt:
         self._terms = terms
         self._plugin = plugin
         self.result = GroupDecision()
-        #: The terms on which the group starts, or waits for victims.
+        #: The terms on which the group starts, waits for victims, or fits later.
         self.chosen: Terms | None = None
 
     def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Parts:
@@ -116,4 +116,7 @@ class TermsAttempt:
             yield from attempt.search_victims(trial, should_stop, terms.search, self._plugin)
             if attempt.result.victims is not None:
                 self.result, self.chosen = attempt.result, terms
+                return
+            if attempt.result.later:
+                self.result.later, self.chosen = attempt.result.later, terms
                 return

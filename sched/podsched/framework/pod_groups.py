@@ -167,9 +167,21 @@ class TriedPlacement(NamedTuple):
     pods: Collection[tuple[PodInfo, str]]
 
 
-#: A generator that yields pods to try the group without and receives whether the group fits then
-#: (None at first). Its return value is the victims, or a status that says why there are none.
-VictimSearch = Generator[Sequence[PodInfo], bool | None, Victims | Status]
+class Try(NamedTuple):
+    """A state of the cluster to try a group in: without pods, and beside others on their nodes."""
+
+    without: Sequence[PodInfo]
+    beside: Sequence[tuple[PodInfo, str]] = ()
+
+
+class Later(NamedTuple):
+    """A group fits later, once pods have ended by themselves."""
+
+
+#: A generator that yields pods to try the group without, or a state, and receives whether the group
+#: fits then (None at first). Its return value is the victims, that it fits later without any, or a
+#: status that says why neither.
+VictimSearch = Generator[Sequence[PodInfo] | Try, bool | None, Victims | Later | Status]
 
 
 @runtime_checkable
@@ -192,6 +204,10 @@ class GroupTrial(Trial, Protocol):
 
     def forget(self, pod: PodInfo) -> None:
         """End the assumption of a pod on its node."""
+        ...
+
+    def assume(self, pod: PodInfo, node_name: str) -> None:
+        """Count a pod on a node."""
         ...
 
     def remove(self, pod: PodInfo) -> None:

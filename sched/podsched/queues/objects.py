@@ -100,6 +100,8 @@ class ClusterQueue:
     fungibility: Fungibility = Fungibility()
     preemption: Preemption = Preemption()
     weight: Fraction = Fraction(1)
+    backfill: Backfill | None = None
+    """None: no unit of it gets a reservation in time."""
 
     def group(self, resource: str) -> ResourceGroup | None:
         """Return the group that covers a resource."""
@@ -152,6 +154,8 @@ class Workload:
     """Its eviction has begun."""
     gated: bool = False
     """It may not preempt yet."""
+    seconds: float = float("inf")
+    """From its start until all that it takes is free again, at the latest."""
     usage: Amounts = field(default_factory=dict)
     """What is reserved; a flavor and resource that it has without any amount counts 0."""
     shape: Hashable = None

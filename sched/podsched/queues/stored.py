@@ -12,8 +12,10 @@ from fractions import Fraction
 
 from podsched.api import objects as o
 from podsched.api.quantity import parse
+from podsched.api.queue_labels import BACKFILL
 from podsched.queues.amounts import amount
 from podsched.queues.objects import (
+    Backfill,
     ClusterQueue,
     Flavor,
     Fungibility,
@@ -68,6 +70,7 @@ def read_cluster_queue(item: o.ClusterQueue) -> ClusterQueue:
             borrow.max_priority_threshold if has_threshold else None,
         ),
         weight=_weight(spec.fair_sharing),
+        backfill=_backfill(item),
     )
 
 
@@ -102,6 +105,14 @@ def _quota(quota: o.FlavorResourceQuota) -> Quota:
 
     nominal = amount(quota.name, quota.nominal_quota)
     return Quota(nominal, limit("borrowing_limit"), limit("lending_limit"))
+
+
+def _backfill(item: o.ClusterQueue) -> Backfill | None:
+    """Return the policy; None in a queue in which no unit may start before another."""
+    text = item.metadata.annotations.get(BACKFILL, "")
+    if item.spec.queueing_strategy == Strategy.STRICT or text not in tuple(Backfill):
+        return None
+    return Backfill(text)
 
 
 def _weight(sharing: o.FairSharing) -> Fraction:

@@ -187,6 +187,15 @@ class PodGroupMetrics(MetricSet):
     """[ALPHA] Duration of the decision about a pod group."""
 
 
+class BackfillMetrics(MetricSet):
+    """Starts that are promised to units of ClusterQueues with backfill."""
+
+    reserved_total = counter("podsched_backfill_reservations_total")
+    """Starts that were promised, or moved to an earlier time."""
+    withdrawn_total = counter("podsched_backfill_withdrawn_total{reason}")
+    """Promised starts that were withdrawn, or moved to a later time."""
+
+
 class PreemptionMetrics(MetricSet):
     """Preemption: kube-scheduler's metrics and podsched's own."""
 

@@ -46,10 +46,10 @@ def test_a_higher_priority_does_not_wait_for_what_is_reserved_below() -> None:
 
 def test_easy_reserves_for_one_unit_of_each_queue_and_conservative_for_all() -> None:
     made = plan(head=reservation(9.0, 10.0, 8))
-    assert made.may_reserve("head", "q", Backfill.EASY)
-    assert not made.may_reserve("next", "q", Backfill.EASY)
-    assert made.may_reserve("first", "other", Backfill.EASY)
-    assert made.may_reserve("next", "q", Backfill.CONSERVATIVE)
+    assert made.may_reserve("head", "q", 0, Backfill.EASY)
+    assert not made.may_reserve("next", "q", 0, Backfill.EASY)
+    assert made.may_reserve("first", "other", 0, Backfill.EASY)
+    assert made.may_reserve("next", "q", 0, Backfill.CONSERVATIVE)
 
 
 def test_a_unit_that_starts_takes_the_place_of_its_reservation() -> None:

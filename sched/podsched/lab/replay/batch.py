@@ -134,7 +134,7 @@ class _Machine:
     def _plan(self, plan: Plan, index: int, now: float, policy: Backfill) -> None:
         """Start a job, or reserve a start if it may have one."""
         key, usage, limit = str(index), self._usage(index), self._jobs[index].limit
-        reserves = plan.may_reserve(key, _QUEUE, policy)
+        reserves = plan.may_reserve(key, _QUEUE, 0, policy)
         start = plan.starts(key, _QUEUE, 0, usage, limit)[0]
         if start <= now:
             plan.start(key, _QUEUE, usage, limit)

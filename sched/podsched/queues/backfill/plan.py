@@ -15,9 +15,9 @@ estimates in scheduling the IBM SP2 with backfilling, IEEE TPDS 12 (6), 2001.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from podsched.queues.backfill.profile import Profile
 from podsched.queues.objects import Backfill
@@ -26,7 +26,7 @@ from podsched.queues.quota import Amounts
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Quota that is kept for a unit from ``start``, for so many ``seconds``."""
+    """Quota and nodes that are kept for a unit from ``start``, for so many ``seconds``."""
 
     queue: str
     priority: int
@@ -34,6 +34,8 @@ class Reservation:
     """The unit starts then at the latest."""
     seconds: float
     usage: Amounts
+    nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By node: what the unit's pods request there, by resource; "pods" is their number."""
 
     @property
     def end(self) -> float:
@@ -76,21 +78,35 @@ class Plan:
             if other != key and one.priority >= priority
         }
 
-    def may_reserve(self, key: str, queue: str, policy: Backfill) -> bool:
+    def may_reserve(self, key: str, queue: str, priority: int, policy: Backfill) -> bool:
         """Whether a unit that cannot start now gets a reservation; it keeps one that it has."""
         if key in self.reservations or policy is Backfill.CONSERVATIVE:
             return True
-        return all(one.queue != queue for one in self.reservations.values())
+        others = self.others(key, priority).values()
+        return all(one.queue != queue for one in others)
 
     def starts(
-        self, key: str, queue: str, priority: int, usage: Amounts, seconds: float
+        self,
+        key: str,
+        queue: str,
+        priority: int,
+        usage: Amounts,
+        seconds: float,
+        gone: Sequence[tuple[str, Amounts, float]] = (),
     ) -> list[float]:
         """Return the times, ascending, from which on quota has room for a unit for so long.
 
-        Reservations that it must not delay are kept.
+        Reservations that it must not delay are kept. ``gone``: queue, usage and end of units that
+        run, and are gone before this one starts.
         """
+        now = self._profile.now
         with self._without_lower(key, priority):
-            return self._profile.starts(queue, usage, seconds)
+            for of_queue, used, end in gone:
+                self._profile.release(of_queue, used, now, end)
+            found = self._profile.starts(queue, usage, seconds)
+            for of_queue, used, end in gone:
+                self._profile.occupy(of_queue, used, now, end)
+        return found
 
     @contextmanager
     def _without_lower(self, key: str, priority: int) -> Iterator[None]:

@@ -36,6 +36,7 @@ from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Hold, Holds
 from podsched.term.admission.problems import Problem, QueueState, find_problem, queue_state
+from podsched.term.admission.reservations import Reservations
 from podsched.term.admission.tallies import QueueKey, Standing, Tallies
 from podsched.term.admission.turns import Turns
 from podsched.term.admission.units import (
@@ -131,6 +132,7 @@ class Admission:
         self.leaving: Counter[str] = Counter()
         """By ClusterQueue: pods that use quota although they are terminating."""
         self.holds = Holds(self.units, self._stale)
+        self.reservations = Reservations(cache, self.units, self.endings, self.holds)
         self.turns = Turns(self.holds, self.histories, self.endings)
 
     # ------------------------------------------------------------------ what changes
@@ -206,7 +208,17 @@ class Admission:
             self._stale.clear()
             yield from self._refresh_later()
             self.count(())
+        self.try_reserved(now)
         self.turns.refresh(now)
+
+    def try_reserved(self, now: float) -> None:
+        """Have units tried whose time has come, or whose start may be another by now."""
+        reservations = self.reservations
+        queues = [*reservations.take_due(now), *reservations.take_disturbed()]
+        if reservations.take_freed():
+            queues += self.snapshot.queues
+        for name in dict.fromkeys(queues):
+            self.turns.try_again(name)
 
     def count(self, keys: Iterable[str]) -> None:
         """Take in changes of some pods, given by their keys."""
@@ -221,6 +233,7 @@ class Admission:
         while self._stale_pods:
             self._count_anew(_pop_first(self._stale_pods))
         self._settle()
+        self.reservations.outdate()
 
     def discard(self) -> None:
         """Read everything anew: a decision was given up half-way."""
@@ -281,7 +294,8 @@ class Admission:
         """Return when a backoff ends next, or a unit has to be ready."""
         sample = self.histories.next_time()
         sample = None if sample is None else sample - self.endings.epoch
-        times = self.turns.next_time(), self.endings.next_time(), sample
+        starts = self.reservations.next_time()
+        times = self.turns.next_time(), self.endings.next_time(), sample, starts
         return min((time for time in times if time is not None), default=None)
 
     def heads(self) -> list[Workload]:
@@ -330,6 +344,7 @@ class Admission:
         )
         self.tallies.clear()
         self.holds.begin(self.snapshot)
+        self.reservations.begin(self.snapshot)
         self.turns.begin(self.snapshot, queues)
         for one in queues:
             self.tallies.changed[QueueKey("ClusterQueue", one.metadata.name)] = None
@@ -350,6 +365,7 @@ class Admission:
             if workload is None or workload.queue != hold.queue:
                 self.holds.lift(key)
         self.count(())
+        self.reservations.end_without_unit()
         yield from self._gate_anew(before)
 
     def _gate_anew(self, before: Mapping[str, _Place]) -> Iterator[None]:
@@ -526,6 +542,7 @@ class Admission:
         elif self.problems.get(key) != problem:
             self.problems[key] = problem
             self._new_problems[key] = None
+        workload = self.reservations.look(unit, workload, self._now)
         self.turns.ask(key, workload, self._now)
         if key not in self.holds.of and any(map(self._cluster.nominated_node, unit.waiting)):
             self._unheld[key] = None

@@ -132,12 +132,12 @@ class Endings:
         if longest <= end:
             text = _TOO_LONG.format(longest)
             ending = Ending(DEACTIVATED, text, deactivated_by=EXEC_TIME_EXCEEDED)
-        due = self._started_at(unit, now) + limit
+        due = self.started_at(unit, now) + limit
         if self._limits.get(unit.key) != (due, ending):
             self._limits[unit.key] = due, ending
             heappush(self._limit_times, (due, unit.key))
 
-    def _started_at(self, unit: Unit, now: float) -> float:
+    def started_at(self, unit: Unit, now: float) -> float:
         """Return when the first pod of a unit got its node; now, if that is not known yet."""
         return min([now, *map(self._bound_at, unit.held.values())])
 

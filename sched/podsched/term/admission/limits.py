@@ -1,4 +1,4 @@
-"""How long a unit may run.
+"""How long a unit may run, and when all that it takes is free again at the latest.
 
 | limit | at its end the unit is |
 | --- | --- |
@@ -24,15 +24,18 @@ from podsched.framework.pod_groups import KIND
 from podsched.framework.pods import PodInfo
 from podsched.term.admission.units import Unit
 
+#: Seconds that an eviction and its confirmation may take beyond the grace period.
+SLACK: Final = 5.0
+_DEFAULT_GRACE: Final = 30
 #: Digits of a number of seconds that is read; the API permits no others.
 _MOST_DIGITS: Final = 10
 
 
 def execution_time(cluster: ClusterView, unit: Unit) -> float:
-    """Return the seconds after which a unit with held pods is deactivated; infinity for none."""
+    """Return the seconds after which a unit is deactivated; infinity for none."""
     queue = cluster.get("ClusterQueue", "", unit.queue)
     of_queue = {} if queue is None else queue.metadata.annotations
-    first = next(iter(unit.held.values()))
+    first = next(iter(unit.held.values() or unit.waiting.values()))
     found = first.cls.labels.get(MAX_EXEC_TIME, "")
     if first.group:
         namespace, _, name = first.group.partition("/")
@@ -52,6 +55,19 @@ def deadline(pods: Iterable[PodInfo]) -> float:
             return inf
         latest = max(latest, float(spec.active_deadline_seconds))
     return latest or inf
+
+
+def occupied(cluster: ClusterView, unit: Unit) -> float:
+    """Return the seconds from the start of a unit until all that it takes is free again."""
+    pods = unit.held or unit.waiting
+    limit = min(execution_time(cluster, unit), deadline(pods.values()))
+    return limit if limit == inf else limit + max(map(_grace, pods.values())) + SLACK
+
+
+def _grace(pod: PodInfo) -> int:
+    spec = pod.pod.spec
+    has = spec.HasField("termination_grace_period_seconds")
+    return spec.termination_grace_period_seconds if has else _DEFAULT_GRACE
 
 
 def _seconds(text: Any) -> float:

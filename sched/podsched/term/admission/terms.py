@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from math import inf
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from podsched.api.selectors import compile_selector
 from podsched.cache.pod_class import PodClasses
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import Victims
-from podsched.framework.pod_groups import PodGroup, VictimSearch
+from podsched.framework.pod_groups import Later, PodGroup, Try, VictimSearch
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.framework.status import unschedulable
 from podsched.queues.assignment import Assignment, Mode
@@ -32,6 +33,7 @@ REASON_NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 PENDING: Final = "Pending the preemption of {} workload(s)"
 
 
+REASON_NOT_LATER: Final = "No later start was found"
 #: A part of a search for victims; see ``VictimSearch``.
 _Asking = Generator[Sequence[PodInfo], bool | None, list[Victim]]
 
@@ -292,6 +294,32 @@ class FlavorTerms:
     def message(self) -> str:
         """See ``Terms``."""
         return PENDING.format(len(self.victims))
+
+
+class LaterTerms(FlavorTerms):
+    """An assignment of flavors that a unit may start on later, at one of some times."""
+
+    def __init__(self, *parts: Any, times: Sequence[float], ahead: Callable[[float], Try]) -> None:
+        """``ahead`` returns the state of the cluster at a time."""
+        super().__init__(*parts)
+        self.fits = False
+        self.start = inf
+        """The first time at which it fits."""
+        self._times = times
+        self._ahead = ahead
+
+    @property
+    def may_preempt(self) -> bool:
+        """See ``Terms``: there is a search."""
+        return True
+
+    def search(self) -> VictimSearch:
+        """Search for the first time at which nodes have room."""
+        for at in self._times:
+            if (yield self._ahead(at)):
+                self.start = at
+                return Later()
+        return unschedulable(REASON_NOT_LATER)
 
 
 def terms_of(

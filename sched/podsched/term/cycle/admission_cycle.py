@@ -13,6 +13,7 @@ So a unit that has quota has nodes, too, and the other way round.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from podsched.api.conditions import QUOTA_RESERVED
@@ -24,10 +25,17 @@ from podsched.lib.backoff import exponential
 from podsched.lib.event_loop import Turn
 from podsched.queues.assignment import Assignment, Mode, Waiting
 from podsched.queues.cycle import Cycle, Entry, nominate
-from podsched.queues.objects import Workload
+from podsched.queues.objects import Backfill, Workload
 from podsched.queues.order import Requeue
-from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, terms_of
+from podsched.term.admission.terms import (
+    FlavorNodes,
+    FlavorTerms,
+    FlavorTolerations,
+    LaterTerms,
+    terms_of,
+)
 from podsched.term.admission.units import Unit, unit_group
+from podsched.term.cycle.backfilling import Backfilling
 from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
@@ -95,6 +103,8 @@ class AdmissionCycle:
         self._turn = turn
         self._nodes = FlavorNodes(self._admission, self._cluster)
         self._tolerations = FlavorTolerations(self._admission, parts.state.cache.classes)
+        kinds = self._nodes, self._tolerations
+        self._backfilling = Backfilling(parts, conditions, *kinds)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
         #: By ClusterQueue, heads that block their queue and found no victims. They are not tried in
@@ -128,6 +138,7 @@ class AdmissionCycle:
                 await self._turn.give_way()
         self._endings.refresh()
         await self._in_steps(self._statuses.refresh(now))
+        self._backfilling.tell()
         for key, problem in admission.take_new_problems():
             self._say(key, problem.reason, problem.message)
         self._withdraw_nominations()
@@ -177,6 +188,8 @@ class AdmissionCycle:
             raise
         cycle.end()
         self._withdraw_nominations()
+        admission.try_reserved(now)
+        self._backfilling.tell()
 
     def _still_blocking(self, heads: Iterable[Workload]) -> list[Entry]:
         """Return the heads that block their queues and share a tree with a head of this cycle."""
@@ -198,6 +211,8 @@ class AdmissionCycle:
         workload = entry.workload
         unit = self._admission.units.get(workload.key)
         if entry.mode is not Mode.FIT or unit is None or unit.held or not unit.waiting:
+            return None
+        if self._admission.reservations.of:
             return None
         group = unit_group(self._cluster, unit)
         if group is None or not self._groups.is_new(group.key):
@@ -253,45 +268,48 @@ class AdmissionCycle:
             self._admit(workload, attempted)
 
     async def _decide(self, cycle: Cycle, entry: Entry, now: float) -> None:
-        workload = entry.workload
-        if not (entry.admitted or entry.preempts):
-            tried = entry.assignment.tried if entry.untried else ()
-            reason = entry.requeue
-            if reason is Requeue.FAILED_AFTER_NOMINATION and not cycle.has_taken:
-                # Only blocking heads are in the way: the next cycle would end in the same way.
-                reason = Requeue.NO_FIT
-            turns = self._admission.turns
-            turns.requeue(workload, reason, tried=tried, lacks=entry.lacks)
-            if reason is Requeue.NO_CANDIDATES:
-                self._blocking[workload.queue] = entry
-            self._say(workload.key, entry.waiting or Waiting.QUOTA, self._quota_message(entry))
-            return
-        cycle.withdraw(entry)
+        workload, planned = entry.workload, self._backfilling
         unit = self._admission.units.get(workload.key)
+        if entry.admitted or entry.preempts or entry.queue.backfill is not None:
+            cycle.withdraw(entry)
+            planned.keep_others(entry, now)
+        starts = entry.admitted or entry.preempts
+        beside = planned.beside(workload, now)
+        later = planned.terms(entry, beside, now)
+        if not starts and not later:
+            self._wait_for_quota(cycle, entry)
+            return
         group = None if unit is None or not unit.waiting else unit_group(self._cluster, unit)
         if unit is None or group is None:
             return
-        terms = self._terms(workload, entry.assignment)
-        attempted = await self._attempt(group, workload.key, list(unit.waiting), terms, now)
+        terms = self._terms(workload, entry.assignment) if starts else iter(())
+        popped = self._pop(workload.key, list(unit.waiting), now)
+        attempted = await self._groups.admit(group, popped, chain(terms, later), now, beside)
         if attempted is None or attempted.result.status.code is Code.ERROR:
             self._back_off(workload)
             return
         self._errors.pop(workload.key, None)
         self._carry_out(cycle, entry, attempted)
 
+    def _wait_for_quota(self, cycle: Cycle, entry: Entry) -> None:
+        """Put a head back for which quota is short."""
+        workload, reason = entry.workload, entry.requeue
+        tried = entry.assignment.tried if entry.untried else ()
+        if not tried:
+            self._admission.reservations.withdraw(workload.key)
+        if reason is Requeue.FAILED_AFTER_NOMINATION and not cycle.has_taken:
+            # Only blocking heads are in the way: the next cycle would end in the same way.
+            reason = Requeue.NO_FIT
+        # A reservation may be found after any release.
+        lacks = entry.lacks if entry.queue.backfill is None else None
+        self._admission.turns.requeue(workload, reason, tried=tried, lacks=lacks)
+        if reason is Requeue.NO_CANDIDATES:
+            self._blocking[workload.queue] = entry
+        self._say(workload.key, entry.waiting or Waiting.QUOTA, self._quota_message(entry))
+
     def _terms(self, workload: Workload, assignment: Assignment) -> Iterator[FlavorTerms]:
         parts = self._admission, self._cluster, self._nodes, self._tolerations
         return terms_of(*parts, workload, assignment)
-
-    async def _attempt(
-        self,
-        group: PodGroup,
-        key: str,
-        uids: list[str],
-        terms: Iterable[FlavorTerms],
-        now: float,
-    ) -> Attempted | None:
-        return await self._groups.admit(group, self._pop(key, uids, now), terms, now)
 
     def _pop(self, key: str, uids: Iterable[str], now: float) -> list[QueuedPodInfo]:
         """Take the pods of a unit out of the queue, as far as they are not gated by others."""
@@ -326,14 +344,30 @@ class AdmissionCycle:
             admission.hold(workload, chosen.need, victims)
             why = chosen.assignment.message or result.status.message
             self._say(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
+            return
+        if result.later and isinstance(chosen, LaterTerms):
+            self._backfilling.reserve(workload, chosen, result.later)
         else:
-            again = cycle.lacks_for_now(entry)
-            reason = Requeue.FAILED_AFTER_NOMINATION if again else Requeue.NO_FIT
-            admission.turns.requeue(workload, reason, parked=True)
-            message, short = _placement_message(result), entry.assignment.message
-            if short:
-                message = f"{short}; {message}"
-            self._say(workload.key, Waiting.TOPOLOGY, message, told=not short)
+            admission.reservations.withdraw(workload.key)
+        self._wait_for_nodes(cycle, entry, result)
+
+    def _wait_for_nodes(self, cycle: Cycle, entry: Entry, result: GroupDecision) -> None:
+        """Put a head back that fits no nodes now, or has been promised a start."""
+        workload, reservations = entry.workload, self._admission.reservations
+        reason = Requeue.NO_FIT
+        if workload.key in reservations.of or entry.queue.backfill is Backfill.CONSERVATIVE:
+            # Others of its shape are tried, too: each may get a reservation.
+            reason = Requeue.GENERIC
+        elif cycle.lacks_for_now(entry):
+            reason = Requeue.FAILED_AFTER_NOMINATION
+        self._admission.turns.requeue(workload, reason, parked=True)
+        waiting, promise = Waiting.TOPOLOGY, reservations.promise(workload.key)
+        message, short = _placement_message(result), entry.assignment.message
+        if not (entry.admitted or entry.preempts):  # Only later starts were tried.
+            waiting, message, short = entry.waiting or Waiting.QUOTA, entry.message, ""
+        message = "; ".join(filter(None, (short, message, promise)))
+        told = waiting is Waiting.TOPOLOGY and not short and not promise
+        self._say(workload.key, waiting, message, told=told)
 
     def _back_off(self, workload: Workload) -> None:
         failed = self._errors[workload.key] = self._errors.get(workload.key, 0) + 1

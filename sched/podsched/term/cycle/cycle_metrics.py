@@ -19,6 +19,7 @@ from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.telemetry.former_metrics import FormerMetrics
 from podsched.telemetry.instruments import Gauge, MetricRegistry
 from podsched.telemetry.metrics import (
+    BackfillMetrics,
     BindingMetrics,
     EvaluationMetrics,
     PodGroupMetrics,
@@ -80,6 +81,7 @@ class CycleMeter:
         self.scheduler = SchedulerMetrics(registry)
         FormerMetrics(registry, self.scheduler)
         self.queue = QueueMeter(self.scheduler)
+        self.backfill = BackfillMetrics(registry)
         self._preemption = PreemptionMetrics(registry)
         self._pod_groups = PodGroupMetrics(registry)
         self._evaluation = EvaluationMetrics(registry)

@@ -122,6 +122,8 @@ class PodGroupCycle:
         #: The running attempt, if it is about a unit of a queue.
         self._attempted: Attempted | None = None
         self._scheduled_before = 0
+        #: Pods that stand for what is kept for others, with their nodes.
+        self._beside: Sequence[tuple[PodInfo, str]] = ()
 
     async def schedule(self, popped: Sequence[QueuedPodInfo], now: float) -> None:
         """Decide for the group of popped members, and carry the decision out.
@@ -143,9 +145,11 @@ class PodGroupCycle:
         popped: Sequence[QueuedPodInfo],
         terms: Iterable[Terms],
         now: float,
+        beside: Sequence[tuple[PodInfo, str]] = (),
     ) -> Attempted | None:
         """Decide for popped pods of a unit that may be admitted on ``terms``; see ``Terms``.
 
+        ``beside``: pods that stand on nodes for what is kept for others, while it is decided.
         Return None if nothing was decided: the pods are gone, or have to be decided again.
         """
         members = self._follow_up.not_skipped(popped)
@@ -153,7 +157,9 @@ class PodGroupCycle:
             return None
         self._attempted = None
         with working_on(members[0].info.pod):
+            self._beside = beside
             await self._schedule_guarded(members, now, group, terms)
+            self._beside = ()
         return self._attempted
 
     def is_new(self, key: str) -> bool:
@@ -394,6 +400,8 @@ class PodGroupCycle:
         # The generator is closed before the trial: it may have trials of its own open.
         with Trial(self._state.cache) as trial, closing(run(trial, self._enough)) as steps:
             try:
+                for pod, node_name in self._beside:
+                    trial.assume(pod, node_name)
                 for _ in steps:
                     await self._turn.give_way()
             except BaseException:
@@ -404,6 +412,8 @@ class PodGroupCycle:
                 raise
             placed = [decision for result in results() for decision in result.placed]
             if all(map(self._is_there, placed)):
+                for pod, _ in self._beside:
+                    trial.remove(pod)
                 trial.commit()
                 return True
             # Members went while other tasks ran; the others may not be enough.

@@ -38,6 +38,7 @@ from podsched.api.objects import object_key, timestamp
 from podsched.api.reasons import StatusCode
 from podsched.cache.objects import ClusterState
 from podsched.framework.pod_groups import KIND, PodGroup
+from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.lib.event_loop import Turn
 from podsched.serve.client.errors import ClientError
@@ -152,6 +153,17 @@ class PodGroupConditions:
         # A later write replaces an earlier one of the same annotations, and no other.
         names = ",".join(sorted(annotations))
         self._outbox.put(f"{group.uid}/{names}", _Write(partial(_patch_of, group, body), 0))
+
+    def annotate_pod(self, pod: PodInfo, annotations: Mapping[str, str | None]) -> None:
+        """Write annotations of a pod without a PodGroup; None removes one."""
+        patch = api_pb2.PatchRequest(
+            kind="Pod",
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            merge_patch=json.dumps({"metadata": {"annotations": dict(annotations)}}).encode(),
+        )
+        self._outbox.put(f"{pod.uid}/annotations", _Write(lambda: patch, 0))
 
     # ------------------------------------------------------------------ groups being bound
 

@@ -1,0 +1,471 @@
+"""Starts that are promised to units that wait, in ClusterQueues with backfill.
+
+| from | to | when |
+| --- | --- | --- |
+| none | reserved | it cannot start now, but later beside all that runs and is reserved |
+| reserved | reserved, earlier | something has ended before its limit |
+| reserved | started | its time has come, or there is room before |
+| reserved | withdrawn | what it was made of is gone: a node, quota, a unit's end, its own turn |
+
+An annotation of the PodGroup, or of the pod, has the reservation, so that the next leader knows it.
+Quota and nodes are kept for it from its start on: a unit that would not end before uses only what
+is left over then. Times are monotonic, as in ``endings``.
+
+Source: Slurm's backfill scheduler, https://slurm.schedmd.com/sched_config.html#backfill.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import ceil, inf
+from typing import Any, Final, NamedTuple
+
+from podsched.api.objects import Pod
+from podsched.cache.cache import Cache
+from podsched.framework.pod_groups import KIND, Try
+from podsched.framework.pods import PodInfo
+from podsched.queues.assignment import Assignment, Mode
+from podsched.queues.backfill.plan import Plan, Reservation
+from podsched.queues.backfill.profile import Profile
+from podsched.queues.cycle import Rules, nominate
+from podsched.queues.objects import PODS, Preemption, Workload
+from podsched.queues.quota import Amounts, FlavorResource
+from podsched.queues.snapshot import Snapshot
+from podsched.term.admission.endings import Endings
+from podsched.term.admission.holds import Holds
+from podsched.term.admission.limits import SLACK, occupied
+from podsched.term.admission.units import Unit
+
+#: Annotation of a PodGroup or pod: its reservation, as JSON.
+RESERVATION: Final = "podsched.io/reservation"
+#: Names of nodes that are told.
+_MOST_NAMED: Final = 5
+#: Max later times at which a unit is tried.
+_MOST_TIMES: Final = 64
+
+
+class News(NamedTuple):
+    """What is to be told about the reservation of a unit; None: it has none any more."""
+
+    reservation: Reservation | None
+    reason: str
+    message: str
+    withdrawn: bool = False
+
+
+class Reservations:
+    """See the module."""
+
+    def __init__(
+        self, cache: Cache, units: Mapping[str, Unit], endings: Endings, holds: Holds
+    ) -> None:
+        self._cache = cache
+        self._cluster = cache.cluster
+        self._units = units
+        self._endings = endings
+        self._holds = holds
+        self._snapshot = Snapshot(())
+        self.of: dict[str, Reservation] = {}
+        """By the key of the unit."""
+        self.enabled = False
+        """Whether a ClusterQueue has backfill."""
+        self._nodes_version = -1
+        #: Keys of units whose annotation has been read.
+        self._read: set[str] = set()
+        #: By the key of each unit with pods that have a node: when all that it takes is free.
+        self._ends: dict[str, float] = {}
+        self._plan: Plan | None = None
+        #: Until when the plan holds, and for each node the ends and requests of its pods.
+        self._plan_until = -inf
+        self._pods_on: dict[str, list[tuple[float, Mapping[str, int]]]] = {}
+        self._news: dict[str, News] = {}
+        #: Keys of units that were tried once their time had come.
+        self._due: set[str] = set()
+        self._freed = False
+        self._placeholders = 0
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Use a new snapshot; all units are looked at again."""
+        self._snapshot = snapshot
+        self._ends.clear()
+        self.enabled = any(queue.backfill is not None for queue in snapshot.queues.values())
+        self.outdate()
+
+    def end_without_unit(self) -> None:
+        """Forget the reservations of units that are gone, or wait in no queue with backfill."""
+        for key in list(self.of):
+            unit = self._units.get(key)
+            queue = None if unit is None else self._snapshot.queues.get(unit.queue)
+            if unit is None:
+                self._forget(key)
+            elif queue is None or queue.backfill is None:
+                self.withdraw(key, "NoBackfill", f"ClusterQueue {unit.queue} has no backfill")
+
+    def outdate(self) -> None:
+        """Make the plan anew: what runs has changed."""
+        self._plan = None
+
+    # ------------------------------------------------------------------ what happens to units
+
+    def look(self, unit: Unit, workload: Workload | None, now: float) -> Workload | None:
+        """Look at a unit that has changed, and return what it waits for, with its seconds.
+
+        ``workload``: the same without; None if it waits for nothing.
+        """
+        if not self.enabled:
+            return workload
+        key = unit.key
+        self.outdate()
+        self._ends.pop(key, None)
+        if unit.held:
+            self._ends[key] = self._end_of(unit, now)
+            if key in self.of:
+                self._end(key, News(None, "Started", "It has started"))
+        if not unit.waiting:
+            self._read.discard(key)
+            if key in self.of:
+                self._forget(key)
+        if workload is None:
+            return None
+        seconds = occupied(self._cluster, unit)
+        workload = replace(workload, seconds=seconds, shape=(workload.shape, seconds))
+        if not unit.held:
+            self._look_at_reservation(unit, workload)
+        return workload
+
+    def _look_at_reservation(self, unit: Unit, workload: Workload) -> None:
+        """Read the reservation of a waiting unit, or bring the one that is known up to date."""
+        key, found = unit.key, self.of.get(unit.key)
+        if key not in self._read:
+            self._read.add(key)
+            found = found or _parsed(self._annotation(unit), workload, self._endings.epoch)
+        if found is not None:
+            queue, priority, seconds = workload.queue, workload.priority, workload.seconds
+            self.of[key] = replace(found, queue=queue, priority=priority, seconds=seconds)
+
+    def _annotation(self, unit: Unit) -> str:
+        """Return the annotation of a unit: on its PodGroup, or on one of its pods."""
+        name = unit.key.partition("/")[2]
+        group = self._cluster.get(KIND, unit.namespace, name)
+        metadata = [pod.pod.metadata for pod in unit.waiting.values()]
+        if group is not None:
+            metadata = [group.metadata]
+        return next((text for of in metadata if (text := of.annotations.get(RESERVATION, ""))), "")
+
+    def _end_of(self, unit: Unit, now: float) -> float:
+        pods = unit.held.values()
+        if all(pod.terminating for pod in pods):
+            gone = max(pod.pod.metadata.deletion_timestamp.seconds for pod in pods)
+            return gone + 1.0 + SLACK - self._endings.epoch
+        return self._endings.started_at(unit, now) + occupied(self._cluster, unit)
+
+    def make(self, key: str, made: Reservation) -> None:
+        """Promise a start to a unit, or another one than before."""
+        epoch, old = self._endings.epoch, self.of.get(key)
+        made = replace(made, start=ceil(made.start + epoch) - epoch)
+        if old == made:
+            return
+        message = f"It {self._promise(made)}"
+        news = News(made, "Reserved", message)
+        if old is not None and made.start > old.start:
+            cause, why = self._why_late(key, old)
+            text = f"The start at {self.time_text(old.start)} is withdrawn: {why}. {message}"
+            news = News(made, cause, text, withdrawn=True)
+        # Others may start earlier, or those of lower priority have to be planned anew.
+        below = any(one.priority < made.priority for one in self.of.values())
+        self._freed |= below or (old is not None and made.start != old.start)
+        self.of[key] = made
+        self._due.discard(key)
+        self._news[key] = news
+        self.outdate()
+
+    def withdraw(self, key: str, cause: str = "", why: str = "") -> None:
+        """Take a promise back, if a unit has one; the reason is looked for unless it is given."""
+        old = self.of.get(key)
+        if old is None:
+            return
+        if not cause:
+            cause, why = self._why_late(key, old)
+        text = f"The start at {self.time_text(old.start)} is withdrawn: {why}"
+        self._end(key, News(None, cause, text, withdrawn=True))
+
+    def _end(self, key: str, news: News) -> None:
+        self._forget(key)
+        self._news[key] = news
+
+    def _forget(self, key: str) -> None:
+        del self.of[key]
+        self._due.discard(key)
+        self._freed = True
+        self.outdate()
+
+    def _why_late(self, key: str, old: Reservation) -> tuple[str, str]:
+        """Return the reason, as a word and as a text, why a reservation cannot be kept."""
+        if missing := self._missing_node(old):
+            return "NodeGone", missing
+        late = [
+            other
+            for other, end in self._ends.items()
+            if self._endings.started_at(self._units[other], inf) + SLACK < old.start
+            and end >= old.start
+        ]
+        node = self._snapshot.forest.queues.get(old.queue)
+        if node is None or any(amount > node.most(one) for one, amount in old.usage.items()):
+            return "QuotaChanged", f"ClusterQueue {old.queue} has less quota"
+        above = [
+            other
+            for other, one in self.of.items()
+            if one.priority > old.priority and one.start < old.end and one.end > old.start
+            if one.usage.keys() & old.usage.keys() or one.nodes.keys() & old.nodes.keys()
+        ]
+        if above:
+            return "Overtaken", f"{above[0]} of higher priority takes what was reserved"
+        if late and self._ends[late[0]] <= old.start + SLACK < inf:
+            return "LimitExceeded", f"{late[0]} runs for longer than its limit"
+        if late:
+            return "Overtaken", f"{late[0]} takes what was reserved"
+        return "NoLongerFits", "its nodes have no room any more"
+
+    # ------------------------------------------------------------------ what is to be done
+
+    def take_news(self) -> dict[str, News]:
+        """Remove and return what is to be told, by the key of the unit."""
+        found, self._news = self._news, {}
+        return found
+
+    def take_due(self, now: float) -> list[str]:
+        """Return the ClusterQueues in which a unit's time has come, each once for a unit."""
+        due = [key for key, one in self.of.items() if one.start <= now and key not in self._due]
+        self._due.update(due)
+        return [self.of[key].queue for key in due]
+
+    def take_disturbed(self) -> list[str]:
+        """Return the ClusterQueues in which nodes are missing that were reserved."""
+        version = self._cluster.version("Node")
+        if not self.of or version == self._nodes_version:
+            return []
+        self._nodes_version = version
+        return [one.queue for one in self.of.values() if self._missing_node(one)]
+
+    def _missing_node(self, one: Reservation) -> str:
+        """Return why a node of a reservation cannot be used, or ""."""
+        nodes = self._cluster.nodes
+        for name in one.nodes:
+            row = nodes.row_of(name)
+            if row is None:
+                return f"node {name} is gone"
+            if nodes.node(row).spec.unschedulable:
+                return f"node {name} is unschedulable"
+        return ""
+
+    def take_freed(self) -> bool:
+        """Whether a reservation has ended or moved, so that others may start earlier."""
+        freed, self._freed = self._freed, False
+        return freed
+
+    def next_time(self) -> float | None:
+        """Return when a unit's time comes next."""
+        times = (one.start for key, one in self.of.items() if key not in self._due)
+        return min(times, default=None)
+
+    def has(self, queue: str) -> bool:
+        """Whether a unit of a ClusterQueue has a reservation."""
+        return any(one.queue == queue for one in self.of.values())
+
+    def time_text(self, at: float) -> str:
+        """Return a time for people, in UTC."""
+        wall = datetime.fromtimestamp(at + self._endings.epoch, UTC)
+        return wall.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def promise(self, key: str) -> str:
+        """Return what a unit is promised, as a part of a sentence; "" for nothing."""
+        return f"it {self._promise(self.of[key])}" if key in self.of else ""
+
+    def _promise(self, made: Reservation) -> str:
+        names = sorted(made.nodes)
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        where = f"reserved on nodes {', '.join(names[:_MOST_NAMED])}{more}"
+        return f"starts at {self.time_text(made.start)} at the latest, {where}"
+
+    def written(self, made: Reservation) -> str:
+        """Return the annotation."""
+        usage = {f"{one.flavor}/{one.resource}": number for one, number in made.usage.items()}
+        body = {"start": self.time_text(made.start), "usage": usage, "nodes": made.nodes}
+        return json.dumps(body, separators=(",", ":"))
+
+    # ------------------------------------------------------------------ when a unit can start
+
+    def plan(self, now: float) -> Plan:
+        """Return what runs and what is reserved."""
+        if self._plan is not None and now < self._plan_until:
+            return self._plan
+        ends = {key: max(end, now + SLACK) for key, end in self._ends.items()}
+        times = [*ends.values()]
+        for one in self.of.values():
+            times += (one.start, one.end)
+        profile = Profile(now, self._snapshot.forest, times)
+        self._pods_on = {}
+        for key, end in ends.items():
+            unit = self._units[key]
+            profile.occupy(unit.queue, unit.usage, now, end)
+            if end < inf:
+                for pod in unit.held.values():
+                    on = self._pods_on.setdefault(pod.node_name, [])
+                    on.append((end, {**pod.cls.requests, PODS: 1}))
+        for hold in self._holds.of.values():
+            profile.occupy(hold.queue, hold.counted, now, inf)
+        later = profile.times[1:2].tolist()
+        self._plan_until = min([now + SLACK, *later])
+        self._plan = Plan(profile, self.of)
+        return self._plan
+
+    def delayed_by(
+        self, workload: Workload, usage: Amounts, victims: Iterable[Workload], now: float
+    ) -> str:
+        """Return a unit whose quota would be late if this one started now, or ""."""
+        plan = self.plan(now)
+        others = plan.others(workload.key, workload.priority)
+        if not others:
+            return ""
+        gone = [(one.queue, one.usage, self._ends.get(one.key, inf)) for one in victims]
+        starts = plan.starts(
+            workload.key, workload.queue, workload.priority, usage, workload.seconds, gone
+        )
+        if starts and starts[0] <= now:
+            return ""
+        return min(others, key=lambda key: others[key].start)
+
+    def beside(self, workload: Workload, at: float, now: float) -> list[tuple[PodInfo, str]]:
+        """Return placeholders, with their nodes, for what a unit must leave free from ``at`` on.
+
+        That is what reservations that it must not delay need while it runs, beyond what those pods
+        free that have ended by then. Pods that end until ``at`` count as gone.
+        """
+        others = self.plan(now).others(workload.key, workload.priority)
+        found = []
+        for node, amounts in self._taken(others.values(), at, at + workload.seconds):
+            found += [(pod, node) for pod in self._placeholders_for(node, amounts)]
+        return found
+
+    def _taken(
+        self, reserved: Iterable[Reservation], at: float, until: float
+    ) -> Iterator[tuple[str, Mapping[str, int]]]:
+        by_node: dict[str, list[Reservation]] = {}
+        for one in reserved:
+            if one.start < until and one.end > at:
+                for node in one.nodes:
+                    by_node.setdefault(node, []).append(one)
+        for node, here in by_node.items():
+            most = self._most_needed(node, here, at)
+            if any(most.values()):
+                yield node, most
+
+    def _most_needed(self, node: str, here: Sequence[Reservation], at: float) -> Mapping[str, int]:
+        """Return what reservations take of a node at any time, beyond what has ended since."""
+        most: Counter[str] = Counter()
+        for moment in {max(one.start, at) for one in here}:
+            need: Counter[str] = Counter()
+            for one in here:
+                if one.start <= moment < one.end:
+                    need.update(one.nodes[node])
+            for end, requests in self._pods_on.get(node, ()):
+                if at < end <= moment:
+                    need.subtract(requests)
+            most |= need
+        return most
+
+    def _placeholders_for(self, node: str, amounts: Mapping[str, int]) -> Iterator[PodInfo]:
+        """Yield pods that request this much in sum, of which ``PODS`` is the number."""
+        for index in range(max(1, amounts.get(PODS, 0))):
+            self._placeholders += 1
+            message = Pod()
+            message.metadata.name = f"reserved-{self._placeholders}"
+            message.metadata.uid = f"podsched.io/{message.metadata.name}"
+            requests = message.spec.containers.add(name="reserved").resources.requests
+            for resource, number in amounts.items() if index == 0 else ():
+                if resource != PODS and number > 0:
+                    requests[resource] = f"{number}m" if resource == "cpu" else str(number)
+            metadata = message.metadata
+            cls = self._cache.classes.intern(message)
+            yield PodInfo(metadata.uid, f"/{metadata.name}", metadata.name, cls, message)
+
+    def ahead(self, workload: Workload, at: float, now: float, gone: Sequence[PodInfo]) -> Try:
+        """Return the cluster as it is expected to be later; ``gone``: placeholders for now."""
+        self.plan(now)
+        ended = [
+            pod
+            for key, end in self._ends.items()
+            if max(end, now + SLACK) <= at
+            for pod in self._units[key].held.values()
+        ]
+        return Try([*ended, *gone], self.beside(workload, at, now))
+
+    def later(self, workload: Workload, rules: Rules, now: float) -> list[tuple[float, Assignment]]:
+        """Return later times at which quota has room for a unit, with its flavors then."""
+        plan, snapshot, known = self.plan(now), self._snapshot, self.of.get(workload.key)
+        queue = replace(snapshot.queues[workload.queue], preemption=Preemption())
+        others = plan.others(workload.key, workload.priority)
+        ends = sorted((max(end, now + SLACK), key) for key, end in self._ends.items() if end < inf)
+        times = {end for end, _ in ends} | {one.end for one in others.values()}
+        if known is not None:
+            times.add(known.start)
+        starts: dict[frozenset[tuple[FlavorResource, int]], set[float]] = {}
+        found, gone = [], list[Unit]()
+        for at in _thinned(sorted(time for time in times if now < time < inf)):
+            while ends and ends[0][0] <= at:
+                unit = self._units[ends.pop(0)[1]]
+                snapshot.remove_usage(unit.queue, unit.usage)
+                gone.append(unit)
+            active = [one for one in others.values() if one.start <= at < one.end]
+            for one in active:
+                snapshot.add_usage(one.queue, one.usage)
+            assignment, _ = nominate(snapshot, queue, workload, rules)
+            for one in active:
+                snapshot.remove_usage(one.queue, one.usage)
+            if assignment.mode is not Mode.FIT:
+                continue
+            parts = workload.key, workload.queue, workload.priority, assignment.usage
+            of_usage = frozenset(assignment.usage.items())
+            if of_usage not in starts:
+                starts[of_usage] = set(plan.starts(*parts, workload.seconds))
+            if at in starts[of_usage]:
+                found.append((at, assignment))
+        for unit in gone:
+            snapshot.add_usage(unit.queue, unit.usage)
+        return found
+
+
+def _thinned(times: Sequence[float]) -> Sequence[float]:
+    """Return all times, or evenly as many as are tried, the last among them."""
+    step = ceil(len(times) / _MOST_TIMES)
+    return times if step <= 1 else times[::-1][::step][::-1]
+
+
+def _parsed(text: str, workload: Workload, epoch: float) -> Reservation | None:
+    """Return the reservation of an annotation; None if it has none that can be read."""
+    if not text:
+        return None
+    try:
+        body = json.loads(text)
+        start = datetime.fromisoformat(body["start"]).timestamp() - epoch
+        usage = {
+            FlavorResource(*name.split("/", 1)): _number(number)
+            for name, number in body["usage"].items()
+        }
+        nodes = {
+            str(node): {str(resource): _number(number) for resource, number in amounts.items()}
+            for node, amounts in body["nodes"].items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        return None
+    return Reservation(workload.queue, workload.priority, start, workload.seconds, usage, nodes)
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or value < 0 or value >= 1 << 62:
+        raise ValueError(value)
+    return value

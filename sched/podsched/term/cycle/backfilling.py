@@ -1,0 +1,145 @@
+"""Backfill in the cycle of admission: keeps reserved starts, and reserves and reports them.
+
+All of it is skipped while no unit has a reservation and no ClusterQueue has backfill. See
+``admission.reservations``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from podsched.api.conditions import FALSE, TRUE
+from podsched.framework.pod_groups import Try
+from podsched.framework.pods import PodInfo
+from podsched.queues.assignment import Waiting
+from podsched.queues.backfill.plan import Reservation
+from podsched.queues.cycle import Entry
+from podsched.queues.objects import PODS, Workload
+from podsched.queues.order import Requeue
+from podsched.term.admission.reservations import RESERVATION
+from podsched.term.admission.terms import FlavorNodes, FlavorTolerations, LaterTerms
+from podsched.term.admission.units import unit_group
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
+
+#: Condition of a PodGroup: it has been promised a start.
+RESERVED: Final = "podsched.io/StartReserved"
+#: Reason of the event, and of the condition, of a promise; of the event when it is taken back.
+_RESERVED_EVENT: Final = "StartReserved"
+_WITHDRAWN_EVENT: Final = "StartWithdrawn"
+
+
+class Backfilling:
+    """See the module."""
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        conditions: PodGroupConditions,
+        nodes: FlavorNodes,
+        tolerations: FlavorTolerations,
+    ) -> None:
+        self._admission = parts.state.admission
+        self._reservations = parts.state.admission.reservations
+        self._cluster = parts.state.cache.cluster
+        self._recorder = parts.recorder
+        self._metrics = parts.meter.backfill
+        self._conditions = conditions
+        self._nodes = nodes
+        self._tolerations = tolerations
+
+    def keep_others(self, entry: Entry, now: float) -> None:
+        """Let a head wait that has quota, but would delay the start of another."""
+        reservations, workload = self._reservations, entry.workload
+        if not reservations.of:
+            return
+        victims = [victim.workload for victim in entry.victims]
+        delayed = reservations.delayed_by(workload, entry.assignment.usage, victims, now)
+        if delayed:
+            start = reservations.time_text(reservations.of[delayed].start)
+            entry.message = f"it would delay {delayed}, which starts at {start} at the latest"
+            entry.admitted = entry.preempts = False
+            entry.waiting, entry.requeue = Waiting.QUOTA, Requeue.NO_FIT
+
+    def beside(self, workload: Workload, now: float) -> list[tuple[PodInfo, str]]:
+        """Return placeholders, with their nodes, for what a head must leave free from now on."""
+        reservations = self._reservations
+        return reservations.beside(workload, now, now) if reservations.of else []
+
+    def terms(
+        self, entry: Entry, beside: Sequence[tuple[PodInfo, str]], now: float
+    ) -> list[LaterTerms]:
+        """Return the terms on which a head may get a reservation; ``beside``: as above."""
+        workload, policy = entry.workload, entry.queue.backfill
+        unit = self._admission.units.get(workload.key)
+        if policy is None or unit is None or unit.held or entry.untried:
+            return []
+        reservations = self._reservations
+        who = workload.key, workload.queue, workload.priority
+        if not reservations.plan(now).may_reserve(*who, policy):
+            return []
+        parts = self._admission, self._cluster, self._nodes, self._tolerations, unit, workload
+        gone = [pod for pod, _ in beside]
+
+        def ahead(at: float) -> Try:
+            return reservations.ahead(workload, at, now, gone)
+
+        found = reservations.later(workload, self._admission.rules, now)
+        by_usage = groupby(found, key=lambda one: one[1].usage)
+        return [
+            LaterTerms(*parts, same[0][1], times=[at for at, _ in same], ahead=ahead)
+            for same in (list(of) for _, of in by_usage)
+        ]
+
+    def reserve(self, workload: Workload, chosen: LaterTerms, nodes: Mapping[str, str]) -> None:
+        """Promise a start; ``nodes``: that of each pod, by uid."""
+        amounts: dict[str, Counter[str]] = {}
+        waiting = self._admission.units[workload.key].waiting
+        for uid, node in nodes.items():
+            if uid in waiting:
+                here = amounts.setdefault(node, Counter())
+                here.update(waiting[uid].cls.requests)
+                here[PODS] += 1
+        made = Reservation(
+            workload.queue,
+            workload.priority,
+            chosen.start,
+            workload.seconds,
+            chosen.need,
+            {node: {k: v for k, v in here.items() if v} for node, here in amounts.items()},
+        )
+        self._reservations.make(workload.key, made)
+
+    def tell(self) -> None:
+        """Write reservations that are new, have changed or have ended."""
+        reservations = self._reservations
+        for key, news in reservations.take_news().items():
+            if news.withdrawn:
+                self._metrics.withdrawn_total.labels(news.reason).inc()
+            elif news.reservation is not None:
+                self._metrics.reserved_total.inc()
+            unit = self._admission.units.get(key)
+            if unit is None:
+                continue
+            text = None if news.reservation is None else reservations.written(news.reservation)
+            group, pods = unit_group(self._cluster, unit), [*unit.waiting.values()]
+            if group is not None and group.uid:
+                status = FALSE if news.withdrawn or text is None else TRUE
+                said = QueueCondition(RESERVED, status, news.reason, news.message)
+                self._conditions.queued(group, [said])
+                self._conditions.annotate(group, {RESERVATION: text})
+            else:
+                for pod in pods[:1] or [*unit.held.values()][:1]:
+                    self._conditions.annotate_pod(pod, {RESERVATION: text})
+            for pod in pods if news.withdrawn or text is not None else ():
+                self._recorder.record(
+                    pod.pod.metadata,
+                    type_="Warning" if news.withdrawn else "Normal",
+                    reason=_WITHDRAWN_EVENT if news.withdrawn else _RESERVED_EVENT,
+                    action="Scheduling",
+                    message=news.message,
+                    controller=pod.cls.scheduler_name,
+                )

@@ -1,0 +1,227 @@
+"""Units of ClusterQueues with backfill: starts that are reserved, kept, or withdrawn.
+
+Each unit's pods have no grace period, so it is gone 5 s after its limit at the latest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from podsched.api.objects import Pod
+from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
+from podsched.term.admission.limits import SLACK
+from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, message
+from support.term_world import WALL, TermWorld
+
+pytestmark = pytest.mark.looptime
+
+RESERVED = "podsched.io/StartReserved"
+
+
+def a_world(policy: str = "EASY", nodes: int = 1, **quotas: Any) -> TermWorld:
+    world = TermWorld()
+    for index in range(nodes):
+        big_node(world, f"n{index}")
+    flavor(world)
+    cluster_queue(world, "team", quotas or {"cpu": 8 * nodes}, annotations={BACKFILL: policy})
+    return world
+
+
+def run(world: TermWorld, name: str, cpu: int, seconds: int = 0, **more: Any) -> None:
+    """A lone pod of the queue; ``seconds``: its limit, 0 for none."""
+    labels = {MAX_EXEC_TIME: str(seconds)} if seconds else {}
+    job(world, name, "team", cpu=cpu, labels=labels, spec=_NO_GRACE, **more)
+
+
+def run_gang(
+    world: TermWorld, name: str, count: int, cpu: int, seconds: int = 0, **more: Any
+) -> None:
+    labels = {MAX_EXEC_TIME: str(seconds)} if seconds else {}
+    gang(world, name, "team", count, cpu=cpu, labels=labels, spec=_NO_GRACE, **more)
+
+
+_NO_GRACE = {"terminationGracePeriodSeconds": 0}
+
+
+def promised(world: TermWorld, name: str) -> tuple[float, list[str]] | None:
+    """The start of a unit's reservation, in seconds after the begin, and its nodes."""
+    every = [*world.cluster.objects("PodGroup"), *world.cluster.objects("Pod")]
+    found: Any = next(one for one in every if one.metadata.name == name)
+    text = found.metadata.annotations.get("podsched.io/reservation", "")
+    if not text:
+        return None
+    body = json.loads(text)
+    return datetime.fromisoformat(body["start"]).timestamp() - WALL, sorted(body["nodes"])
+
+
+def end(world: TermWorld, name: str) -> None:
+    """Let a pod succeed."""
+    found = world.cluster.object("Pod", f"default/{name}")
+    assert isinstance(found, Pod)
+    found.status.phase = "Succeeded"
+    world.cluster.update(found)
+
+
+async def test_a_blocked_unit_is_promised_a_start_on_nodes() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        assert bound(world) == ["long"]
+        start, nodes = promised(world, "wide") or (0, [])
+        assert 100 <= start <= 100 + SLACK + 2
+        assert nodes == ["n0"]
+        assert "at the latest, reserved on nodes n0" in message(world, "wide")
+        await asyncio.sleep(start)
+        assert bound(world) == ["wide"]
+        assert promised(world, "wide") is None
+        world.check()
+
+
+async def test_a_unit_that_ends_before_the_reserved_start_passes_the_blocked_one() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 6, 100)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        run(world, "short", 2, 60)
+        run(world, "late", 2, 200)
+        await asyncio.sleep(1)
+        assert bound(world) == ["long", "short"]
+        assert "it would delay default/pod:wide" in message(world, "late")
+
+
+async def test_a_unit_without_a_limit_does_not_pass_what_it_would_delay() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 6, 100)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        run(world, "endless", 1)
+        await asyncio.sleep(1)
+        assert bound(world) == ["long"]
+
+
+async def test_a_unit_without_a_limit_passes_on_what_the_reservation_leaves_over() -> None:
+    world = a_world(nodes=2)
+    async with world.running():
+        run(world, "a", 6, 100)
+        run(world, "b", 8, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 6, 50)
+        await asyncio.sleep(1)
+        run(world, "endless", 2)
+        await asyncio.sleep(1)
+        assert bound(world) == ["a", "b", "endless"]
+        await asyncio.sleep(105)
+        assert bound(world) == ["endless", "wide"]
+
+
+async def test_nodes_are_kept_although_quota_is_left() -> None:
+    world = a_world(nodes=2, cpu=100)
+    async with world.running():
+        run(world, "a", 6, 100)
+        run(world, "b", 6, 50)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        start, nodes = promised(world, "wide") or (0, [])
+        assert 50 <= start <= 58
+        run(world, "endless", 2)
+        await asyncio.sleep(1)
+        kept = world.cluster.object("Pod", "default/endless")
+        assert isinstance(kept, Pod)
+        assert kept.spec.node_name not in ("", *nodes)
+        await asyncio.sleep(60)
+        assert bound(world) == ["a", "endless", "wide"]
+        world.check()
+
+
+async def test_easy_reserves_for_the_first_unit_only_and_conservative_for_all() -> None:
+    for policy, reserved in (("EASY", [True, False]), ("Conservative", [True, True])):
+        world = a_world(policy)
+        async with world.running():
+            run(world, "long", 6, 100)
+            await asyncio.sleep(1)
+            run(world, "first", 8, 50)
+            await asyncio.sleep(1)
+            run(world, "second", 8, 50)
+            await asyncio.sleep(1)
+            assert [promised(world, name) is not None for name in ("first", "second")] == reserved
+
+
+async def test_a_start_moves_forward_when_a_unit_ends_before_its_limit() -> None:
+    world = a_world("Conservative")
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        run_gang(world, "first", 2, 4, 50)
+        await asyncio.sleep(1)
+        run(world, "second", 8, 50)
+        await asyncio.sleep(1)
+        before, _ = promised(world, "second") or (0, [])
+        end(world, "long")
+        await asyncio.sleep(2)
+        assert bound(world) == ["first-0", "first-1", "long"]
+        after, _ = promised(world, "second") or (0, [])
+        assert after < before - 90
+
+
+async def test_the_next_leader_keeps_a_reservation() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        run_gang(world, "wide", 2, 4, 50)
+        await asyncio.sleep(1)
+        before = promised(world, "wide")
+        assert condition(world, "wide", RESERVED)[:2] == ("True", "Reserved")
+    after = TermWorld(cluster=world.cluster)
+    async with after.running():
+        run(after, "late", 2, 200)
+        await asyncio.sleep(1)
+        assert bound(after) == ["long"]
+        assert promised(after, "wide") == before
+        await asyncio.sleep(120)
+        assert bound(after) == ["wide-0", "wide-1"]
+
+
+async def test_a_start_is_withdrawn_loudly_when_its_node_is_gone() -> None:
+    world = a_world(nodes=2, cpu=100)
+    async with world.running():
+        run(world, "a", 8, 100)
+        run(world, "b", 8, 50)
+        await asyncio.sleep(1)
+        run_gang(world, "wide", 1, 8, 50)
+        await asyncio.sleep(1)
+        _, nodes = promised(world, "wide") or (0, [])
+        node = world.cluster.object("Node", nodes[0])
+        node.spec.unschedulable = True
+        world.cluster.update(node)
+        await asyncio.sleep(2)
+        assert condition(world, "wide", RESERVED)[1] == "NodeGone"
+        assert "unschedulable" in condition(world, "wide", RESERVED)[2]
+        later, nodes_later = promised(world, "wide") or (0, [])
+        assert later >= 100
+        assert nodes_later != nodes
+
+
+async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 8, 100)
+        await asyncio.sleep(1)
+        run_gang(world, "wide", 1, 8, 50)
+        await asyncio.sleep(1)
+        before, _ = promised(world, "wide") or (0, [])
+        run(world, "urgent", 8, 70, priority=10)
+        await asyncio.sleep(2)
+        assert (promised(world, "urgent") or (0, []))[0] == before
+        assert condition(world, "wide", RESERVED)[1] == "Overtaken"
