@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from podsched.cli.queues import table
+from podsched.cli.queues import promised_starts, table
 from support.commands import Commands
 
 QUEUES = """
@@ -124,3 +124,16 @@ def test_without_queues_that_is_said(sched: Commands, tmp_path: Path) -> None:
     path = tmp_path / "none.yaml"
     path.write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")
     assert "No queues found." in sched("queues", "-f", str(path)).err
+
+
+def test_promised_starts_are_shown_below_the_tree() -> None:
+    node = {"kind": "ClusterQueue", "name": "q", "problem": "", "waiting": 1, "admitted": 0}
+    reserved = [{"unit": "default/wide", "start": "2027-01-15T08:01:35Z", "nodes": ["n1", "n2"]}]
+    tree = node | {"quotas": [], "children": [], "reserved": reserved}
+    assert promised_starts([tree])[1].split() == [
+        "default/wide",
+        "q",
+        "2027-01-15T08:01:35Z",
+        "n1,n2",
+    ]
+    assert promised_starts([tree | {"reserved": []}]) == []

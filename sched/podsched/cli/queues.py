@@ -71,6 +71,8 @@ def queues(given: _Flags) -> None:
         print(yaml.safe_dump({"queues": trees}, sort_keys=False).rstrip("\n"))
     elif trees:
         say("\n".join(table(trees)))
+        if starts := promised_starts(trees):
+            say("\n".join(["", *starts]))
     else:
         say("No queues found.", error=True)
 
@@ -99,6 +101,18 @@ def _rows(tree: Tree, first: str, others: str) -> Iterator[list[str]]:
         ends = [(f"{below}├─ ", f"{below}│  ")] * (len(children) - 1)
         ends.append((f"{below}└─ ", f"{below}   "))
         stack += reversed([(child, *end) for child, end in zip(children, ends, strict=False)])
+
+
+def promised_starts(trees: Sequence[Tree]) -> list[str]:
+    """Return the promised starts of all queues as lines, the first start first."""
+    left, rows = list(trees), []
+    while left:
+        tree = left.pop()
+        left += tree["children"]
+        for one in tree.get("reserved", ()):
+            rows.append([one["unit"], tree["name"], one["start"], ",".join(one["nodes"])])
+    rows.sort(key=lambda row: (row[2], row[0]))
+    return wrapped([["RESERVED", "QUEUE", "STARTS BY", "NODES"], *rows]) if rows else []
 
 
 def _name(tree: Tree) -> str:

@@ -187,6 +187,31 @@ def test_policies_that_contradict_themselves_are_refused(spec: dict[str, Any], r
     assert reason in found
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("backfill", "Easy", 'Unsupported value: "Easy": supported values: "Conservative", "EASY"'),
+        ("default-exec-time-seconds", "0", 'Invalid value: "0": must be a number of seconds'),
+        ("longest-exec-time-seconds", "1h", 'Invalid value: "1h": must be a number of seconds'),
+    ],
+)
+def test_an_annotation_about_time_is_checked(name: str, value: str, reason: str) -> None:
+    item = queue(group(cpu()))
+    item.metadata.annotations[f"podsched.io/{name}"] = value
+    (found,) = complaints(item)
+    assert found.startswith(f"metadata.annotations[podsched.io/{name}]: {reason}")
+
+
+def test_backfill_is_refused_in_a_queue_that_nothing_passes() -> None:
+    item = queue(group(cpu()), queueingStrategy="StrictFIFO")
+    item.metadata.annotations["podsched.io/backfill"] = "EASY"
+    (found,) = complaints(item)
+    assert 'Invalid value: "EASY": needs spec.queueingStrategy BestEffortFIFO' in found
+    item = queue(group(cpu()))
+    item.metadata.annotations["podsched.io/backfill"] = "EASY"
+    assert complaints(item) == []
+
+
 def test_all_of_a_cluster_queue_may_change_but_its_policy_for_concurrent_admission() -> None:
     old = queue(group(cpu()), cohortName="c", queueingStrategy="StrictFIFO")
     assert complaints(queue(group(cpu("2"))), old) == []

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
 from podsched.ask.queues.waiting import explain_admission
 from podsched.v1.scheduling_pb2 import QueueAdmission
 from support.queues import big_node, cluster_queue, flavor, gang, job
@@ -125,3 +126,18 @@ async def test_a_stopped_queue_is_the_reason() -> None:
         job(world, "a", "team", cpu=1)
         found = await why(world, "pod:a")
         assert found.sentence == "It is kept out of its queue: ClusterQueue team is stopped."
+
+
+async def test_a_unit_with_a_reserved_start_is_told_when_and_where() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 16}, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        for name in ("a", "b"):
+            job(world, name, "team", cpu=8, labels={MAX_EXEC_TIME: "60"})
+        await asyncio.sleep(1)
+        gang(world, "wide", "team", 2, cpu=8)
+        found = await why(world, "wide")
+        assert found.sentence == (
+            "It needs more quota: of cpu 16 in flavor default (asks for 16, 0 available); it "
+            "starts at 2027-01-15T08:01:05Z at the latest, reserved on nodes n1, n2."
+        )

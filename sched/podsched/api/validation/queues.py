@@ -13,6 +13,7 @@ from typing import Final
 
 from podsched.api import objects as o
 from podsched.api.codec import write
+from podsched.api.queue_labels import BACKFILL, DEFAULT_EXEC_TIME, LONGEST_EXEC_TIME
 from podsched.api.validation.conditions import validate_conditions
 from podsched.api.validation.meta import validate_label_selector, validate_labels
 from podsched.api.validation.names import dns1123_subdomain, label_value, qualified_name
@@ -37,6 +38,10 @@ _EFFECTS: Final = "supported taint effect values: 'NoSchedule', 'PreferNoSchedul
 _UNIQUE_TAINTS: Final = "taints must be unique by key and effect pair"
 #: A weight that is not 0 is more than this.
 _LEAST_WEIGHT: Final = Fraction(1, 10**9)
+_BACKFILL: Final = ("Conservative", "EASY")
+_NOT_STRICT: Final = "needs spec.queueingStrategy BestEffortFIFO, since nothing passes the head of a StrictFIFO queue"
+#: Digits of a number of seconds.
+_MOST_DIGITS: Final = 10
 _SEARCH: Final = ("MayStopSearch", "TryNextFlavor")
 
 
@@ -82,7 +87,8 @@ def _check_taints(at: Place, taints: Sequence[o.Taint]) -> None:
 
 
 def validate_cluster_queue(at: Place, item: o.ClusterQueue) -> None:
-    """Validate quota, cohort, order, policies, weight and checks."""
+    """Validate quota, cohort, order, policies, weight, checks and annotations about time."""
+    _check_times(at("metadata.annotations"), item)
     spec, at = item.spec, at("spec")
     of = _Owner("" if spec.cohort_name else "cohort", lends_within_nominal=True)
     _check_groups(at("resourceGroups"), spec.resource_groups, of)
@@ -103,6 +109,24 @@ def validate_cluster_queue(at: Place, item: o.ClusterQueue) -> None:
         mode.one_of(spec.admission_scope.admission_mode, modes)
     if spec.HasField("admission_checks_strategy"):
         _check_checks(at("admissionChecksStrategy.admissionChecks"), spec)
+
+
+def _check_times(at: Place, item: o.ClusterQueue) -> None:
+    """Check the annotations about backfill and execution times."""
+    found = item.metadata.annotations
+    for name in (DEFAULT_EXEC_TIME, LONGEST_EXEC_TIME):
+        text = found.get(name, "1")
+        digits = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+        if not digits or int(text) == 0:
+            reason = f"must be a number of seconds above 0, of at most {_MOST_DIGITS} digits"
+            at[name].invalid(text, reason)
+    if BACKFILL not in found:
+        return
+    policy = found[BACKFILL]
+    if policy not in _BACKFILL:
+        at[BACKFILL].not_supported(policy, _BACKFILL)
+    elif item.spec.queueing_strategy == "StrictFIFO":
+        at[BACKFILL].invalid(policy, _NOT_STRICT)
 
 
 def validate_cluster_queue_update(at: Place, new: o.ClusterQueue, old: o.ClusterQueue) -> None:

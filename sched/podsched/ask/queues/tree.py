@@ -62,6 +62,7 @@ def _tree(admission: Admission, node: Node, local_queues: Mapping[str, list[Tree
         tally = admission.tallies.of(QueueKey("ClusterQueue", node.name))
         tree |= {"waiting": tally.pending, "admitted": tally.admitted}
         tree["problem"] = _problem(admission, node.name)
+        tree["reserved"] = _reserved(admission, node.name)
         tree["children"] = sorted(local_queues.get(node.name, ()), key=lambda one: str(one["name"]))
     return tree
 
@@ -79,6 +80,20 @@ def _quota(node: Node, key: FlavorResource) -> Tree:
         "borrowed": text(node.borrowed(key)),
         "available": text(max(0, node.available(key))),
     }
+
+
+def _reserved(admission: Admission, queue: str) -> list[Tree]:
+    """Return the starts that are promised to units of a ClusterQueue, the first one first."""
+    reservations = admission.reservations
+    found = [(one.start, key) for key, one in reservations.of.items() if one.queue == queue]
+    return [
+        {
+            "unit": key,
+            "start": reservations.time_text(start),
+            "nodes": sorted(reservations.of[key].nodes),
+        }
+        for start, key in sorted(found)
+    ]
 
 
 def _problem(admission: Admission, name: str) -> str:

@@ -99,6 +99,7 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
             names = [one.workload.key for one in victims]
             why += f"; it would preempt {_named(names)} if it fits nodes then"
         answer.changes.extend(_changes(admission, workload, victims))
+    why = "; ".join(filter(None, (why, admission.reservations.promise(workload.key))))
     answer.sentence = f"{why[0].upper()}{why[1:]}."
 
 
