@@ -39,7 +39,7 @@ _UNIQUE_TAINTS: Final = "taints must be unique by key and effect pair"
 #: A weight that is not 0 is more than this.
 _LEAST_WEIGHT: Final = Fraction(1, 10**9)
 _BACKFILL: Final = ("Conservative", "EASY")
-_NOT_STRICT: Final = "needs spec.queueingStrategy BestEffortFIFO, since nothing passes the head of a StrictFIFO queue"
+_NOT_STRICT: Final = "needs spec.queueingStrategy BestEffortFIFO: nothing passes a StrictFIFO head"
 #: Digits of a number of seconds.
 _MOST_DIGITS: Final = 10
 _SEARCH: Final = ("MayStopSearch", "TryNextFlavor")
