@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.objects import Pod, PodGroup, PodGroupTemplate, PriorityClass, Workload
+from podsched.api.objects import PodGroup, PodGroupTemplate, PriorityClass, Workload
 from podsched.api.pod_groups import (
     PROTECTION_FINALIZER,
     admit_pod_group,
@@ -87,8 +87,5 @@ def test_a_group_is_of_a_template_that_there_is() -> None:
 
 
 def test_kueues_label_names_a_group_of_the_pods_namespace() -> None:
-    pod = Pod()
-    pod.metadata.namespace = "team"
-    assert queue_group_key(pod) == ""
-    pod.metadata.labels["kueue.x-k8s.io/pod-group-name"] = "train"
-    assert queue_group_key(pod) == "team/train"
+    assert queue_group_key("team", {}) == ""
+    assert queue_group_key("team", {"kueue.x-k8s.io/pod-group-name": "train"}) == "team/train"

@@ -5,6 +5,7 @@ Source: plugin/pkg/admission/{priority,scheduling} of Kubernetes 1.36.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from podsched.api.objects import AnyObject, Pod, PodGroup, Workload
@@ -43,10 +44,10 @@ def label_group_key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{name}" if name else ""
 
 
-def queue_group_key(pod: Pod) -> str:
+def queue_group_key(namespace: str, labels: Mapping[str, str]) -> str:
     """Return "namespace/name" of the group that Kueue's label names, "" for none."""
-    name = pod.metadata.labels.get(QUEUE_GROUP_NAME, "")
-    return f"{pod.metadata.namespace}/{name}" if name else ""
+    name = labels.get(QUEUE_GROUP_NAME, "")
+    return f"{namespace}/{name}" if name else ""
 
 
 def label_min_count(pod: Pod) -> int | None:

@@ -425,7 +425,8 @@ def make_pod_info(pod: v1.Pod, classes: PodClasses, known: PodInfo | None = None
         meta.HasField("deletion_timestamp"),
         group_key(pod)
         or (label_group_key(pod) if classes.label_groups else "")
-        or (queue_group_key(pod) if classes.queue_groups else ""),
+        # The labels of the class, because those of a message take ten times as long.
+        or (queue_group_key(cls.namespace, cls.labels) if classes.queue_groups else ""),
     )
 
 

@@ -70,7 +70,8 @@ class GangScheduling:
 
     def _key_of(self, pod: v1.Pod) -> str:
         labelled = label_group_key(pod) if self._label_groups else ""
-        return group_key(pod) or labelled or queue_group_key(pod)
+        meta = pod.metadata
+        return group_key(pod) or labelled or queue_group_key(meta.namespace, meta.labels)
 
     def _about(self, event: ClusterEvent, key_of: Callable[[Any], str]) -> ClusterEventWithHint:
         """Return a registration that wakes the members of the event's group.
