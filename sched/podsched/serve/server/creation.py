@@ -14,13 +14,13 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
 from podsched.api.metadata_defaulting import generated_name
 from podsched.api.objects import AnyObject, Event, Namespace, Pod, Service, object_key
-from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason
 from podsched.api.trace_context import annotate
@@ -39,6 +39,7 @@ from podsched.serve.server.namespaces import NAMESPACE, Namespaces
 from podsched.serve.server.quotas.charging import QuotaCharging
 from podsched.serve.server.service_addresses import ServiceAddresses
 from podsched.serve.server.storage import KeysTakenError, New, Outcome, only_entry
+from podsched.serve.server.unmanaged import NEEDS_MANAGER, NO_CONTROLLER, no_controller_event
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import StoreError
 from podsched.telemetry.tracing import current_span
@@ -48,13 +49,8 @@ from podsched.v1.api_pb2 import Fence
 _GENERATED_NAME_TRIES = 8
 #: Attempts to create a Service. Each that fails was overtaken by another one's success.
 _ADDRESS_TRIES = 32
-#: Warning for workloads while no kube-controller-manager runs and podsched makes no pods of them.
-_NO_CONTROLLER = (
-    "a {kind} makes no pods: podsched has controllers for ReplicaSets and Jobs only, and no "
-    "kube-controller-manager renews its Lease in kube-system; run one, or submit a ReplicaSet, a "
-    "Job or the pods instead"
-)
-_NEEDS_MANAGER = frozenset(CONTROLLED_KINDS) - OWN_KINDS
+#: Max Events about workloads without a controller for one call.
+_MAX_UNMANAGED = 100
 _BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -171,7 +167,23 @@ class Creator:
         items = self._with_room(items)
         await self._store(items, outcomes, fence)
         await self._sources.settle(outcomes)
+        await self._tell_of_no_controller(outcomes)
         return [outcome for outcome in outcomes if outcome is not None]
+
+    async def _tell_of_no_controller(self, outcomes: Iterable[Outcome | None]) -> None:
+        """Write Events about new workloads that no controller makes pods of, if that succeeds."""
+        new = [o for o in outcomes if isinstance(o, Entry) and o.kind.name in NEEDS_MANAGER]
+        now = self._now()
+        if not new or self._sources.has_controller_manager(now):
+            return
+        with suppress(ApiError):
+            lease = self._expiry.present_lease() or await self._new_lease()
+            items = []
+            for at, entry in enumerate(new[:_MAX_UNMANAGED]):
+                kind = entry.kind
+                event = no_controller_event(kind.name, kind.api_version, entry.message, now)
+                items.append(_Item(at, self._admitted(event, lease, of_kubernetes=False), None))
+            await self._store(self._with_room(items), [None] * len(items), None)
 
     async def _store(
         self, items: list[_Item], outcomes: list[Outcome | None], fence: Fence | None
@@ -256,8 +268,8 @@ class Creator:
         metadata = message.metadata
         if isinstance(message, Pod) and (span := current_span()).recording:
             annotate(metadata.annotations, span.context.partition(",")[0], int(self._now() * 1e9))
-        if kind.name in _NEEDS_MANAGER and not self._sources.has_controller_manager(self._now()):
-            add_warnings(_NO_CONTROLLER.format(kind=kind.name))
+        if kind.name in NEEDS_MANAGER and not self._sources.has_controller_manager(self._now()):
+            add_warnings(NO_CONTROLLER.format(kind=kind.name))
         usage = self._quotas.usage_of(kind, message)
         return self._written(New(kind, "", b"", lease, usage=usage), message, ())
 

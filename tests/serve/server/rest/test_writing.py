@@ -89,6 +89,12 @@ async def test_who_creates_what_no_controller_looks_after_is_warned(
     assert f"a {kind} makes no pods" in new.headers["warning"]
     again = await kube.request("PATCH", f"{path}/b?fieldManager=a", applied_new, APPLY)
     assert "warning" not in again.headers
+    events = (await kube.request("GET", "/api/v1/namespaces/default/events")).json["items"]
+    assert [(e["involvedObject"]["kind"], e["reason"], e["type"]) for e in events] == [
+        (kind, "NoController", "Warning")
+    ] * 2
+    assert {e["involvedObject"]["name"] for e in events} == {"a", "b"}
+    assert events[0]["involvedObject"]["uid"] == created.json["metadata"]["uid"]
     own = await kube.request(
         "POST", "/apis/apps/v1/namespaces/default/replicasets", body | {"kind": "ReplicaSet"}
     )
