@@ -14,6 +14,7 @@ import yaml
 
 from podsched.app.role_certificates import Wanted, requests_of
 from podsched.cli.main import COMMANDS
+from podsched.serve.store.embedded import HEARTBEAT, MEMBERS_ELECTION_TIMEOUT
 
 PARSE = """
 import json, sys
@@ -104,6 +105,13 @@ def test_api_servers_know_the_quota_of_etcd() -> None:
     quotas = {options(name)["--quota-backend-bytes"] for name in ETCD}
     quotas |= {options(n)["--etcd-quota-bytes"] for n in OURS if n.startswith("apiserver")}
     assert len(quotas) == 1
+
+
+def test_members_of_etcd_replace_their_leader_as_fast_as_those_of_sched_chaos() -> None:
+    for number in range(3):
+        environment = COMPOSE["services"][f"etcd-{number}"]["environment"]
+        assert environment["ETCD_HEARTBEAT_INTERVAL"] == str(HEARTBEAT)
+        assert environment["ETCD_ELECTION_TIMEOUT"] == str(MEMBERS_ELECTION_TIMEOUT)
 
 
 def test_each_scheduler_keeps_its_decisions_on_a_volume_of_its_own() -> None:

@@ -26,6 +26,9 @@ from podsched.serve.store.etcd_version import Version, consistency_checks, versi
 #: Seconds between checks whether it answers.
 _POLL = 0.05
 _PORT_TRIES = 3
+#: Milliseconds between heartbeats, and without one until members that are near each other elect
+#: another leader. With etcd's own 100 and 1,000 it takes 1 to 2 s to replace a leader that died.
+HEARTBEAT, MEMBERS_ELECTION_TIMEOUT = 50, 300
 #: Interval after which a timer commits a member's collected writes to its database. It also commits
 #: after 10,000 operations and with each snapshot, and the log has all writes anyway.
 #: etcd 3.5.0 to 3.5.2 lose an acknowledged write if the timer comes between the beginning of a
@@ -189,9 +192,9 @@ class EmbeddedEtcd:
             "log-level": "warn",
             **consistency_checks(self.version),
         }
-        if not options.cluster:
-            # A single member elects itself; shorter ticks only allow shorter leases (1 s).
-            arguments |= {"heartbeat-interval": "50", "election-timeout": "500"}
+        # A single member elects itself; shorter ticks only allow shorter leases (1 s).
+        election = MEMBERS_ELECTION_TIMEOUT if options.cluster else 500
+        arguments |= {"heartbeat-interval": str(HEARTBEAT), "election-timeout": str(election)}
         if options.cert and options.key:
             arguments |= {"cert-file": str(options.cert), "key-file": str(options.key)}
         if options.client_ca:
