@@ -300,7 +300,7 @@ class HttpFuzzer:
             patch = {part: manifest.get(part, {})}
             if content_type.endswith("yaml"):
                 patch |= {key: manifest[key] for key in ("kind", "apiVersion")}
-                patch["metadata"] = {"name": manifest["metadata"]["name"]}
+                patch["metadata"] = {"name": manifest["metadata"].get("name", "")}
                 self._thin(patch)
             if rng.random() < 0.3:
                 patch[part] = dict(rng.choice(DIRECTIVES))
