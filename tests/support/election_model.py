@@ -22,6 +22,7 @@ from podsched.term.election.events import (
     HandOverRequested,
     LeaderConnectionBroken,
     Observed,
+    Reachability,
     ReadRecord,
     Refused,
     Release,
@@ -215,6 +216,9 @@ def actions(
             yield f"{name}: is reachable again", _put(world, i, replace(replica, reachable=True))
         else:
             yield from _requests(world, i, replica)
+        if replica.alive and replica.state.view.cut_off and not isinstance(replica.state, Stopped):
+            name = replica.state.view.identity
+            yield f"{name}: reaches an API server again", tell(world, i, Reachability(True))
         if replica.alive:
             yield from _doings(world, i, replica)
         if faults and world.faults:
@@ -278,6 +282,8 @@ def _faults(world: World, i: int, replica: Replica, suspicion: bool) -> Iterator
             if not request.abandoned:
                 yield from _losses(world, i, replica, request)
                 yield from _repetitions(world, i, replica, request)
+    if not state.view.cut_off and state.view.candidate.election_timeout:
+        yield f"{name}: reaches no API server", tell(world, i, Reachability(False))
     yield f"{name}: dies", _put(world, i, replace(replica, alive=False, reading=False))
     yield f"{name}: is asked to stop", tell(world, i, StopRequested())
     if isinstance(state, Leading):
@@ -477,6 +483,7 @@ class _Print:
             view.suspected != 0 and snapshot and view.suspected == snapshot.record_revision,
             view.wary_for and max(view.wary_until - self._now, -CALM - 1),
             view.wary_for,
+            view.cut_off,
         )
 
     def phase(self, s: State) -> Hashable:

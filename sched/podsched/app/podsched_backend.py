@@ -96,6 +96,7 @@ class PodschedBackend:
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
         """See ``Backend``."""
         assert self._store is not None
+        self._client.follow_reachability(elector.note_reachability)
 
         def whole() -> dict[str, str]:
             etcd = ",".join(self._options.etcd.endpoints)

@@ -14,10 +14,12 @@ from structlog.testing import capture_logs
 from podsched.serve.client.server_health import (
     CONFIRM,
     ETCD,
+    LATE,
     NOT_SERVING,
     PERIOD,
     REQUEST,
     STAY,
+    Health,
     leave_silent_servers,
 )
 
@@ -37,12 +39,19 @@ class Servers:
         self.wrong: set[str] = set()
         self.asked: list[str] = []
         self.moves: list[tuple[str, str]] = []
+        self.reports: list[bool] = []
 
-    async def is_well(self, endpoint: str, timeout: float) -> bool:
+    async def health(self, endpoint: str, timeout: float) -> Health:
         self.asked.append(endpoint)
         delay = self.delay[endpoint]
         await asyncio.sleep(min(delay, timeout))
-        return delay < timeout and endpoint not in self.wrong
+        if delay >= timeout:
+            return Health.SILENT
+        return Health.WITHOUT_ETCD if endpoint in self.wrong else Health.WELL
+
+    def reached(self, reached: bool) -> None:
+        if self.reports[-1:] != [reached]:
+            self.reports.append(reached)
 
     async def move(self, endpoint: str, to: str) -> None:
         assert endpoint == self.endpoint
@@ -106,6 +115,32 @@ async def test_after_a_switch_the_client_stays_for_two_seconds() -> None:
         assert servers.moves == [("a", "b")]
         await asyncio.sleep(LEFT)
         assert servers.moves == [("a", "b"), ("b", "a")]
+
+
+async def test_it_is_reported_when_no_server_answers_and_when_one_does_again() -> None:
+    async with watched() as servers:
+        servers.wrong = {"a", "b", "c"}
+        await asyncio.sleep(1)
+        assert servers.reports == [True], "they answer, if only that they cannot use etcd"
+        servers.delay = dict.fromkeys(servers.endpoints, inf)
+        await asyncio.sleep(LEFT + SILENCE)
+        assert servers.reports == [True, False]
+        servers.delay["b"] = 0.01
+        await asyncio.sleep(LEFT + SILENCE)
+        assert servers.reports == [True, False, True]
+
+
+async def test_silence_during_an_own_delay_is_not_reported() -> None:
+    class Busy(Servers):
+        async def health(self, endpoint: str, timeout: float) -> Health:
+            await asyncio.sleep(timeout + LATE)
+            return Health.SILENT
+
+    servers = Busy()
+    task = asyncio.create_task(leave_silent_servers(servers, SILENCE))
+    await asyncio.sleep(5)
+    assert servers.reports == []
+    task.cancel()
 
 
 def test_the_question_and_the_answer_are_those_of_grpc_s_health_check() -> None:

@@ -15,11 +15,14 @@ from podsched.term.election.events import (
     Effect,
     Event,
     Observed,
+    Reachability,
     ReadRecord,
     Refused,
+    Release,
     Renew,
     ScheduleTimer,
     StopLeading,
+    StopReason,
     TermOver,
     TimerFired,
     TryAcquire,
@@ -47,6 +50,7 @@ OTHERS = LeaderElectionRecord(
 
 
 FREE = Snapshot(revision=Revision(1))
+FREE_AGAIN = Snapshot(revision=Revision(11))
 
 
 def seen(revision: int, record: LeaderElectionRecord = OTHERS, term: int = 5) -> Snapshot:
@@ -273,3 +277,37 @@ def test_leaders_whose_renewals_are_always_late_are_replaced_less_and_less_often
     monkeypatch.setattr(silence, "FIRST_WARY", 0.0)
     monkeypatch.setattr(silence, "LONGEST_WARY", 0.0)
     assert Simulation(renewal_takes=1.5 * TIMEOUT).run(600) > 300
+
+
+CUT_OFF, REACHES = Reachability(api_servers=False), Reachability(api_servers=True)
+
+
+def test_a_leader_that_reaches_no_api_server_gives_the_lock_back() -> None:
+    state, effects = run(leading(), (100.05, CUT_OFF))
+    assert effects[0] == StopLeading(StopReason.CUT_OFF)
+    (release,) = (effect for effect in effects if isinstance(effect, Release))
+    released = Written(release.attempt, Revision(11), release.record)
+    state, effects = run(state, (100.06, released), (101, TimerFired()))
+    assert isinstance(state, Standby), "it stands by, and claims nothing while it is cut off"
+    assert claims(run(state, (102, REACHES))[1])
+
+
+def test_without_an_election_timeout_a_leader_that_reaches_no_api_server_goes_on() -> None:
+    patient = leading()
+    view = replace(patient.view, candidate=replace(ME, election_timeout=0.0))
+    assert isinstance(run(replace(patient, view=view), (100.05, CUT_OFF))[0], Leading)
+
+
+def test_a_standby_that_reaches_no_api_server_claims_nothing_until_it_does() -> None:
+    state, effects = run(standby(), (100.2, CUT_OFF), (100.3, Observed(FREE_AGAIN)))
+    assert not claims(effects)
+    assert claims(run(state, (100.4, REACHES))[1])
+
+
+def test_a_leader_that_has_given_the_lock_back_keeps_it_the_next_time_for_a_while() -> None:
+    """Otherwise the lock would go around while every candidate loses its API servers by turns."""
+    state, _ = run(leading(), (100.05, CUT_OFF))
+    again = leading(101.0)
+    again = replace(again, view=replace(again.view, wary_until=state.view.wary_until))
+    state, _ = run(again, (101.05, CUT_OFF))
+    assert isinstance(state, Leading)

@@ -19,6 +19,7 @@ from podsched.term.election.events import (
     LeaderConnectionBroken,
     NewLeader,
     Observed,
+    Reachability,
     ReadRecord,
     Refused,
     Release,
@@ -416,6 +417,8 @@ def _every_event(state: State) -> list[Event]:
         TermOver(Term(10)),
         TermOver(Term(5)),
         HistoryLost(),
+        Reachability(False),
+        Reachability(True),
     ]
 
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -78,6 +86,13 @@ class ApiClient:
     def endpoint(self) -> str:
         """host:port of the server in use."""
         return self._channels.endpoint
+
+    def follow_reachability(self, changed: Callable[[bool], None]) -> None:
+        """Report when no server answers any more, and when one does again.
+
+        Needs ``ClientOptions.silence`` and several servers.
+        """
+        self._channels.on_reachability = changed
 
     async def close(self) -> None:
         """Close the connections."""

@@ -25,7 +25,7 @@ from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles
 from podsched.serve.client.bearer_token import BearerToken, Metadata, check_in_clear
-from podsched.serve.client.server_health import ask, leave_silent_servers
+from podsched.serve.client.server_health import Health, ask, leave_silent_servers
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("client")
@@ -86,6 +86,9 @@ class Channels:
         self._outdated: list[grpc.aio.Channel] = []
         self._silent: WeakSet[grpc.aio.Channel] = WeakSet()
         self._watching: asyncio.Task[None] | None = None
+        self._reached = True
+        self.on_reachability: Callable[[bool], None] = lambda _: None
+        """Called when no server answers to health checks any more, and when one does again."""
         tls = (options.tls_ca, options.tls_cert, options.tls_key)
         self._files = CertificateFiles(*tls) if options.tls_ca else None
         self._token = BearerToken(options.token_file) if options.token_file else None
@@ -130,9 +133,15 @@ class Channels:
             self._outdated.extend(self._channels.values())
             self._channels.clear()
 
-    async def is_well(self, endpoint: str, timeout: float) -> bool:
-        """Return whether a server answers within seconds that it can use etcd."""
+    async def health(self, endpoint: str, timeout: float) -> Health:
+        """Return what a server answers to a health check within seconds."""
         return await ask(self._channel(endpoint), timeout)
+
+    def reached(self, reached: bool) -> None:
+        """Note whether any server answers to health checks."""
+        if reached != self._reached:
+            self._reached = reached
+            self.on_reachability(reached)
 
     async def move(self, endpoint: str, to: str) -> None:
         """Switch from one server to another; calls and streams on the former fail."""

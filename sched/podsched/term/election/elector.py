@@ -27,6 +27,7 @@ from podsched.term.election.events import (
     HandOverRequested,
     LeaderConnectionBroken,
     NewLeader,
+    Reachability,
     ReadRecord,
     Release,
     Renew,
@@ -173,6 +174,10 @@ class LeaderElector:
         "": to any other candidate; if there is none, this one leads again after half a second.
         """
         self._post(HandOverRequested(successor))
+
+    def note_reachability(self, api_servers: bool) -> None:
+        """Note whether this candidate reaches any API server; if not, it gives the lock back."""
+        self._post(Reachability(api_servers))
 
     def term_is_over(self, term: int) -> None:
         """Stop leading in this term, because a write with its fence was refused."""

@@ -24,6 +24,8 @@ class StopReason(Enum):
     """The record or the term belongs to another candidate."""
     HANDED_OVER = "handed over"
     """Its owner requested a handover to another candidate."""
+    CUT_OFF = "no API server can be reached"
+    """It could not do the leader's work, so it gave the lock back."""
     ABANDONED = "abandoned"
     """The elector was cancelled or failed; the record was not released."""
 
@@ -108,6 +110,13 @@ class HistoryLost:
     """The store was restored from a backup, so revisions and terms seen before are invalid."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reachability:
+    """Whether this candidate reaches any API server; it does until the first of these events."""
+
+    api_servers: bool
+
+
 Event = (
     Observed
     | Written
@@ -119,6 +128,7 @@ Event = (
     | HandOverRequested
     | TermOver
     | HistoryLost
+    | Reachability
 )
 
 

@@ -26,7 +26,7 @@ from podsched.term.election.events import (
 from podsched.term.election.lock_view import learned_own_write, tenure_in
 from podsched.term.election.racing import HAND_OVER_GRACE
 from podsched.term.election.record import NO_REVISION, NO_TERM, whole_seconds
-from podsched.term.election.silence import deposed
+from podsched.term.election.silence import deposed, gave_up, is_useless
 from podsched.term.election.states import Leading, Releasing, Standby, State, Stopped, Withdrawing
 from podsched.term.election.transition import Transition
 
@@ -54,12 +54,18 @@ def on_leading(state: Leading, event: Event, transition: Transition) -> State:
     return state
 
 
-def hold(state: Leading, transition: Transition) -> Leading | Standby:
-    """End a step in LEADING: stop if the lease or the term is over, renew if that is due."""
+def hold(state: Leading, transition: Transition) -> Leading | Standby | Releasing:
+    """End a step in LEADING: stop if the lease or the term is over, renew if that is due.
+
+    Give the lock back if no API server can be reached.
+    """
     if transition.now >= state.lease_over_at:
         return _stop_leading(state, StopReason.RENEW_DEADLINE, transition)
     if state.view.end_of_term:
         return _stop_leading(state, StopReason.HANDED_OVER, transition)
+    if is_useless(state, transition.now):
+        transition.emit(StopLeading(StopReason.CUT_OFF))
+        return _give_back(gave_up(state, transition.now), "", transition, stays=True)
     if state.in_flight is None and transition.now >= state.renewal_due_at:
         return _renew(state, transition)
     return state

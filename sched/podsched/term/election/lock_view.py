@@ -58,6 +58,7 @@ class LockView:
     has_led: whether the candidate has led since it started.
     wary_until: it suspects no holder of silence before; wary_for: the seconds of the last such
         wait, 0 for none (``silence``).
+    cut_off: whether it reaches no API server, so that it could not do a leader's work.
     """
 
     candidate: Candidate
@@ -71,6 +72,7 @@ class LockView:
     has_led: bool = False
     wary_until: float = 0.0
     wary_for: float = 0.0
+    cut_off: bool = False
 
     @property
     def identity(self) -> str:

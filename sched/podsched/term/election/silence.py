@@ -20,6 +20,10 @@ ones rare:
   holder had renewed the record. So the number of wrong takeovers is bounded: each takes one
   candidate out of those that suspect.
 
+With an election timeout, too, a holder that reaches no API server gives the lock back, and a
+candidate that reaches none does not claim it. As that may have been a short disturbance, the former
+holder is wary. A wary holder keeps the lock, so the lock does not go around in circles.
+
 Pure functions; times are seconds of one monotonic clock of this process.
 """
 
@@ -96,6 +100,23 @@ def deposed(state: Leading, now: float) -> LockView:
     """Return the view of a holder that was deposed; wary if it had renewed the record in time."""
     timeout = state.view.candidate.election_timeout
     return _wary(state.view, now) if now <= state.renewed_at + 2 * timeout else state.view
+
+
+def reach(view: LockView, *, api_servers: bool) -> LockView:
+    """Note whether the candidate reaches API servers; it does not matter to the only candidate."""
+    candidate = view.candidate
+    races = candidate.election_timeout and candidate.settings.leader_elect
+    return replace(view, cut_off=bool(races) and not api_servers)
+
+
+def is_useless(state: Leading, now: float) -> bool:
+    """Return whether a holder must give the lock back, because it is cut off and not wary."""
+    return state.view.cut_off and now >= state.view.wary_until
+
+
+def gave_up(state: Leading, now: float) -> Leading:
+    """Return a holder that gives the lock back because it is cut off."""
+    return replace(state, view=_wary(state.view, now))
 
 
 def _judge_refusal(state: Standby, now: float) -> Standby:

@@ -47,6 +47,7 @@ which a silent leader is suspected; ``states`` has the fields of each phase.
 | LEADING     | StopRequested | releaseOnCancel                 | RELEASING: StopLeading, Release |
 | LEADING     | StopRequested | otherwise                       | STOPPED: StopLeading            |
 | LEADING     | HandOverRequested | to another                  | RELEASING: StopLeading, Release |
+| LEADING     | any          | no API server reached, not wary  | RELEASING: StopLeading, Release |
 | WITHDRAWING | Written      | no other holder since            | RELEASING: Release              |
 | WITHDRAWING | Written      | otherwise                        | STOPPED                         |
 | WITHDRAWING | Refused, Unanswered |                           | STOPPED                         |
@@ -58,7 +59,7 @@ which a silent leader is suspected; ``states`` has the fields of each phase.
 | RELEASING   | Unanswered   | of a renewal                     | ReadRecord                      |
 | RELEASING   | Unanswered   | of the release                   | STOPPED                         |
 | both        | any          | retryPeriod has passed           | STOPPED                         |
-| RELEASING   | any of these | the lock was handed over         | STANDBY instead of STOPPED      |
+| RELEASING   | any of these | handed over, or no API server reached | STANDBY instead of STOPPED |
 | STANDBY, ACQUIRING | HistoryLost |                            | STANDBY: ReadRecord, back off   |
 | LEADING     | HistoryLost  |                                  | STANDBY: StopLeading, ReadRecord |
 | others      | HistoryLost  |                                  | STOPPED                         |
@@ -73,6 +74,8 @@ A claim is justified in these cases:
 * the holder has not renewed the record for an election timeout, and neither this candidate nor the
   store is slow (``silence``);
 * this candidate is the only one by configuration (leaderElect: false) and has not led yet.
+
+A candidate that reaches no API server claims nothing.
 
 In the last four cases the holder may still be alive. That is safe, because every write of a leader
 carries its term, and an acquisition invalidates earlier terms.
@@ -117,6 +120,7 @@ from podsched.term.election.events import (
     Event,
     HistoryLost,
     Observed,
+    Reachability,
     Refused,
     ScheduleTimer,
     TimerFired,
@@ -130,7 +134,7 @@ from podsched.term.election.holding import (
     on_releasing,
     on_withdrawing,
 )
-from podsched.term.election.lock_view import learned
+from podsched.term.election.lock_view import LockView, learned
 from podsched.term.election.racing import (
     answer_due,
     claimable_from,
@@ -138,7 +142,7 @@ from podsched.term.election.racing import (
     on_standby,
     stand_by,
 )
-from podsched.term.election.silence import next_look, note_delay
+from podsched.term.election.silence import next_look, note_delay, reach
 from podsched.term.election.states import (
     Acquiring,
     Leading,
@@ -171,8 +175,7 @@ def step(
         state = note_delay(state, next_timer(state), now)
     transition = Transition(now, chance)
     # First, so that all rules below see the newest record.
-    if isinstance(event, Observed):
-        state = replace(state, view=learned(state.view, event.snapshot, now))
+    state = replace(state, view=_learned(state.view, event, now))
     if isinstance(event, HistoryLost):
         state = begin_anew(state, transition)
     else:
@@ -204,6 +207,15 @@ def next_timer(state: State) -> float:
             return state.give_up_at
         case Stopped():
             raise ValueError("a stopped candidate sets no timer")
+
+
+def _learned(view: LockView, event: Event, now: float) -> LockView:
+    match event:
+        case Observed(snapshot):
+            return learned(view, snapshot, now)
+        case Reachability(api_servers):
+            return reach(view, api_servers=api_servers)
+    return view
 
 
 def _is_outdated(state: State, event: Event) -> bool:
