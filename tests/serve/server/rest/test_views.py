@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import Pod
+from podsched.api.objects import ConfigMap, Pod
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.rest.resources import GROUPS
 from podsched.serve.server.rest.views import EncodedObjects
 
 PODS = GROUPS["", "v1"]["pods"]
+CONFIG_MAPS = GROUPS["", "v1"]["configmaps"]
 
 
 def entry(phase: str, revision: int) -> Entry:
@@ -28,3 +29,26 @@ def test_each_revision_of_an_object_has_its_own_encoding() -> None:
     assert b'"Running"' in encoded.of(PODS, entry("Running", 8))
     # The deletion of an object shows its last state with the deletion's version.
     assert b'"resourceVersion":"9"' in encoded.of(PODS, entry("Running", 8), 9)
+
+
+def test_a_large_object_is_encoded_once_for_all_its_readers() -> None:
+    """Otherwise many watches that begin at once would hold up everybody for 50 ms each."""
+    encoded = EncodedObjects()
+    config_map = large("a")
+    assert encoded.of(CONFIG_MAPS, config_map) is encoded.of(CONFIG_MAPS, config_map)
+
+
+def test_the_oldest_are_dropped_beyond_64_mib() -> None:
+    encoded = EncodedObjects()
+    objects = [large(f"m{n}") for n in range(65)]
+    first, *_, last = [encoded.of(CONFIG_MAPS, each) for each in objects]
+    assert encoded.of(CONFIG_MAPS, objects[-1]) is last
+    assert encoded.of(CONFIG_MAPS, objects[0]) is not first
+
+
+def large(name: str) -> Entry:
+    message = ConfigMap(
+        metadata={"namespace": "default", "name": name}, data={"a": "x" * (1 << 20)}
+    )
+    value = message.SerializeToString()
+    return Entry(KINDS["ConfigMap"], f"default/{name}", value, 7, 7)
