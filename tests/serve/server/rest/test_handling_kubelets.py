@@ -292,6 +292,7 @@ async def test_it_creates_and_removes_mirror_pods(accounts: Accounts) -> None:
         ({"metadata": {"ownerReferences": []}}, "a single owner reference set to itself"),
         ({"owner": {"name": "worker-2"}}, "a single owner reference set to itself"),
         ({"owner": {"controller": False}}, "a controller owner reference"),
+        ({"owner": {"uid": "of-another-time"}}, "UID mismatch: expected of-another-time got "),
         ({"owner": {"blockOwnerDeletion": True}}, "must not set blockOwnerDeletion"),
         ({"serviceAccountName": "builder"}, "reference a service account"),
         ({"volumes": [{"name": "s", "secret": {"secretName": "other"}}]}, "reference secrets"),

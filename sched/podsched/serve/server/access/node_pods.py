@@ -18,6 +18,7 @@ from podsched.lib.event_loop import Turn
 from podsched.serve.server.watchcache import ExpiredError, WatchCache
 
 _POD: Final = KINDS["Pod"]
+_NODE: Final = KINDS["Node"]
 #: Changes that are taken from the cache at a time.
 _AT_ONCE: Final = 500
 
@@ -33,6 +34,11 @@ class NodePods:
         self._node_of: dict[str, str] = {}
         #: What each pod refers to, once somebody has asked.
         self._references: dict[str, frozenset[tuple[str, str]]] = {}
+
+    def uid_of(self, node: str) -> str:
+        """Return the uid of a node, "" if the cache has none of that name."""
+        entry = self._cache.get(_NODE, node)
+        return entry.message.metadata.uid if entry is not None else ""
 
     async def catch_up(self) -> None:
         """Take in the changes that the cache has had, yielding to other tasks."""

@@ -17,7 +17,7 @@ nodes with this prefix: "*" cannot be part of a node's name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from podsched.api.kinds import Kind
@@ -130,17 +130,22 @@ class NodeScope(NamedTuple):
         if isinstance(item, Node) and not self.includes(item.metadata.name):
             raise self._refused(kind, item.metadata.name, "can read only its own Node object")
 
-    def check_creation(self, kind: Kind, new: AnyObject) -> None:
-        """Raise ApiError if the limits forbid creating an object."""
+    def check_creation(
+        self, kind: Kind, new: AnyObject, uid_of: Callable[[str], str] = lambda _: ""
+    ) -> None:
+        """Raise ApiError if the limits forbid creating an object.
+
+        uid_of: returns the uid of a node, "" if it is unknown.
+        """
         self.check_address(kind, new.metadata.namespace, new.metadata.name)
         if isinstance(new, Node):
             self._check_labels(kind, new.metadata.name, {}, new.metadata.labels)
         elif isinstance(new, ResourceSlice):
             self._check_slice(kind, new)
         elif isinstance(new, Pod):
-            self._check_mirror_pod(kind, new)
+            self._check_mirror_pod(kind, new, uid_of)
 
-    def _check_mirror_pod(self, kind: Kind, pod: Pod) -> None:
+    def _check_mirror_pod(self, kind: Kind, pod: Pod, uid_of: Callable[[str], str]) -> None:
         name, why = pod.metadata.name, ""
         owners = pod.metadata.owner_references
         referred = (kind for kind, found in references(pod) if found and kind in _UNREFERRED)
@@ -154,6 +159,8 @@ class NodeScope(NamedTuple):
             why = "can only create pods with a controller owner reference set to itself"
         elif owners[0].block_owner_deletion:
             why = "must not set blockOwnerDeletion on an owner reference"
+        elif (uid := uid_of(pod.spec.node_name)) and owners[0].uid != uid:
+            why = f"UID mismatch: expected {owners[0].uid[:64]} got {uid}"
         elif first := next(referred, ""):
             why = f"can not create pods that reference {_UNREFERRED[first]}"
         if why:

@@ -53,7 +53,7 @@ def check_creation(kind: Kind, new: AnyObject) -> None:
     namespace = metadata.namespace or DEFAULT_NAMESPACE
     own.check("create", kind, namespace)
     if own.node is not None:
-        own.node.check_creation(kind, new)
+        own.node.check_creation(kind, new, own.uid_of_node)
     elif isinstance(new, Pod) and new.spec.node_name:
         own.check("create", kind, namespace, metadata.name, "binding")
 

@@ -106,6 +106,10 @@ class Rights:
             return False
         return self.node.permits(self._pods, verb, group, resource, namespace, name)
 
+    def uid_of_node(self, name: str) -> str:
+        """Return the uid of a node, "" if it is unknown."""
+        return self._pods.uid_of(name) if self._pods is not None else ""
+
     def check_path(self, verb: str, path: str) -> None:
         """Raise ApiError PERMISSION_DENIED unless a verb on a non-resource path is permitted."""
         if self.everything or path_permitted(self.grants.rules_in(""), verb, path):
