@@ -224,9 +224,9 @@ class Turn:
 
     def end(self) -> None:
         """End a turn before awaiting something, so that its time is charged to this round."""
-        if self.has_lasted(_SHORT):
-            self._round.ends(self._began)
         self._worked = self._used()
+        if self._worked - self._began > _SHORT:
+            self._round.ends(self._began)
 
     async def _following(self) -> None:
         """Begin a turn in the first of the next rounds that is not used up by others."""
