@@ -16,6 +16,7 @@ from podsched.term.writes.bind_queue import (
     GATHER_FOR,
     IN_FLIGHT,
     INTERVAL,
+    OVERDUE,
     RETRY_FOR,
     Assignment,
     BindQueue,
@@ -37,13 +38,14 @@ def fence_lost(bindings: Sequence[api_pb2.Binding]) -> list[api_pb2.BatchResult]
 
 
 class Api:
-    """A binder that takes a second for each call and answers as it is told."""
+    """A binder that takes a second for a call, or as told, and answers as it is told."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
         self.traceparents: list[str] = []
         self.faults: list[Exception] = []
         self.down = False
+        self.takes = 1.0
         self.answer: Answer = all_bound
 
     async def bind_pods(
@@ -51,7 +53,7 @@ class Api:
     ) -> Sequence[api_pb2.BatchResult]:
         self.batches.append([binding.name for binding in bindings])
         self.traceparents.append(traceparent)
-        await asyncio.sleep(1)
+        await asyncio.sleep(self.takes)
         if self.down:
             raise Unavailable("nobody answers")
         if self.faults:
@@ -111,15 +113,32 @@ async def test_what_is_ready_together_goes_out_in_one_call(world: World) -> None
 async def test_what_comes_while_all_calls_are_out_makes_the_next_batch(world: World) -> None:
     for name in "abc":
         world.submit(name)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(2 * INTERVAL)
     assert world.queue.calls == IN_FLIGHT == 3
     for name in "defg":
         world.submit(name)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(2 * INTERVAL)
     assert len(world.queue) == 4
     await asyncio.sleep(5)
     assert world.api.batches == [["a"], ["b"], ["c"], ["d", "e", "f", "g"]]
     assert len(world.queue) == 0
+
+
+async def test_calls_without_an_answer_do_not_hold_up_pods_that_come_later(world: World) -> None:
+    world.api.takes = 5.0  # Writes that were sent to etcd's leader as it died.
+    for name in "abc":
+        world.submit(name)
+        await asyncio.sleep(2 * INTERVAL)
+    world.api.takes = 0.01
+    world.submit("d")
+    await asyncio.sleep(2 * OVERDUE)
+    assert world.names == ["d"]
+    world.api.takes = 5.0
+    await asyncio.sleep(10)
+    for name in "efgh":  # The turns have come back, once each.
+        world.submit(name)
+        await asyncio.sleep(2 * INTERVAL)
+    assert world.queue.calls == IN_FLIGHT
 
 
 async def test_pods_that_others_follow_wait_for_them_but_not_for_long(world: World) -> None:

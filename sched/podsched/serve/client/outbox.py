@@ -114,10 +114,14 @@ class Outbox(Generic[T]):
     async def run(self) -> None:
         """Send the queued writes until cancelled."""
         while True:
-            if not self._waiting:
-                self._filled.clear()
-                await self._filled.wait()
+            await self.wait()
             await self.flush(self._most)
+
+    async def wait(self) -> None:
+        """Wait until a write is waiting; another task may take it first."""
+        if not self._waiting:
+            self._filled.clear()
+            await self._filled.wait()
 
     async def flush(self, most: int) -> None:
         """Send up to ``most`` waiting items in one call, and wait for the outcome."""

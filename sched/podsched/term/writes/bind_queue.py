@@ -41,6 +41,9 @@ GATHER_FOR = 0.02
 INTERVAL = 0.005
 #: Max concurrent calls: while the store commits one, the server validates the next.
 IN_FLIGHT = 3
+#: Seconds after which a call no longer counts as one of them, and max such calls. A write that was
+#: sent to etcd's leader as it died has no answer for 5 s (``serve.store.groupcommit``).
+OVERDUE, MOST_OVERDUE = 0.4, 4
 #: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR = 15.0
 
@@ -148,6 +151,9 @@ class BindQueue:
         )
         #: By uid, the assignments that were sent and not answered yet.
         self._sent: dict[str, Assignment] = {}
+        self._turns = asyncio.Semaphore(IN_FLIGHT)
+        #: The calls that are not overdue.
+        self._in_time: set[object] = set()
         self._gathered: list[Assignment] = []
         self._timer: asyncio.TimerHandle | None = None
         self._clock = asyncio.get_running_loop().time
@@ -167,8 +173,26 @@ class BindQueue:
 
     def start(self, tasks: TaskSet) -> None:
         """Start the workers that send what is submitted."""
-        for number in range(IN_FLIGHT):
-            tasks.start(self._outbox.run(), f"bind {number}", endless=True)
+        for number in range(IN_FLIGHT + MOST_OVERDUE):
+            tasks.start(self._work(), f"bind {number}", endless=True)
+
+    async def _work(self) -> None:
+        """Send batch after batch; an overdue call leaves its turn to another worker."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._turns.acquire()
+            await self._outbox.wait()
+            call = object()
+            self._in_time.add(call)
+            timer = loop.call_later(OVERDUE, self._end_turn, call)
+            await self._outbox.flush(BATCH)
+            timer.cancel()
+            self._end_turn(call)
+
+    def _end_turn(self, call: object) -> None:
+        if call in self._in_time:
+            self._in_time.remove(call)
+            self._turns.release()
 
     async def ask_again(self) -> None:
         """Find out the outcomes of calls that were in progress when the workers ended.
