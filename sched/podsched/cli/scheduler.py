@@ -37,8 +37,8 @@ from podsched.config.settings import (
     SchedulerSettings,
     TelemetrySettings,
 )
+from podsched.lib.server_health import SILENCE
 from podsched.serve.client.channels import ClientOptions
-from podsched.serve.client.server_health import SILENCE
 from podsched.serve.store.endpoints import EtcdOptions
 
 if TYPE_CHECKING:

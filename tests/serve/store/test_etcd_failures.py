@@ -29,6 +29,7 @@ from podsched.serve.store.member import EtcdMember
 from podsched.serve.store.protocol import Compare, EventType, Put, WatchBatch, Write, WriteResult
 from support.certificates import make_certificates
 from support.eventually import PATIENCE, eventually
+from support.relay import Relay as SilentRelay
 
 pytestmark = pytest.mark.integration
 
@@ -440,3 +441,31 @@ async def test_a_member_killed_after_it_was_defragmented_does_nothing_twice(
     await crash(etcd)
     await etcd.start()
     assert (await store.get("written-0")).revision == last.revision
+
+
+async def test_reads_and_watches_of_a_silent_member_go_on_at_another_one(
+    etcd: EmbeddedEtcd,
+) -> None:
+    relay = SilentRelay(int(etcd.endpoint.rpartition(":")[2]))
+    await relay.start()
+    members = (f"127.0.0.1:{relay.port}", etcd.endpoint)
+    store = await connect(EtcdOptions(members, silence=0.1))
+    watch = store.watch("/a", start_revision=1)
+    try:
+        await store.write(put("/a/1"))
+        await anext(watch)
+        relay.cut()
+        async with asyncio.timeout(2):
+            with pytest.raises(MaybeApplied, match="the member did not answer"):
+                await store.write(put("/a/2"))
+            assert (await store.get("/a/1")).kv is not None
+            await store.write(put("/a/3"))
+            seen = set[str]()
+            async for batch in watch:
+                seen |= {event.key for event in batch.events}
+                if "/a/3" in seen:
+                    break
+    finally:
+        relay.heal()
+        await store.close()
+        await relay.stop()

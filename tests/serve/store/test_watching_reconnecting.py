@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Container
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,7 +69,8 @@ class Etcd:
         if self.asked > 5000:
             await asyncio.Event().wait()
         kv = SimpleNamespace(Range=self._range)
-        return SimpleNamespace(watch=SimpleNamespace(Watch=lambda metadata: Stream(self)), kv=kv)
+        watch = SimpleNamespace(Watch=lambda metadata: Stream(self))
+        return SimpleNamespace(watch=watch, kv=kv, failing=nullcontext)
 
     async def _range(self, request: Any, *, timeout: float, metadata: Any) -> Any:
         return rpc_pb2.RangeResponse(header=rpc_pb2.ResponseHeader(revision=self.asked))

@@ -24,10 +24,10 @@ from podsched.lab.chaos.clocks import Clocks, library
 from podsched.lab.chaos.namespaces import HUB, Namespaces
 from podsched.lib.network import free_port
 from podsched.lib.relay import Relay
+from podsched.lib.server_health import SILENCE
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
-from podsched.serve.client.server_health import SILENCE
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.errors import StoreError

@@ -24,8 +24,9 @@ import grpc
 from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles
+from podsched.lib.server_health import Health, leave_silent_servers
 from podsched.serve.client.bearer_token import BearerToken, Metadata, check_in_clear
-from podsched.serve.client.server_health import Health, ask, leave_silent_servers
+from podsched.serve.client.server_health import ask
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("client")
@@ -145,6 +146,7 @@ class Channels:
 
     async def move(self, endpoint: str, to: str) -> None:
         """Switch from one server to another; calls and streams on the former fail."""
+        _log.warning("Leaving an API server without a good answer", server=endpoint, to=to)
         if endpoint == self.endpoint:
             self._at = self.endpoints.index(to)
         channel = self._channels.pop(endpoint, None)

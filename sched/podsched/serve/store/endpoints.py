@@ -4,6 +4,9 @@ Every member serves the whole cluster, so one connection at a time is enough. Ea
 own gRPC channel, because one channel with a list of addresses would stay with a member that is
 reachable but partitioned from its peers ("no leader").
 
+A member that does not answer small reads is left, and its channel closed, if another one answers
+(``lib.server_health``).
+
 Guarantee: a call that fails with ``Unavailable`` has not been applied. Calls that change something
 are sent only on a ready connection, and at most once.
 """
@@ -12,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +24,13 @@ from typing import Any
 import grpc
 from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
+from podsched.api.etcd_keys import SYNC
 from podsched.config.flags import flag
 from podsched.lib.backoff import Backoff
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles, Pems
-from podsched.serve.store.errors import Closed, InvalidRequest, Unavailable
+from podsched.lib.server_health import SILENCE, Health, leave_silent_servers
+from podsched.serve.store.errors import Closed, InvalidRequest, StoreError, Unavailable
 from podsched.serve.store.translate import is_auth_disabled, is_stale_token, translate
 from podsched.telemetry.logs import get_logger
 
@@ -45,6 +51,7 @@ class EtcdOptions:
     request_timeout: for a call with all its retries. 5 s is etcd's own limit.
     keepalive_time: silence after which the connection is probed; etcd refuses less than 5 s.
     keepalive_timeout: time after which an unanswered probe breaks the connection.
+    silence: seconds without an answer to small reads after which another member is used; 0: off.
     max_txn_ops, max_request_bytes: etcd's flags of the same names; lower values are safe, too.
     """
 
@@ -71,6 +78,7 @@ class EtcdOptions:
     request_timeout: float = 5.0
     keepalive_time: float = 10.0
     keepalive_timeout: float = 5.0
+    silence: float = SILENCE
     max_txn_ops: int = 128
     max_request_bytes: int = 1_500_000
 
@@ -87,6 +95,8 @@ class Connection:
         else:
             self.channel = grpc.aio.insecure_channel(target, options=settings)
         self.endpoint = endpoint
+        self.silent = False
+        """Whether it was closed because the member did not answer."""
         self.kv = rpc_pb2_grpc.KVStub(self.channel)
         self.watch = rpc_pb2_grpc.WatchStub(self.channel)
         self.lease = rpc_pb2_grpc.LeaseStub(self.channel)
@@ -96,6 +106,20 @@ class Connection:
         self.txn_encoded = self.channel.unary_unary(
             "/etcdserverpb.KV/Txn", response_deserializer=rpc_pb2.TxnResponse.FromString
         )
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Raise AioRpcError where calls end because the member did not answer."""
+        try:
+            yield
+        except (asyncio.CancelledError, grpc.aio.UsageError):
+            task = asyncio.current_task()
+            if not self.silent or (task is not None and task.cancelling()):
+                raise
+            nothing = grpc.aio.Metadata()
+            raise grpc.aio.AioRpcError(
+                grpc.StatusCode.UNAVAILABLE, nothing, nothing, "the member did not answer"
+            ) from None
 
     async def ready(self, timeout: float) -> bool:
         """Connect if needed, within ``timeout`` seconds; return whether it is connected."""
@@ -132,16 +156,63 @@ class Endpoints:
         self._current = 0
         self._token: str | None = None
         self._authenticating = asyncio.Lock()
+        self._watching: asyncio.Task[None] | None = None
 
     @property
     def current(self) -> Connection:
         """The connection in use."""
-        connection = self._connections[self._current]
+        silence = self.options.silence
+        if silence and self._watching is None and len(self.endpoints) > 1 and not self.closed:
+            self._watching = asyncio.create_task(
+                leave_silent_servers(self, silence), name="health of etcd's members"
+            )
+        return self._connection(self._current)
+
+    def _connection(self, index: int) -> Connection:
+        connection = self._connections[index]
         if connection is None:
-            endpoint = self.options.endpoints[self._current]
+            endpoint = self.options.endpoints[index]
             connection = Connection(endpoint, self.options, self._files.pems)
-            self._connections[self._current] = connection
+            self._connections[index] = connection
         return connection
+
+    @property
+    def endpoint(self) -> str:
+        """The member in use."""
+        return self.options.endpoints[self._current]
+
+    @property
+    def endpoints(self) -> Sequence[str]:
+        """All members."""
+        return self.options.endpoints
+
+    async def health(self, endpoint: str, timeout: float) -> Health:
+        """Return whether a member that has a leader answers within seconds."""
+        connection = self._connection(self.options.endpoints.index(endpoint))
+        request = rpc_pb2.RangeRequest(key=SYNC.encode(), serializable=True)
+        try:
+            async with asyncio.timeout(timeout):
+                await connection.kv.Range(request, metadata=await self.metadata(connection))
+        except (TimeoutError, StoreError):
+            return Health.SILENT
+        except grpc.aio.AioRpcError as error:
+            retryable = isinstance(translate(error, safe=True), Unavailable)
+            return Health.SILENT if retryable else Health.WELL
+        return Health.WELL
+
+    def reached(self, reached: bool) -> None:
+        """Do nothing: calls fail if no member answers."""
+
+    async def move(self, endpoint: str, to: str) -> None:
+        """Switch from one member to another; calls and watches on the former fail."""
+        _log.warning("Leaving a member of etcd without an answer", member=endpoint, to=to)
+        index = self.options.endpoints.index(endpoint)
+        connection, self._connections[index] = self._connections[index], None
+        if index == self._current:
+            self._current = self.options.endpoints.index(to)
+        if connection is not None:
+            connection.silent = True
+            await connection.channel.close()
 
     def leave(self, connection: Connection) -> None:
         """Switch to the next endpoint, unless another call already has."""
@@ -211,9 +282,10 @@ class Endpoints:
             if safe:  # leave time for the other endpoints if this one hangs
                 timeout = min(timeout, self.options.request_timeout / len(self._connections))
             try:
-                metadata = await self.metadata(connection)
-                call = method(connection)
-                return await call(request, timeout=timeout, metadata=metadata), connection
+                with connection.failing():
+                    metadata = await self.metadata(connection)
+                    call = method(connection)
+                    return await call(request, timeout=timeout, metadata=metadata), connection
             except grpc.aio.AioRpcError as error:
                 if is_stale_token(error) and self._token and not authenticated_anew:
                     self._token, authenticated_anew = None, True
@@ -267,6 +339,9 @@ class Endpoints:
     async def close(self) -> None:
         """Close all connections; calls on them end with ``Closed``."""
         self.closed = True
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
         for connection in (*self._outdated, *self._connections):
             if connection is not None:
                 await connection.channel.close()

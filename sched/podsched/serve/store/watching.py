@@ -191,7 +191,8 @@ async def _check_history(
     request, timeout = assembler.proof(), endpoints.options.request_timeout
     metadata = await endpoints.metadata(connection)
     try:
-        answer = await connection.kv.Range(request, timeout=timeout, metadata=metadata)
+        with connection.failing():
+            answer = await connection.kv.Range(request, timeout=timeout, metadata=metadata)
     except grpc.aio.AioRpcError as error:
         if FUTURE_REVISION in (error.details() or ""):
             raise Restored(assembler.position - 1, "it has not come so far") from error
@@ -216,11 +217,13 @@ async def _responses(
     stream = connection.watch.Watch(metadata=await endpoints.metadata(connection))
     try:
         async with asyncio.timeout(endpoints.options.request_timeout):
-            await stream.write(rpc_pb2.WatchRequest(create_request=create))
-            response = await stream.read()
+            with connection.failing():
+                await stream.write(rpc_pb2.WatchRequest(create_request=create))
+                response = await stream.read()
         while response is not grpc.aio.EOF:
             yield response
-            response = await stream.read()
+            with connection.failing():
+                response = await stream.read()
     except (asyncio.CancelledError, grpc.aio.UsageError):
         if endpoints.closed:  # closing the channels cancels the streams on them
             raise Closed("the store is closed") from None

@@ -1,0 +1,139 @@
+"""A server that is silent or unable is left, if another one is better."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from math import inf
+
+import pytest
+from structlog.testing import capture_logs
+
+from podsched.lib.server_health import (
+    CONFIRM,
+    LATE,
+    PERIOD,
+    STAY,
+    Health,
+    leave_silent_servers,
+)
+
+pytestmark = pytest.mark.looptime
+SILENCE = 0.3
+#: By when a silent server has been left.
+LEFT = PERIOD + SILENCE + CONFIRM + 0.01
+
+
+class Servers:
+    """Servers whose answers take seconds; ``wrong``: those that say that they are unable."""
+
+    def __init__(self) -> None:
+        self.endpoint = "a"
+        self.endpoints: Sequence[str] = ("a", "b", "c")
+        self.delay = dict.fromkeys(self.endpoints, 0.01)
+        self.wrong: set[str] = set()
+        self.asked: list[str] = []
+        self.moves: list[tuple[str, str]] = []
+        self.reports: list[bool] = []
+
+    async def health(self, endpoint: str, timeout: float) -> Health:
+        self.asked.append(endpoint)
+        delay = self.delay[endpoint]
+        await asyncio.sleep(min(delay, timeout))
+        if delay >= timeout:
+            return Health.SILENT
+        return Health.UNABLE if endpoint in self.wrong else Health.WELL
+
+    def reached(self, reached: bool) -> None:
+        if self.reports[-1:] != [reached]:
+            self.reports.append(reached)
+
+    async def move(self, endpoint: str, to: str) -> None:
+        assert endpoint == self.endpoint
+        self.moves.append((endpoint, to))
+        self.endpoint = to
+
+
+@asynccontextmanager
+async def watched() -> AsyncIterator[Servers]:
+    servers = Servers()
+    task = asyncio.create_task(leave_silent_servers(servers, SILENCE))
+    with capture_logs():
+        yield servers
+    task.cancel()
+
+
+async def test_only_the_server_in_use_is_asked_while_it_answers() -> None:
+    async with watched() as servers:
+        await asyncio.sleep(10)
+        assert set(servers.asked) == {"a"}
+
+
+async def test_a_silent_server_is_left_for_one_that_answers() -> None:
+    async with watched() as servers:
+        servers.delay.update(a=inf, b=inf)
+        await asyncio.sleep(LEFT)
+        assert servers.moves == [("a", "c")]
+
+
+async def test_a_server_that_cannot_use_etcd_is_left_at_once() -> None:
+    async with watched() as servers:
+        servers.wrong = {"a"}
+        await asyncio.sleep(PERIOD + CONFIRM)
+        assert servers.moves == [("a", "b")]
+
+
+async def test_no_server_is_left_while_all_are_silent_or_cannot_use_etcd() -> None:
+    async with watched() as servers:
+        servers.delay.update(a=inf, b=inf)
+        servers.wrong = {"c"}
+        await asyncio.sleep(10)
+        assert servers.moves == []
+
+
+async def test_a_server_that_answers_again_when_all_are_asked_is_not_left() -> None:
+    """Such as after a delay of the client, in which no answer could arrive."""
+    async with watched() as servers:
+        servers.delay["a"] = inf
+        await asyncio.sleep(PERIOD + SILENCE - 0.01)
+        servers.delay["a"] = 0.01
+        await asyncio.sleep(10)
+        assert servers.moves == []
+
+
+async def test_after_a_switch_the_client_stays_for_two_seconds() -> None:
+    async with watched() as servers:
+        servers.delay["a"] = inf
+        await asyncio.sleep(LEFT)
+        servers.delay.update(a=0.01, b=inf)
+        await asyncio.sleep(STAY)
+        assert servers.moves == [("a", "b")]
+        await asyncio.sleep(LEFT)
+        assert servers.moves == [("a", "b"), ("b", "a")]
+
+
+async def test_it_is_reported_when_no_server_answers_and_when_one_does_again() -> None:
+    async with watched() as servers:
+        servers.wrong = {"a", "b", "c"}
+        await asyncio.sleep(1)
+        assert servers.reports == [True], "they answer, if only that they cannot use etcd"
+        servers.delay = dict.fromkeys(servers.endpoints, inf)
+        await asyncio.sleep(LEFT + SILENCE)
+        assert servers.reports == [True, False]
+        servers.delay["b"] = 0.01
+        await asyncio.sleep(LEFT + SILENCE)
+        assert servers.reports == [True, False, True]
+
+
+async def test_silence_during_an_own_delay_is_not_reported() -> None:
+    class Busy(Servers):
+        async def health(self, endpoint: str, timeout: float) -> Health:
+            await asyncio.sleep(timeout + LATE)
+            return Health.SILENT
+
+    servers = Busy()
+    task = asyncio.create_task(leave_silent_servers(servers, SILENCE))
+    await asyncio.sleep(5)
+    assert servers.reports == []
+    task.cancel()
