@@ -474,8 +474,14 @@ def claim_state(claim: Any, _: float) -> str:
 
 
 def ports(service: Any, _: float) -> str:
-    """Return the ports of a service."""
-    return ",".join(f"{p.port}/{p.protocol or 'TCP'}" for p in service.spec.ports) or NONE
+    """Return the ports of a service, each with its port of the nodes."""
+    return (
+        ",".join(
+            f"{p.port}{f':{p.node_port}' if p.node_port else ''}/{p.protocol or 'TCP'}"
+            for p in service.spec.ports
+        )
+        or NONE
+    )
 
 
 def event_object(event: Any, _: float) -> str:
