@@ -158,10 +158,11 @@ class Reservations:
 
     def _end_of(self, unit: Unit, now: float) -> float:
         pods = unit.held.values()
+        end = self._endings.started_at(unit, now) + occupied(self._cluster, unit)
         if all(pod.terminating for pod in pods):
             gone = max(pod.pod.metadata.deletion_timestamp.seconds for pod in pods)
-            return gone + 1.0 + SLACK - self._endings.epoch
-        return self._endings.started_at(unit, now) + occupied(self._cluster, unit)
+            end = min(end, gone + SLACK - self._endings.epoch)
+        return end
 
     def make(self, key: str, made: Reservation) -> None:
         """Promise a start to a unit, or another one than before."""
