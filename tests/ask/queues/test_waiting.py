@@ -141,3 +141,18 @@ async def test_a_unit_with_a_reserved_start_is_told_when_and_where() -> None:
             "It needs more quota: of cpu 16 in flavor default (asks for 16, 0 available); it "
             "starts at 2027-01-15T08:01:05Z at the latest, reserved on nodes n1, n2."
         )
+
+
+async def test_a_unit_that_would_delay_a_promised_start_is_told_so() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 16}, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        job(world, "a", "team", cpu=8, labels={MAX_EXEC_TIME: "60"})
+        await asyncio.sleep(1)
+        gang(world, "wide", "team", 2, cpu=8)
+        await asyncio.sleep(1)
+        job(world, "endless", "team", cpu=8)
+        found = await why(world, "pod:endless")
+        assert found.sentence == (
+            "Its quota suffices now, but it lacks nodes or would delay a promised start."
+        )

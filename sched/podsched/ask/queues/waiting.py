@@ -91,6 +91,8 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
         why = WAITS_FOR_NODES
         if first:
             why = f"its quota suffices now, but {_named(first)} would be admitted first"
+        elif admission.reservations.of:
+            why = "its quota suffices now, but it lacks nodes or would delay a promised start"
     else:
         _add_shortages(answer, snapshot, workload, assignment)
         why = _short(answer) or assignment.message or "no flavor fits it"

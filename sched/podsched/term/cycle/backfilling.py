@@ -27,6 +27,8 @@ from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueC
 
 #: Condition of a PodGroup: it has been promised a start.
 RESERVED: Final = "podsched.io/StartReserved"
+#: Max promised starts: the cost of each grows with their number.
+_MOST_RESERVED: Final = 100
 #: Reason of the event, and of the condition, of a promise; of the event when it is taken back.
 _RESERVED_EVENT: Final = "StartReserved"
 _WITHDRAWN_EVENT: Final = "StartWithdrawn"
@@ -78,6 +80,8 @@ class Backfilling:
         if policy is None or unit is None or unit.held or entry.untried:
             return []
         reservations = self._reservations
+        if len(reservations.of) >= _MOST_RESERVED and workload.key not in reservations.of:
+            return []
         who = workload.key, workload.queue, workload.priority
         if not reservations.plan(now).may_reserve(*who, policy):
             return []
