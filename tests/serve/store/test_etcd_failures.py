@@ -462,7 +462,7 @@ async def test_reads_and_watches_of_a_silent_member_go_on_at_another_one(
             await store.write(put("/a/3"))
             seen = set[str]()
             async for batch in watch:
-                seen |= {event.key for event in batch.events}
+                seen |= {event.kv.key for event in batch.events}
                 if "/a/3" in seen:
                     break
     finally:
