@@ -222,6 +222,20 @@ def lacks(snapshot: Snapshot, workload: Workload, rules: Rules) -> Lacks:
     )
 
 
+def nominate_fewer(
+    snapshot: Snapshot, queue: ClusterQueue, workload: Workload, rules: Rules
+) -> Assignment | None:
+    """Return the flavors of the most pods of a workload that need no victims; None: of none."""
+    oracle = partial(_possibility, snapshot, queue, workload, rules)
+    assigner = Assigner(snapshot, queue, workload, oracle, rules.fair)
+
+    def succeed(counts: Sequence[int]) -> Assignment | None:
+        assignment = assigner.assign(counts)
+        return assignment if assignment.mode is Mode.FIT else None
+
+    return search_counts(workload.pod_sets, succeed)
+
+
 def find_victims(snapshot: Snapshot, preemptor: Preemptor, rules: Rules) -> list[Victim]:
     """Return the victims by the rules in force; [] if no victims make room."""
     return settle(victim_search(snapshot, preemptor, rules))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from podsched.api.objects import Node
 from podsched.ask.live_explanation import Clock, explain_live
 from podsched.queues.cycle import nominate
 from podsched.serve.client.errors import Unavailable
@@ -298,6 +299,27 @@ async def test_a_unit_is_tried_again_without_what_another_head_kept_in_one_cycle
     async with world.running():
         await asyncio.sleep(2)
         assert bound(world) == ["fits", "holder"]
+
+
+async def test_a_gang_starts_with_fewer_pods_where_evictions_would_free_quota_but_no_nodes() -> (
+    None
+):
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
+    async with world.running():
+        job(world, "low", "team", gpu=4)
+        await asyncio.sleep(2)
+        big_node(world, "n2", of={"example.com/gpu": "4"})
+        cordoned = world.cluster.object("Node", "n1")
+        assert isinstance(cordoned, Node)
+        cordoned.spec.unschedulable = True
+        world.cluster.update(cordoned)
+        await asyncio.sleep(2)
+        gang(world, "g", "team", 2, 1, priority=5, gpu=4)
+        await asyncio.sleep(2)
+        assert bound(world) == ["g-0", "low"]
 
 
 @pytest.mark.parametrize(("strategy", "second"), [("StrictFIFO", []), ("BestEffortFIFO", ["b2"])])

@@ -19,7 +19,7 @@ from podsched.framework.pod_groups import Later, PodGroup, Try, VictimSearch
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.framework.status import unschedulable
 from podsched.queues.assignment import Assignment, Mode
-from podsched.queues.cycle import nominate, victim_search
+from podsched.queues.cycle import nominate, nominate_fewer, victim_search
 from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
@@ -335,6 +335,11 @@ def terms_of(
     assignment = first
     while assignment.mode in (Mode.FIT, Mode.PREEMPT):
         yield FlavorTerms(admission, cluster, nodes, tolerations, unit, workload, assignment)
+        if assignment.mode is Mode.PREEMPT and workload.can_shrink:
+            # Victims were found by quota alone: they may free no nodes.
+            fewer = nominate_fewer(admission.snapshot, queue, workload, admission.rules)
+            if fewer is not None:
+                yield FlavorTerms(admission, cluster, nodes, tolerations, unit, workload, fewer)
         refused = {
             key.flavor
             for key in assignment.usage
