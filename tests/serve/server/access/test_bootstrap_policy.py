@@ -7,6 +7,7 @@ import pytest
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.validation import validate
 from podsched.serve.server.access.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
+from podsched.serve.server.access.controller_roles import controller_roles
 from podsched.serve.server.rest import visibility
 from podsched.serve.server.rest.resource_metrics import METRICS, METRICS_KINDS
 from podsched.serve.server.rest.reviews import REVIEWS
@@ -15,14 +16,16 @@ from podsched.v1 import api_pb2 as v1
 from support.access_world import calling, identity
 from support.api_world import World
 
+OF_CONTROLLERS = {name: rules for name, _, rules in controller_roles()}
 
-@pytest.mark.parametrize("name", CLUSTER_ROLES)
+
+@pytest.mark.parametrize("name", [*CLUSTER_ROLES, *OF_CONTROLLERS])
 def test_roles_speak_of_kinds_that_there_are(name: str) -> None:
     served = {(kind.plural, kind.group) for kind in KINDS.values()}
     served |= {(plural, group) for (group, _), kinds in REVIEWS.items() for plural in kinds}
     served |= {(plural, METRICS) for plural in METRICS_KINDS}
     served |= {(plural, visibility.GROUP) for plural in QUEUES}
-    for _, named_groups, resources in CLUSTER_ROLES[name]:
+    for _, named_groups, resources in (*CLUSTER_ROLES.get(name, ()), *OF_CONTROLLERS.get(name, ())):
         for resource in resources if named_groups else ():
             plural = resource.partition("/")[0]
             named = {(plural, group) for group in named_groups}
@@ -36,7 +39,7 @@ def test_they_are_valid_objects() -> None:
 
 async def test_a_server_creates_them_at_its_start(world: World) -> None:
     page = await world.core.lister.page(v1.ListRequest(kind="ClusterRole"))
-    assert {entry.key for entry in page.entries} == set(CLUSTER_ROLES)
+    assert {entry.key for entry in page.entries} == {*CLUSTER_ROLES, *OF_CONTROLLERS}
 
 
 async def test_one_that_was_changed_stays_as_it_is(world: World) -> None:
@@ -51,6 +54,19 @@ async def test_one_that_was_changed_stays_as_it_is(world: World) -> None:
 def test_no_role_of_users_may_bind_or_touch_nodes_and_leases(role: str) -> None:
     resources = {r for _, _, named in CLUSTER_ROLES[role] for r in named}
     assert not resources & {"pods/binding", "pods/status", "nodes", "leases", "*"}
+
+
+async def test_a_controller_of_kube_controller_manager_has_the_rights_of_its_own(
+    world: World,
+) -> None:
+    account = "system:serviceaccount:kube-system:deployment-controller"
+    with calling(world.core, identity(account)) as rights:
+        assert rights.permit("create", "apps", "replicasets", "default", "")
+        assert not rights.permit("create", "", "pods", "default", "")
+    with calling(world.core, identity("system:kube-controller-manager")) as rights:
+        assert rights.permit("create", "", "serviceaccounts/token", "kube-system", "x")
+        assert rights.permit("update", "coordination.k8s.io", "leases", "kube-system", "kcm")
+        assert not rights.permit("update", "coordination.k8s.io", "leases", "kube-node-lease", "n")
 
 
 async def test_the_scheduler_keeps_leases_in_its_own_namespace(world: World) -> None:

@@ -7,14 +7,15 @@ collection controllers, which run in the leader; the volume controller runs in t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from podsched.api.kind import CHANGE, READ, WRITE, Access
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from podsched.api.validation.rbac import GROUP, RBAC_GROUP, USER
+from podsched.api.validation.rbac import GROUP, RBAC_GROUP, SERVICE_ACCOUNT, USER
 from podsched.serve.server.access.bootstrap_tokens import BOOTSTRAPPERS
+from podsched.serve.server.access.controller_roles import MANAGER, controller_roles
 from podsched.serve.server.access.identity import MASTERS
 from podsched.serve.server.access.nodes import HOLLOW_DEVICES, NODES, VOLUME_CONTROLLERS
 from podsched.serve.server.methods import PASSED_ON
@@ -143,7 +144,7 @@ _VOLUMES: tuple[_Rule, ...] = (
     (READ, _STORAGE, ("csinodes", "storageclasses")),
 )
 
-#: The cluster roles and their rules.
+#: The cluster roles and their rules, without those of kube-controller-manager.
 CLUSTER_ROLES: dict[str, tuple[_Rule, ...]] = {
     "cluster-admin": ((("*",), ("*",), ("*",)),),
     "admin": (*_EDIT, *_in_groups(_of(Access.ADMIN), *READ, *WRITE)),
@@ -185,41 +186,60 @@ BOUND: dict[str, tuple[str, str]] = {
     NODE_CLIENT: (GROUP, BOOTSTRAPPERS),
     SELF_NODE_CLIENT: (GROUP, NODES),
     DISCOVERY: (GROUP, "system:serviceaccounts"),
+    MANAGER: (USER, MANAGER),
 }
 
 
 def bootstrap_policy() -> list[AnyObject]:
     """Return the roles and bindings to create if they do not exist."""
     found: list[AnyObject] = []
-    for name, rules in CLUSTER_ROLES.items():
+    roles = dict(CLUSTER_ROLES)
+    for name, _, rules in controller_roles():
+        roles[name] = (*roles.get(name, ()), *rules)
+    for name, rules in roles.items():
         role = ClusterRole()
         role.metadata.name = name
         role.metadata.labels.update(_LABELS)
         role.metadata.annotations[AUTO_UPDATE] = "true"
         _add_rules(role, rules)
         found.append(role)
-    for name, (kind, subject) in BOUND.items():
+    accounts = {role: account for role, account, _ in controller_roles() if account}
+    for name in dict.fromkeys((*BOUND, *accounts)):
         binding = ClusterRoleBinding()
         binding.metadata.name = name
         binding.metadata.labels.update(_LABELS)
-        _bind(binding, "ClusterRole", name, kind, subject)
+        _refer(binding, "ClusterRole", name)
+        if name in BOUND:
+            kind, subject = BOUND[name]
+            binding.subjects.add(kind=kind, name=subject, api_group=RBAC_GROUP)
+        if name in accounts:
+            account = {"name": accounts[name], "namespace": _KUBE_SYSTEM}
+            binding.subjects.add(kind=SERVICE_ACCOUNT, **account)
         found.append(binding)
-    # Each replica has its own Lease beside the lock, for ``sched status``.
-    leases = Role()
-    leases.metadata.name, leases.metadata.namespace = LEADER_LOCKING, _KUBE_SYSTEM
-    leases.metadata.labels.update(_LABELS)
-    leases.metadata.annotations[AUTO_UPDATE] = "true"
-    rules = (
+    found += _leader_locking(
+        LEADER_LOCKING,
+        SCHEDULER,
+        # Each replica has its own Lease beside the lock, for ``sched status``.
         (("create", "delete", "get", *CHANGE), _LEASES, ("leases",)),
         # For --policy-configmap; in another namespace, it needs an additional role.
         (("get",), _CORE, ("configmaps",)),
     )
-    _add_rules(leases, rules)
-    bound = RoleBinding()
-    bound.metadata.name, bound.metadata.namespace = LEADER_LOCKING, _KUBE_SYSTEM
-    bound.metadata.labels.update(_LABELS)
-    _bind(bound, "Role", LEADER_LOCKING, USER, SCHEDULER)
-    return [*found, leases, bound]
+    locking = "system::leader-locking-kube-controller-manager"
+    rule = (("create", "get", "list", "update", "watch"), _LEASES, ("leases",))
+    return [*found, *_leader_locking(locking, MANAGER, rule)]
+
+
+def _leader_locking(name: str, user: str, *rules: _Rule) -> Iterator[AnyObject]:
+    """Yield a Role in kube-system, and its binding to a user."""
+    role, bound = Role(), RoleBinding()
+    for item in (role, bound):
+        item.metadata.name, item.metadata.namespace = name, _KUBE_SYSTEM
+        item.metadata.labels.update(_LABELS)
+    role.metadata.annotations[AUTO_UPDATE] = "true"
+    _add_rules(role, rules)
+    _refer(bound, "Role", name)
+    bound.subjects.add(kind=USER, name=user, api_group=RBAC_GROUP)
+    yield from (role, bound)
 
 
 def _add_rules(role: Any, rules: Sequence[_Rule]) -> None:
@@ -230,7 +250,6 @@ def _add_rules(role: Any, rules: Sequence[_Rule]) -> None:
             role.rules.add(verbs=verbs, non_resource_urls=resources)
 
 
-def _bind(binding: Any, kind: str, role: str, subject_kind: str, subject: str) -> None:
+def _refer(binding: Any, kind: str, role: str) -> None:
     binding.role_ref.kind, binding.role_ref.name = kind, role
     binding.role_ref.api_group = RBAC_GROUP
-    binding.subjects.add(kind=subject_kind, name=subject, api_group=RBAC_GROUP)
