@@ -46,6 +46,21 @@ async def test_initial_events_end_with_a_bookmark_that_says_so(
     ]
 
 
+async def test_a_watch_of_metadata_has_nothing_but_metadata_in_bookmarks_either(
+    world: World, kube: KubeClient
+) -> None:
+    """Its clients know no other kind."""
+    await world.core.creator.create(pod("a"))
+    query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    watch = asyncio.ensure_future(kube.get(f"{PODS}&{query}", accept=accept))
+    await eventually("the bookmark", lambda: b"BOOKMARK" in kube.response.body)
+    world.core.watcher.close()
+    events = (await watch).events
+    assert [event["type"] for event in events] == ["ADDED", "BOOKMARK"]
+    assert {event["object"]["kind"] for event in events} == {"PartialObjectMetadata"}
+
+
 async def test_a_watch_goes_on_after_a_version(world: World, kube: KubeClient) -> None:
     version = (await world.core.creator.create(pod("a"))).revision
     assert await watched(world, kube, f"resourceVersion={version}") == [("ADDED", "later")]

@@ -49,9 +49,11 @@ class JsonEncoding:
         *,
         bookmarks: bool,
         initial_end: bool,
+        metadata_only: bool = False,
     ) -> None:
         """show: encodes an object with the given resourceVersion, with its own for 0."""
         self._resource = resource
+        self._metadata_only = metadata_only
         self._show = show
         self._bookmarks = bookmarks
         self._initial_end = initial_end
@@ -83,7 +85,8 @@ class JsonEncoding:
         return _line(b"BOOKMARK", self._bookmark(metadata))
 
     def _bookmark(self, metadata: dict[str, Any]) -> bytes:
-        return encode(typed(self._resource, {"metadata": {**metadata, "creationTimestamp": None}}))
+        content = {"metadata": {**metadata, "creationTimestamp": None}}
+        return encode(partial(content) if self._metadata_only else typed(self._resource, content))
 
 
 def _line(event_type: bytes, shown: bytes) -> bytes:
@@ -136,6 +139,7 @@ class Watches:
             self._encoder(resource, form, request),
             bookmarks=options.bookmarks,
             initial_end=bool(options.initial_events),
+            metadata_only=form in (Form.PARTIAL, Form.PARTIAL_LIST),
         )
         stream = self._core.watcher.watch(wanted, encoding)
         return Answer(_with_errors(stream), seconds=float(options.timeout or LONGEST))
