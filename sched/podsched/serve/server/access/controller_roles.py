@@ -123,6 +123,7 @@ job-controller
     update | batch | jobs/finalizers jobs/status
 
 legacy-service-account-token-cleaner
+    get | core | configmaps
     delete patch | core | secrets
 
 namespace-controller
