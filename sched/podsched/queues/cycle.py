@@ -123,7 +123,11 @@ class Cycle:
     def take(self, entry: Entry) -> None:
         """Decide about a head with what those before it have taken."""
         self._turns.take(entry)
-        self.has_taken |= entry.workload.key not in self._blocking and self._turns.holds(entry)
+        self.has_taken |= not self.is_blocking(entry) and self._turns.holds(entry)
+
+    def is_blocking(self, entry: Entry) -> bool:
+        """Whether a head is of an earlier cycle, and only keeps quota in this one."""
+        return entry.workload.key in self._blocking
 
     def take_again(self, entry: Entry) -> Entry:
         """Decide again about a head that fitted without victims, with what is taken by now."""

@@ -155,9 +155,7 @@ class AdmissionCycle:
         """Decide about the heads."""
         admission = self._admission
         heads = admission.heads()
-        blocking = self._still_blocking(heads)
-        cycle = Cycle(admission.snapshot, heads, admission.rules, blocking)
-        kept = {entry.workload.key for entry in blocking}
+        cycle = Cycle(admission.snapshot, heads, admission.rules, self._still_blocking(heads))
         # Whose turn is next may depend on what the last one has got, if sharing is fair.
         together = self._all_were_placed and not admission.rules.fair
         self._all_were_placed = True
@@ -170,7 +168,7 @@ class AdmissionCycle:
                     await self._decide_together(cycle, joined, now)
                     joined = []
                 cycle.take(entry)
-                if entry.workload.key in kept:
+                if cycle.is_blocking(entry):
                     continue
                 if joins is not None and entry.admitted:
                     joined.append(joins)

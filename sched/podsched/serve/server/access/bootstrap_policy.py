@@ -193,9 +193,11 @@ BOUND: dict[str, tuple[str, str]] = {
 def bootstrap_policy() -> list[AnyObject]:
     """Return the roles and bindings to create if they do not exist."""
     found: list[AnyObject] = []
-    roles = dict(CLUSTER_ROLES)
-    for name, _, rules in controller_roles():
+    roles, accounts = dict(CLUSTER_ROLES), dict[str, str]()
+    for name, account, rules in controller_roles():
         roles[name] = (*roles.get(name, ()), *rules)
+        if account:
+            accounts[name] = account
     for name, rules in roles.items():
         role = ClusterRole()
         role.metadata.name = name
@@ -203,7 +205,6 @@ def bootstrap_policy() -> list[AnyObject]:
         role.metadata.annotations[AUTO_UPDATE] = "true"
         _add_rules(role, rules)
         found.append(role)
-    accounts = {role: account for role, account, _ in controller_roles() if account}
     for name in dict.fromkeys((*BOUND, *accounts)):
         binding = ClusterRoleBinding()
         binding.metadata.name = name
@@ -213,8 +214,7 @@ def bootstrap_policy() -> list[AnyObject]:
             kind, subject = BOUND[name]
             binding.subjects.add(kind=kind, name=subject, api_group=RBAC_GROUP)
         if name in accounts:
-            account = {"name": accounts[name], "namespace": _KUBE_SYSTEM}
-            binding.subjects.add(kind=SERVICE_ACCOUNT, **account)
+            binding.subjects.add(kind=SERVICE_ACCOUNT, name=accounts[name], namespace=_KUBE_SYSTEM)
         found.append(binding)
     found += _leader_locking(
         LEADER_LOCKING,
