@@ -208,7 +208,8 @@ class Cache:
         """Note that the pod is bound; no effect if the pod was added or deleted meanwhile."""
         held = self._held.get(uid)
         if held is not None:
-            self._held[uid] = held._replace(binding_finished=True)
+            # Not by ``_replace``, which takes three times as long.
+            self._held[uid] = _Held(held.info, held.stage, binding_finished=True)
 
     def forget(self, pod: PodInfo) -> Change:
         """Remove an assumed pod, clear ``pod.node_name`` and return the pod's deletion event.

@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -77,7 +78,8 @@ class Outbox(Generic[T]):
         self._retry_for = retry_for
         self._given_up = given_up
         self._jitter = jitter or random.Random()
-        self._waiting: dict[str, T] = {}
+        #: Not a dict, where finding the oldest item looks at each item dropped before it.
+        self._waiting: OrderedDict[str, T] = OrderedDict()
         self._under_way: list[dict[str, T]] = []
         #: Set while items may be waiting.
         self._filled = asyncio.Event()
@@ -109,7 +111,7 @@ class Outbox(Generic[T]):
 
     def drop_oldest(self) -> None:
         """Drop the write that has waited longest; there must be one."""
-        self._waiting.pop(next(iter(self._waiting)))
+        self._waiting.popitem(last=False)
 
     async def run(self) -> None:
         """Send the queued writes until cancelled."""
@@ -194,10 +196,9 @@ class Outbox(Generic[T]):
 
     def _take(self, most: int) -> dict[str, T]:
         if len(self._waiting) <= most:
-            batch, self._waiting = self._waiting, {}
+            batch, self._waiting = self._waiting, OrderedDict()
             return batch
-        keys = [key for key, _ in zip(self._waiting, range(most), strict=False)]
-        return {key: self._waiting.pop(key) for key in keys}
+        return dict(self._waiting.popitem(last=False) for _ in range(most))
 
     def _renew(self, batch: dict[str, T]) -> None:
         """Replace items of a batch by newer writes for their keys."""

@@ -26,7 +26,7 @@ from podsched.config.settings import ControllerSettings
 from podsched.lib.event_loop import Turn
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.cluster import ControlledCluster, InformerPort
-from podsched.serve.client.informer import Batch
+from podsched.serve.client.informer import Batch, Event
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
 from podsched.term.controllers.controller import (
@@ -71,15 +71,6 @@ _PLAIN: tuple[type[Any], ...] = (
     EphemeralVolumeController,
     PodGroupProtectionController,
 )
-
-
-def _stays_bare(old: AnyObject | None, new: AnyObject | None) -> bool:
-    """Whether a bare pod is new, or has changed and is the same pod, still bare."""
-    if not isinstance(new, Pod) or not is_bare(new):
-        return False
-    if old is None:
-        return True
-    return isinstance(old, Pod) and old.metadata.uid == new.metadata.uid and is_bare(old)
 
 
 class _AllObjects:
@@ -145,6 +136,8 @@ class ControllerManager:
         self._by_kind: dict[str, list[Controller]] = {}
         for controller in self._controllers:
             self._register(controller)
+        #: The keys of pods that are bare, as far as their events were passed on.
+        self._bare: set[str] = set()
         self._started = False
         self._wake = asyncio.Event()
         #: Pending retries; cancelled when the term ends.
@@ -209,17 +202,34 @@ class ControllerManager:
         if not self._started:
             return
         now = self._now()
+        concerned_by_bare: list[Controller] | None = None
         for event in batch.events:
-            bare = event.kind == "Pod" and _stays_bare(event.old, event.new)
-            for controller in self._by_kind.get(event.kind, ()):
-                if bare and controller.ignores_bare_pods:
-                    continue
+            controllers = self._by_kind.get(event.kind, [])
+            if event.kind == "Pod" and self._stays_bare(event):
+                if concerned_by_bare is None:
+                    concerned_by_bare = [one for one in controllers if not one.ignores_bare_pods]
+                controllers = concerned_by_bare
+            else:
+                # Which controllers ignore bare pods may change with any other event.
+                concerned_by_bare = None
+            for controller in controllers:
                 try:
                     controller.changed(event, now)
                 except Exception as error:
                     self._skip(controller.name, event.kind, event.key, error)
         if batch.events:
             self._wake.set()
+
+    def _stays_bare(self, event: Event) -> bool:
+        """Whether a bare pod is new, or has changed and is the same pod, still bare."""
+        old, new, key = event.old, event.new, event.key
+        if not isinstance(new, Pod) or not is_bare(new):
+            self._bare.discard(key)
+            return False
+        # Reading the old pod again would cost as much as the new one.
+        was_bare = key in self._bare
+        self._bare.add(key)
+        return old is None or (was_bare and old.metadata.uid == new.metadata.uid)
 
     async def run(self) -> None:
         """Work until cancelled.
