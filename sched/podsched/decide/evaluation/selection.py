@@ -211,7 +211,7 @@ class Selector:
                 # for learning. A pod on its nominated node teaches nothing about the class.
                 self._lookahead.learn(left[0])
             placed += rows
-            if self.reserves(left[0]) and len(placed) < len(pods):
+            if len(placed) < len(pods) and self.reserves(left[0]):
                 return Placements(placed, Ending.RESERVED, rounds)
             if should_stop():
                 break
