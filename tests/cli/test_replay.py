@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -151,6 +152,20 @@ def test_a_log_of_batch_jobs_is_run_in_order_and_with_backfill(
     assert "Conservative" in plot.read_text()
     told = json.loads(sched.ok("replay", "--trace", "swf", str(log), "--json"))
     assert [run["order"] for run in told] == ["FIFO", "EASY", "Conservative"]
+
+
+def test_estimates_of_when_batch_jobs_start_are_compared_with_the_run(
+    sched: Commands, tmp_path: Path
+) -> None:
+    # Jobs of one size on a machine of that size: each waits for those before it.
+    log = tmp_path / "log.swf"
+    lines = [f"{n} {10 * n} 0 60 2 -1 -1 2 60 -1 1 1 1 1 1 1 -1 -1\n" for n in range(60)]
+    log.write_text("; MaxProcs: 2\n" + "".join(lines))
+    said = sched.ok("replay", "--trace", "swf", str(log), "--eta")
+    held = next(line for line in said.splitlines() if line.startswith("estimates that held"))
+    shares = [int(share) for share in re.findall(r"(\d+)% of \d+", held)]
+    assert len(shares) == 3
+    assert min(shares) >= 60
 
 
 def test_a_log_of_batch_jobs_takes_no_configuration(sched: Commands, tmp_path: Path) -> None:

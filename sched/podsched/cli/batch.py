@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from podsched.cli.errors import USAGE, fail
@@ -11,7 +12,15 @@ from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.cli.progress import progress_bar
 from podsched.lab.bench.plot import write_chart
-from podsched.lab.replay.batch import BatchRun, Order, batch_chart, run_batch, summary
+from podsched.lab.replay.batch import (
+    BatchRun,
+    Order,
+    batch_chart,
+    history_of,
+    run_batch,
+    summary,
+)
+from podsched.lab.replay.calibration import Calibration, calibrate
 from podsched.lab.replay.traces import swf
 from podsched.lab.replay.traces.builder import BadTrace
 from podsched.lab.replay.traces.swf import BatchTrace
@@ -19,8 +28,13 @@ from podsched.lab.replay.traces.swf import BatchTrace
 _STEPS = 1000
 
 
-def replay_batch(file: Path, seconds: float, plot: Path | None, *, as_json: bool) -> None:
-    """Run a log in each order, and show the runs side by side; exit if the log is broken."""
+def replay_batch(
+    file: Path, seconds: float, plot: Path | None, *, as_json: bool, eta: bool = False
+) -> None:
+    """Run a log in each order, and show the runs side by side; exit if the log is broken.
+
+    ``eta``: also show how well estimates of waiting times hold.
+    """
     try:
         trace = swf.read(file, seconds)
     except (BadTrace, OSError) as error:
@@ -30,8 +44,9 @@ def replay_batch(file: Path, seconds: float, plot: Path | None, *, as_json: bool
     took = time.monotonic() - began
     if plot is not None:
         write_chart(plot, batch_chart(file.name, trace, runs))
+    estimates = [calibrate(history_of(trace, run)) for run in runs] if eta else []
     if as_json:
-        told = [
+        told: list[dict[str, object]] = [
             {
                 "order": run.order,
                 **summary(trace, run)._asdict(),
@@ -40,10 +55,12 @@ def replay_batch(file: Path, seconds: float, plot: Path | None, *, as_json: bool
             }
             for run in runs
         ]
+        for one, found in zip(told, estimates, strict=False):
+            one["eta"] = asdict(found)
         print(json.dumps(told, indent=2))
         return
     say(f"{file.name}: {len(trace.jobs):,} jobs, {trace.processors:,} processors, in {took:.1f} s")
-    say("\n" + "\n".join(aligned(_table(trace, runs))))
+    say("\n" + "\n".join(aligned(_table(trace, runs, estimates))))
 
 
 def _run(trace: BatchTrace, order: Order) -> BatchRun:
@@ -59,7 +76,9 @@ def _run(trace: BatchTrace, order: Order) -> BatchRun:
         return run_batch(trace, order, passed)
 
 
-def _table(trace: BatchTrace, runs: list[BatchRun]) -> list[list[str]]:
+def _table(
+    trace: BatchTrace, runs: list[BatchRun], estimates: list[Calibration]
+) -> list[list[str]]:
     rows = [["", *(run.order.upper() for run in runs)]]
     found = [summary(trace, run) for run in runs]
     rows.append(["processors in use", *(f"{one.utilisation:.1%}" for one in found)])
@@ -69,4 +88,8 @@ def _table(trace: BatchTrace, runs: list[BatchRun]) -> list[list[str]]:
     rows.append(["bounded slowdown, mean", *(f"{one.slowdown:,.1f}" for one in found)])
     rows.append(["promised a start", *(f"{run.promised:,}" for run in runs)])
     rows.append(["broken promises", *(f"{run.broken:,}" for run in runs)])
+    if estimates:
+        held = (f"{one.within / max(1, one.estimates):.0%} of {one.estimates}" for one in estimates)
+        rows.append(["estimates that held", *held])
+        rows.append(["intervals without an end", *(str(one.open) for one in estimates)])
     return rows

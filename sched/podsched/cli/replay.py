@@ -177,11 +177,11 @@ def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
 
 
 def _replay_batch(file: Path, given: _Flags) -> None:
-    if given.config is not None or given.nodes or given.eta:
-        fail("--trace swf has neither --config, --nodes nor --eta: leave them out", USAGE)
+    if given.config is not None or given.nodes:
+        fail("--trace swf has neither --config nor --nodes: leave them out", USAGE)
     # Only jobs' starts and ends cost time, so a log of years is read unless told otherwise.
     seconds = seconds_or_fail("--for", given.duration) if given.duration else math.inf
-    replay_batch(file, seconds, given.plot, as_json=given.as_json)
+    replay_batch(file, seconds, given.plot, as_json=given.as_json, eta=given.eta)
 
 
 def _traced(

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.lab.replay.batch import BatchRun, Order, batch_chart, run_batch, summary
+from podsched.lab.replay.batch import (
+    BatchRun,
+    Order,
+    batch_chart,
+    history_of,
+    run_batch,
+    summary,
+)
 from podsched.lab.replay.traces.swf import BatchJob, BatchTrace
 from support.examples import examples
 
@@ -148,3 +155,12 @@ def plain_first(
         if now >= since and used + job.processors <= processors:
             return now
     raise AssertionError("the job fits on the empty machine")
+
+
+def test_a_run_is_a_history_with_a_pod_for_each_job() -> None:
+    run = run_batch(FOUR, Order.EASY)
+    history = history_of(FOUR, run)
+    second = history.pods["1"]
+    assert history.seconds == 249.0
+    assert (second.created, second.bound, second.ended) == (1.0, 100.0, 150.0)
+    assert second.requests == {"processors": 4}

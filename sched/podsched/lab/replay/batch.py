@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from podsched.lab.bench.plot import Points, line_chart, stacked
-from podsched.lab.replay.history import quantiles
+from podsched.lab.replay.history import History, PodHistory, quantiles
 from podsched.lab.replay.traces.swf import BatchTrace
 from podsched.queues.backfill.plan import Plan, Reservation
 from podsched.queues.backfill.profile import Profile
@@ -177,6 +177,18 @@ def summary(trace: BatchTrace, run: BatchRun) -> BatchSummary:
         p95,
         sum(slowdowns) / len(slowdowns),
     )
+
+
+def history_of(trace: BatchTrace, run: BatchRun) -> History:
+    """Return a run as a history in which each job is a pod that requests its processors."""
+    history = History(max(at + job.runs for at, job in zip(run.started, trace.jobs, strict=True)))
+    for index, (job, start) in enumerate(zip(trace.jobs, run.started, strict=True)):
+        key = str(index)
+        requests = {"processors": job.processors}
+        history.pods[key] = PodHistory(
+            key, key, requests, job.submitted, bound=start, ended=start + job.runs
+        )
+    return history
 
 
 def batch_chart(title: str, trace: BatchTrace, runs: Sequence[BatchRun]) -> str:
