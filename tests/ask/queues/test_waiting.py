@@ -9,7 +9,7 @@ import pytest
 from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
 from podsched.ask.queues.waiting import explain_admission
 from podsched.v1.scheduling_pb2 import QueueAdmission
-from support.queues import big_node, cluster_queue, flavor, gang, job
+from support.queues import big_node, cluster_queue, flavor, gang, job, message
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -154,5 +154,23 @@ async def test_a_unit_that_would_delay_a_promised_start_is_told_so() -> None:
         job(world, "endless", "team", cpu=8)
         found = await why(world, "pod:endless")
         assert found.sentence == (
-            "Its quota suffices now, but it lacks nodes or would delay a promised start."
+            "Its quota suffices now, but it would delay default/wide, which starts at "
+            "2027-01-15T08:01:05Z at the latest, by its use of cpu in flavor default."
         )
+
+
+async def test_a_unit_is_told_for_whom_a_node_is_kept_that_has_room() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 99}, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        job(world, "a", "team", cpu=8, labels={MAX_EXEC_TIME: "60"})
+        await asyncio.sleep(1)
+        gang(world, "wide", "team", 2, cpu=8)
+        await asyncio.sleep(1)
+        job(world, "endless", "team", cpu=8)
+        found = await why(world, "pod:endless")
+        where = (
+            "node n2 is kept for default/wide, which starts at 2027-01-15T08:01:05Z at the latest"
+        )
+        assert found.sentence == f"Its quota suffices now, but {where}."
+        assert where in message(world, "endless")

@@ -95,7 +95,10 @@ async def test_a_unit_that_ends_before_the_reserved_start_passes_the_blocked_one
         run(world, "late", 2, 200)
         await asyncio.sleep(1)
         assert bound(world) == ["long", "short"]
-        assert "it would delay default/pod:wide" in message(world, "late")
+        assert message(world, "late") == (
+            "it would delay default/pod:wide, which starts at 2027-01-15T08:01:45Z at the latest, "
+            "by its use of cpu in flavor default"
+        )
 
 
 async def test_a_unit_without_a_limit_does_not_pass_what_it_would_delay() -> None:

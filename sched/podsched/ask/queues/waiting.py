@@ -89,10 +89,10 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
         return
     if assignment.mode is Mode.FIT:
         why = WAITS_FOR_NODES
-        if first:
-            why = f"its quota suffices now, but {_named(first)} would be admitted first"
-        elif admission.reservations.of:
-            why = "its quota suffices now, but it lacks nodes or would delay a promised start"
+        kept = _kept_from(admission, workload, assignment)
+        if kept or first:
+            kept = kept or f"{_named(first)} would be admitted first"
+            why = f"its quota suffices now, but {kept}"
     else:
         _add_shortages(answer, snapshot, workload, assignment)
         why = _short(answer) or assignment.message or "no flavor fits it"
@@ -103,6 +103,15 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
         answer.changes.extend(_changes(admission, workload, victims))
     why = "; ".join(filter(None, (why, admission.reservations.promise(workload.key))))
     answer.sentence = f"{why[0].upper()}{why[1:]}."
+
+
+def _kept_from(admission: Admission, workload: Workload, assignment: Assignment) -> str:
+    """Return for which promised start quota or a node is kept that the unit would use now."""
+    reservations, now = admission.reservations, admission.now
+    if not reservations.of:
+        return ""
+    delay = reservations.delay(workload, assignment.usage, (), now)
+    return delay or reservations.kept_node(workload, now)
 
 
 def _nominated(

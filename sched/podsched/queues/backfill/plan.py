@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from podsched.queues.backfill.profile import Profile
 from podsched.queues.objects import Backfill
-from podsched.queues.quota import Amounts
+from podsched.queues.quota import Amounts, FlavorResource
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,13 @@ class Reservation:
     @property
     def end(self) -> float:
         return self.start + self.seconds
+
+
+class Delay(NamedTuple):
+    """A reservation, by the key of its unit, and the quota that another unit would take from it."""
+
+    key: str
+    quota: FlavorResource
 
 
 class Plan:
@@ -92,21 +100,41 @@ class Plan:
         priority: int,
         usage: Amounts,
         seconds: float,
-        gone: Sequence[tuple[str, Amounts, float]] = (),
     ) -> list[float]:
         """Return the times, ascending, from which on quota has room for a unit for so long.
 
-        Reservations that it must not delay are kept. ``gone``: queue, usage and end of units that
-        run, and are gone before this one starts.
+        Those reservations are kept that it must not delay.
         """
-        now = self._profile.now
+        with self._without_lower(key, priority):
+            return self._profile.starts(queue, usage, seconds)
+
+    def delays(
+        self,
+        key: str,
+        queue: str,
+        priority: int,
+        usage: Amounts,
+        seconds: float,
+        gone: Sequence[tuple[str, Amounts, float]] = (),
+    ) -> Delay | None:
+        """Return whose start a unit would delay by its use of quota, if it started now.
+
+        ``gone``: queue, usage and end of units that run, and are gone before this one starts.
+        """
+        profile, now = self._profile, self._profile.now
         with self._without_lower(key, priority):
             for of_queue, used, end in gone:
-                self._profile.release(of_queue, used, now, end)
-            found = self._profile.starts(queue, usage, seconds)
+                profile.release(of_queue, used, now, end)
+            short = profile.shortage(queue, usage, seconds)
             for of_queue, used, end in gone:
-                self._profile.occupy(of_queue, used, now, end)
-        return found
+                profile.occupy(of_queue, used, now, end)
+        if short is None:
+            return None
+        at, quota = short
+        others = self.others(key, priority).items()
+        using = [(one.start, k) for k, one in others if one.start <= at < one.end]
+        using = [one for one in using if quota in self.reservations[one[1]].usage]
+        return Delay(min(using)[1], quota) if using else None
 
     @contextmanager
     def _without_lower(self, key: str, priority: int) -> Iterator[None]:

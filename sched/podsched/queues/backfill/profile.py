@@ -107,6 +107,18 @@ class Profile:
             self._of_cohorts[node.name, key] = found
         return found
 
+    def shortage(
+        self, queue: str, usage: Amounts, seconds: float
+    ) -> tuple[float, FlavorResource] | None:
+        """Return when, within so long from now, quota is short first, and what; None if never."""
+        last = int(np.searchsorted(self.times, self.now + seconds))
+        found = []
+        for key, amount in usage.items():
+            short = np.flatnonzero(self.available(queue, key)[:last] < amount) if amount else ()
+            if len(short):
+                found.append((float(self.times[short[0]]), key))
+        return min(found, default=None)
+
     def starts(self, queue: str, usage: Amounts, seconds: float) -> list[float]:
         """Return the beginnings of slots from which on quota has room for so long, without a break.
 

@@ -94,7 +94,8 @@ class Admission:
         #: Namespaces whose pods have to be in a queue; "*" for all but kube-system.
         self._queues_only = frozenset((*settings.require_queue, *require_queue))
         self.endings = Endings(cache.cluster, settings.wait_for_pods_ready)
-        self._now = 0.0
+        self.now = 0.0
+        """When changes were taken in last."""
         self._devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
         self.snapshot = Snapshot(())
         self.active = bool(self._queues_only)
@@ -189,7 +190,7 @@ class Admission:
 
         No trial may be open during a step.
         """
-        self._now = now
+        self.now = now
         while self._outdated:
             yield from self._rebuild()
         if not self.active:
@@ -319,7 +320,7 @@ class Admission:
         self, workload: Workload, need: Mapping[FlavorResource, int], victims: set[str]
     ) -> None:
         """Keep quota for a unit that waits for victims."""
-        self.holds.add(workload.key, Hold(workload.queue, dict(need), victims, self._now))
+        self.holds.add(workload.key, Hold(workload.queue, dict(need), victims, self.now))
         self.count(())
 
     # ------------------------------------------------------------------ reading everything
@@ -525,7 +526,7 @@ class Admission:
         else:
             admitted.pop(key, None)
         state = self._state_of(unit)
-        self.endings.look(unit, state.drains, self._now)
+        self.endings.look(unit, state.drains, self.now)
         problem = find_problem(state, self.endings, unit) if unit.waiting else None
         workload = None
         asks = bool(unit.waiting) and not is_victim
@@ -542,8 +543,8 @@ class Admission:
         elif self.problems.get(key) != problem:
             self.problems[key] = problem
             self._new_problems[key] = None
-        workload = self.reservations.look(unit, workload, self._now)
-        self.turns.ask(key, workload, self._now)
+        workload = self.reservations.look(unit, workload, self.now)
+        self.turns.ask(key, workload, self.now)
         if key not in self.holds.of and any(map(self._cluster.nominated_node, unit.waiting)):
             self._unheld[key] = None
         standing = None

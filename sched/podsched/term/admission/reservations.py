@@ -324,21 +324,47 @@ class Reservations:
         self._plan = Plan(profile, self.of)
         return self._plan
 
-    def delayed_by(
+    def delay(
         self, workload: Workload, usage: Amounts, victims: Iterable[Workload], now: float
     ) -> str:
-        """Return a unit whose quota would be late if this one started now, or ""."""
-        plan = self.plan(now)
-        others = plan.others(workload.key, workload.priority)
-        if not others:
-            return ""
+        """Return whose start would be late for lack of quota if a unit started now, or ""."""
         gone = [(one.queue, one.usage, self._ends.get(one.key, inf)) for one in victims]
-        starts = plan.starts(
-            workload.key, workload.queue, workload.priority, usage, workload.seconds, gone
-        )
-        if starts and starts[0] <= now:
+        who = workload.key, workload.queue, workload.priority
+        found = self.plan(now).delays(*who, usage, workload.seconds, gone)
+        if found is None:
             return ""
-        return min(others, key=lambda key: others[key].start)
+        quota = found.quota
+        what = f"{quota.resource} in flavor {quota.flavor}"
+        return f"it would delay {self._of(found.key)}, by its use of {what}"
+
+    def kept_node(self, workload: Workload, now: float) -> str:
+        """Return for whom a node is kept that has room for a pod of a unit otherwise, or ""."""
+        others = self.plan(now).others(workload.key, workload.priority)
+        pod = next(iter(self._units[workload.key].waiting.values()))
+        for key, one in sorted(others.items(), key=lambda item: item[1].start):
+            for node, amounts in self._taken([one], now, now + workload.seconds):
+                if self._keeps_out(pod, node, amounts):
+                    return f"node {node} is kept for {self._of(key)}"
+        return ""
+
+    def _keeps_out(self, pod: PodInfo, node: str, amounts: Mapping[str, int]) -> bool:
+        """Whether a node would have room for a pod if these amounts were not kept there."""
+        nodes = self._cluster.nodes
+        row = nodes.row_of(node)
+        if row is None:
+            return False
+        free = {
+            name: int(nodes.allocatable(name)[row] - nodes.requested(name)[row])
+            for name, number in pod.cls.requests.items()
+            if number
+        }
+        asked = [(pod.cls.requests[name], left, amounts.get(name, 0)) for name, left in free.items()]
+        return all(number <= left for number, left, _ in asked) and any(
+            number > left - kept for number, left, kept in asked
+        )
+
+    def _of(self, key: str) -> str:
+        return f"{key}, which starts at {self.time_text(self.of[key].start)} at the latest"
 
     def beside(self, workload: Workload, at: float, now: float) -> list[tuple[PodInfo, str]]:
         """Return placeholders, with their nodes, for what a unit must leave free from ``at`` on.

@@ -359,13 +359,15 @@ class AdmissionCycle:
         elif cycle.lacks_for_now(entry):
             reason = Requeue.FAILED_AFTER_NOMINATION
         self._admission.turns.requeue(workload, reason, parked=True)
-        waiting, promise = Waiting.TOPOLOGY, reservations.promise(workload.key)
-        message, short = _placement_message(result), entry.assignment.message
-        if not (entry.admitted or entry.preempts):  # Only later starts were tried.
-            waiting, message, short = entry.waiting or Waiting.QUOTA, entry.message, ""
-        message = "; ".join(filter(None, (short, message, promise)))
-        told = waiting is Waiting.TOPOLOGY and not short and not promise
-        self._say(workload.key, waiting, message, told=told)
+        promise = reservations.promise(workload.key)
+        if entry.admitted or entry.preempts:
+            waiting, placement = Waiting.TOPOLOGY, _placement_message(result)
+            kept = self._backfilling.kept_node(workload, self._clock())
+            parts = [entry.assignment.message, placement, kept, promise]
+            told = not any((parts[0], kept, promise))
+        else:  # Only later starts were tried.
+            waiting, parts, told = entry.waiting or Waiting.QUOTA, [entry.message, promise], False
+        self._say(workload.key, waiting, "; ".join(filter(None, parts)), told=told)
 
     def _back_off(self, workload: Workload) -> None:
         failed = self._errors[workload.key] = self._errors.get(workload.key, 0) + 1

@@ -59,10 +59,9 @@ class Backfilling:
         if not reservations.of:
             return
         victims = [victim.workload for victim in entry.victims]
-        delayed = reservations.delayed_by(workload, entry.assignment.usage, victims, now)
-        if delayed:
-            start = reservations.time_text(reservations.of[delayed].start)
-            entry.message = f"it would delay {delayed}, which starts at {start} at the latest"
+        delay = reservations.delay(workload, entry.assignment.usage, victims, now)
+        if delay:
+            entry.message = delay
             entry.admitted = entry.preempts = False
             entry.waiting, entry.requeue = Waiting.QUOTA, Requeue.NO_FIT
 
@@ -70,6 +69,11 @@ class Backfilling:
         """Return placeholders, with their nodes, for what a head must leave free from now on."""
         reservations = self._reservations
         return reservations.beside(workload, now, now) if reservations.of else []
+
+    def kept_node(self, workload: Workload, now: float) -> str:
+        """Return for whom a node is kept on which a head would find room otherwise, or ""."""
+        reservations = self._reservations
+        return reservations.kept_node(workload, now) if reservations.of else ""
 
     def terms(
         self, entry: Entry, beside: Sequence[tuple[PodInfo, str]], now: float
