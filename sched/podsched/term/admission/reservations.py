@@ -353,15 +353,12 @@ class Reservations:
         row = nodes.row_of(node)
         if row is None:
             return False
+        requests = {name: number for name, number in pod.cls.requests.items() if number}
         free = {
-            name: int(nodes.allocatable(name)[row] - nodes.requested(name)[row])
-            for name, number in pod.cls.requests.items()
-            if number
+            name: nodes.allocatable(name)[row] - nodes.requested(name)[row] for name in requests
         }
-        asked = [(pod.cls.requests[name], left, amounts.get(name, 0)) for name, left in free.items()]
-        return all(number <= left for number, left, _ in asked) and any(
-            number > left - kept for number, left, kept in asked
-        )
+        fits = all(number <= free[name] for name, number in requests.items())
+        return fits and any(n > free[name] - amounts.get(name, 0) for name, n in requests.items())
 
     def _of(self, key: str) -> str:
         return f"{key}, which starts at {self.time_text(self.of[key].start)} at the latest"
