@@ -114,8 +114,8 @@ class Profile:
         last = int(np.searchsorted(self.times, self.now + seconds))
         found = []
         for key, amount in usage.items():
-            short = np.flatnonzero(self.available(queue, key)[:last] < amount) if amount else ()
-            if len(short):
+            short = np.flatnonzero(self.available(queue, key)[:last] < amount)
+            if amount and len(short):
                 found.append((float(self.times[short[0]]), key))
         return min(found, default=None)
 
