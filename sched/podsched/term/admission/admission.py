@@ -167,10 +167,11 @@ class Admission:
 
     def gate(self, pod: PodInfo) -> Status:
         """Return whether a pod may enter activeQ, or be popped: only with its unit, in its turn."""
-        if not self.active or self._queue_of(pod) is None:
+        if not self.active:
             return SUCCESS
         key = unit_key(pod)
-        if key == self.current:
+        # The queue last, because finding it out takes longest.
+        if key == self.current or self._queue_of(pod) is None:
             return SUCCESS
         self.turns.note_helped(key)
         return _GATED

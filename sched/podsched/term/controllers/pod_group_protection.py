@@ -47,9 +47,13 @@ class PodGroupProtectionController:
             self._pod_changed(event.key, event.old, event.new)
 
     def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
-        left, joined = _group_of(old), _group_of(new)
+        joined = _group_of(new)
         if joined:
-            self._members.setdefault(joined, set()).add(key)
+            members = self._members.setdefault(joined, set())
+            if key in members:
+                return  # Nearly all changes of pods end here.
+            members.add(key)
+        left = _group_of(old)
         if left and left != joined:
             members = self._members.get(left, set())
             members.discard(key)
