@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from podsched.actors import binder_actor
 from podsched.actors.binder_actor import BinderActor, NotBound, RayBinder
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.term_actors import ActorOptions, TermActors
@@ -100,6 +102,28 @@ async def test_a_deposed_leaders_bindings_fail_through_an_actor_too(api: Api) ->
     await api.new_term()
     results = await binder.bind_pods(bindings, fence=fence)
     assert [result.reason for result in results] == ["FENCE_LOST"]
+
+
+class SilentBinderActor(BinderActor):
+    """An actor that takes work and never answers, as after the death of Ray's head."""
+
+    async def bind(self, term: int, request: bytes, traceparent: str) -> bytes:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def test_a_batch_that_an_actor_keeps_is_also_sent_directly(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binder_actor, "PATIENCE", 0.01)
+    await api.client.create(node("node-1"))
+    fence, bindings = await api.new_term(), await pending(api, "a")
+    ray = FakeRay()
+    actor = NamedActor(ray, "binder-0", SilentBinderActor, ((api.address,),), fence.term)  # type: ignore[arg-type]
+    await actor.ensure()
+    (result,) = await RayBinder([actor], api.client).bind_pods(bindings, fence=fence)
+    assert result.code == 0
+    assert actor.ready
 
 
 async def test_without_an_actor_the_batch_goes_out_directly() -> None:

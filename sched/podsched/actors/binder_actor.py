@@ -5,8 +5,10 @@ Protobuf messages cross Ray as bytes: objects of generated classes pickle slowly
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from podsched.actors.named_actor import NamedActor
 from podsched.actors.ray_cluster import RayUnavailable
@@ -63,8 +65,12 @@ class BinderActor:
         return api_pb2.BatchResponse(results=results).SerializeToString()
 
 
-#: A batch takes some 10 ms. After this time it is sent again directly. That is safe, because
-#: binding a pod again to the same node succeeds.
+#: Seconds after which a batch is also sent directly: a batch takes some 10 ms, and Ray notices the
+#: death of its head or of an actor late. That is safe, because binding a pod again to the same node
+#: succeeds.
+PATIENCE = 0.4
+#: Seconds after which an actor that does not answer is replaced. Longer, because the API servers
+#: may be slow, too, for example while etcd elects a leader.
 BIND_TIMEOUT = 5.0
 
 
@@ -75,24 +81,36 @@ class RayBinder:
         self._actors = actors
         self._direct = direct
         self._turn = 0
+        #: Keeps calls that take longer than PATIENCE until they end.
+        self._asked: set[asyncio.Task[bytes | None]] = set()
 
     async def bind_pods(
         self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> Sequence[api_pb2.BatchResult]:
         """See ``Binder.bind_pods``."""
-        answer = await self._ask(bindings, fence, traceparent)
+        answer = None
+        actor = self._next()
+        if actor is not None:
+            request = api_pb2.BindPodsRequest(bindings=bindings, fence=fence).SerializeToString()
+            answer = await self._within_patience(self._ask(actor, request, traceparent))
         if answer is None:
             return await self._direct.bind_pods(bindings, fence=fence, traceparent=traceparent)
         return api_pb2.BatchResponse.FromString(answer).results
 
-    async def _ask(
-        self, bindings: Sequence[api_pb2.Binding], fence: api_pb2.Fence, traceparent: str
-    ) -> bytes | None:
-        """Return an actor's answer; None if no actor answered."""
-        actor = self._next()
-        if actor is None:
-            return None
-        request = api_pb2.BindPodsRequest(bindings=bindings, fence=fence).SerializeToString()
+    async def _within_patience(self, asking: Coroutine[Any, Any, bytes | None]) -> bytes | None:
+        """Return the answer of a call; None after PATIENCE seconds, while the call goes on."""
+        asked = asyncio.create_task(asking, name="bind by an actor")
+        self._asked.add(asked)
+        asked.add_done_callback(self._asked.discard)
+        try:
+            await asyncio.wait({asked}, timeout=PATIENCE)
+        except asyncio.CancelledError:
+            asked.cancel()
+            raise
+        return asked.result() if asked.done() else None
+
+    async def _ask(self, actor: NamedActor, request: bytes, traceparent: str) -> bytes | None:
+        """Return an actor's answer; None if it failed."""
         try:
             answer = await actor.call("bind", request, traceparent, timeout=BIND_TIMEOUT)
         except RayUnavailable:
