@@ -29,6 +29,7 @@ from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import PodWatch, Progress, watching
 from podsched.lab.bench.shapes import copies, key_of, pod_template
 from podsched.lab.chaos.faults.kinds import SINGLE, Kind, Need, named
+from podsched.lab.chaos.faults.processes import ray_actors
 from podsched.lab.chaos.system import CLIENT, MEMBERS, System, SystemOptions
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.api_client import ApiClient
@@ -243,7 +244,7 @@ class _Rounds:
         return bool(waits) and len(waits) == len(during), waits
 
     async def _all_well(self) -> None:
-        """Wait until every process is ready and a replica leads."""
+        """Wait until every process is ready, a replica leads, and Ray has actors, if it is used."""
         processes = self._system.cluster.processes
         await asyncio.gather(*(process.wait_ready() for process in processes))
         deadline = time.monotonic() + SETTLE * 60
@@ -254,11 +255,15 @@ class _Rounds:
             except (ClientError, LookupError):
                 etcd, lease = False, Lease()
             assert isinstance(lease, Lease)
-            if etcd and lease.spec.holder_identity:
+            if etcd and lease.spec.holder_identity and self._has_actors():
                 self._system.leader_identity = lease.spec.holder_identity
                 return
             await asyncio.sleep(0.1)
-        raise TimeoutError("no replica leads")
+        raise TimeoutError("no replica leads, or Ray has no actors")
+
+    def _has_actors(self) -> bool:
+        ray = self._system.cluster.ray
+        return ray is None or (ray.pid is not None and bool(ray_actors(ray.pid)))
 
     async def _clear(self) -> None:
         """Delete the pods of the round."""
