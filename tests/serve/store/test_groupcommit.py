@@ -424,6 +424,29 @@ async def test_a_write_gets_through_soon_after_etcd_has_another_leader() -> None
 
 
 @pytest.mark.looptime
+async def test_when_etcd_elects_a_leader_groups_in_flight_hold_up_no_others(
+    etcd: Etcd, commits: GroupCommit
+) -> None:
+    etcd.go.clear()
+    futures = []
+    for key in "abcdefgh":
+        futures.append(commits.submit((write(key),)))
+        await asyncio.sleep(4 * OVERDUE)
+    assert etcd.groups == list("abcde")
+    lost, etcd.go = etcd.go, asyncio.Event()
+    etcd.go.set()
+    commits.elects()
+    assert isinstance((await commits.submit((write("i"),)))[0], WriteResult)
+    again = commits.submit((write("a"),))
+    await asyncio.sleep(1)
+    assert "".join(etcd.groups) == "abcdefghi"
+    assert not any(future.done() for future in (*futures[:5], again))
+    lost.set()
+    await asyncio.gather(*futures, again)
+    assert etcd.groups[-1] == "a"
+
+
+@pytest.mark.looptime
 async def test_closing_tells_overdue_writes_that_they_may_have_been_done(
     etcd: Etcd, commits: GroupCommit
 ) -> None:

@@ -142,8 +142,16 @@ class Connection:
 class Endpoints:
     """The connection in use; switches to the next endpoint when it fails."""
 
-    def __init__(self, options: EtcdOptions, jitter: random.Random | None = None) -> None:
-        """Raise InvalidRequest without endpoints, CertificateError for unusable files."""
+    def __init__(
+        self,
+        options: EtcdOptions,
+        jitter: random.Random | None = None,
+        elects: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Raise InvalidRequest without endpoints, CertificateError for unusable files.
+
+        ``elects``: called when etcd begins to elect a leader, if it has several members.
+        """
         if not options.endpoints:
             raise InvalidRequest("no etcd endpoints given")
         self.options = options
@@ -157,6 +165,8 @@ class Endpoints:
         self._token: str | None = None
         self._authenticating = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
+        self._elects = elects
+        self._raft_term = 0
 
     @property
     def current(self) -> Connection:
@@ -192,12 +202,16 @@ class Endpoints:
         request = rpc_pb2.RangeRequest(key=SYNC.encode(), serializable=True)
         try:
             async with asyncio.timeout(timeout):
-                await connection.kv.Range(request, metadata=await self.metadata(connection))
+                metadata = await self.metadata(connection)
+                answer = await connection.kv.Range(request, metadata=metadata)
         except (TimeoutError, StoreError):
             return Health.SILENT
         except grpc.aio.AioRpcError as error:
             retryable = isinstance(translate(error, safe=True), Unavailable)
             return Health.SILENT if retryable else Health.WELL
+        before, self._raft_term = self._raft_term, max(self._raft_term, answer.header.raft_term)
+        if before and self._raft_term > before:
+            self._elects()
         return Health.WELL
 
     def reached(self, reached: bool) -> None:

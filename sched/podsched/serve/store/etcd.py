@@ -62,7 +62,7 @@ class EtcdStore:
     """A ``Store`` on etcd; open it with ``connect``. Belongs to the event loop it is created on."""
 
     def __init__(self, options: EtcdOptions, *, jitter: random.Random | None = None) -> None:
-        self._endpoints = Endpoints(options, jitter)
+        self._endpoints = Endpoints(options, jitter, lambda: self._group_commit.elects())
         limits = GroupLimits(
             max_writes=GROUP_WRITES,
             max_txn_ops=options.max_txn_ops,

@@ -19,8 +19,9 @@ A slow group does not block the others. When etcd's leader changes, a write that
 forwarded to the old leader is lost without an answer, and its outcome stays unknown until the
 request times out after 5 s. So after ``OVERDUE`` seconds the next groups are sent, without the
 writes that conflict with the overdue group by the rule above. Each overdue group doubles the time
-of the next one: etcd needs one to two seconds to detect the loss of its leader and to elect
-another, and all groups sent until then are lost, too.
+of the next one: etcd needs up to two seconds to detect the loss of its leader and to elect another,
+and all groups sent until then are lost, too. Once it votes, they hold up no others any more
+(``GroupCommit.elects``).
 
 ``GroupQueue`` selects groups (pure), ``GroupCommit`` sends them. Nothing is retried here: writes of
 a group with unknown outcome get ``MaybeApplied``.
@@ -242,7 +243,12 @@ class GroupCommit:
         self._closed = False
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()
+        #: The group that no other may overtake yet.
+        self._sent: Sequence[Member] | None = None
+        #: Groups that have been overtaken and have no answer yet; those from before the last
+        #: election of etcd count as lost.
         self._overdue: list[Sequence[Member]] = []
+        self._lost: list[Sequence[Member]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._start()
 
@@ -263,6 +269,15 @@ class GroupCommit:
         if len(self._queue) >= self._most:
             self._full.set()
         return future
+
+    def elects(self) -> None:
+        """Note that etcd elects a leader: groups in flight are probably lost, so others go on."""
+        self._lost += self._overdue
+        self._overdue = []
+        if self._sent is not None and not self._closed:
+            self._lost.append(self._sent)
+            self._sent = None
+            self._start()
 
     async def wait(self) -> None:
         """Wait until the driver has ended. Raises its error."""
@@ -300,7 +315,7 @@ class GroupCommit:
         while True:
             if len(self._queue):
                 await self._gather()
-            group = self._queue.take(self._overdue)
+            group = self._queue.take([*self._overdue, *self._lost])
             if not group:
                 self._wake.clear()
                 await self._wake.wait()
@@ -308,14 +323,17 @@ class GroupCommit:
             self._pace.sent(len(group), self._loop.time())
             patience = OVERDUE * 2 ** len(self._overdue)
             timer = self._loop.call_later(patience, self._overtake, group)
+            self._sent = group
             try:
                 await self._send(group)
             finally:
                 timer.cancel()
-            if any(group is overdue for overdue in self._overdue):
+            if self._sent is not group:
                 self._overdue = [other for other in self._overdue if other is not group]
+                self._lost = [other for other in self._lost if other is not group]
                 self._wake.set()
                 return
+            self._sent = None
 
     async def _gather(self) -> None:
         """Wait for the pause that the pace computes, or until the next group is full."""
@@ -330,8 +348,9 @@ class GroupCommit:
 
     def _overtake(self, group: Sequence[Member]) -> None:
         """Start another task to send the next groups, if not too many are in flight."""
-        if len(self._overdue) < MOST_OVERDUE and not self._closed:
+        if self._sent is group and len(self._overdue) < MOST_OVERDUE and not self._closed:
             self._overdue.append(group)
+            self._sent = None
             self._start()
 
     async def _send(self, group: Sequence[Member]) -> None:
