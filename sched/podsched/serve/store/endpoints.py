@@ -38,6 +38,9 @@ _log = get_logger("etcd")
 
 #: Seconds of pause after all endpoints were tried: first, and max.
 RETRY_FIRST, RETRY_MOST = 0.05, 1.0
+#: Seconds for a member to accept a connection before another one is tried; doubled each time that
+#: all were tried.
+FIRST_DIAL = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class EtcdOptions:
     endpoints: ``host:port`` or ``http(s)://host:port``, in the order in which they are tried.
     cert, key: for etcd's --client-cert-auth.
     username, password: for etcd's authentication; the token is renewed as needed.
-    dial_timeout: for an endpoint to accept a connection. 2 s, because another member may be faster.
+    dial_timeout: the most for an endpoint to accept a connection (see FIRST_DIAL).
     request_timeout: for a call with all its retries. 5 s is etcd's own limit.
     keepalive_time: silence after which the connection is probed; etcd refuses less than 5 s.
     keepalive_timeout: time after which an unanswered probe breaks the connection.
@@ -259,13 +262,18 @@ class Endpoints:
 
     async def _connected_by(self, deadline: float) -> Connection:
         loop = asyncio.get_running_loop()
-        backoff = self.backoff()
+        backoff, tried = self.backoff(), 0
         while True:
             self._check_open()
             connection = self.current
             left = deadline - loop.time()
-            if await connection.ready(min(self.options.dial_timeout, max(left, 0.001))):
+            dial = self.options.dial_timeout
+            if len(self._connections) > 1:
+                # The kernel still accepts connections for a member that stands still.
+                dial = min(dial, FIRST_DIAL * 2 ** (tried // len(self._connections)))
+            if await connection.ready(min(dial, max(left, 0.001))):
                 return connection
+            tried += 1
             self.leave(connection)
             delay = backoff.next_delay()
             if loop.time() + delay >= deadline:
