@@ -14,6 +14,7 @@ import pytest
 from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
+from podsched.serve.store.endpoints import Endpoints
 from podsched.serve.store.errors import (
     Compacted,
     EmbeddedEtcdError,
@@ -27,6 +28,7 @@ from podsched.serve.store.errors import (
 from podsched.serve.store.etcd import EtcdOptions, EtcdStore, connect
 from podsched.serve.store.member import EtcdMember
 from podsched.serve.store.protocol import Compare, EventType, Put, WatchBatch, Write, WriteResult
+from podsched.serve.store.watching import follow
 from support.certificates import make_certificates
 from support.eventually import PATIENCE, eventually
 from support.relay import Relay as SilentRelay
@@ -468,4 +470,30 @@ async def test_reads_and_watches_of_a_silent_member_go_on_at_another_one(
     finally:
         relay.heal()
         await store.close()
+        await relay.stop()
+
+
+async def test_a_watch_goes_on_where_calls_go_when_they_leave_a_member(
+    etcd: EmbeddedEtcd, store: EtcdStore
+) -> None:
+    relay = SilentRelay(int(etcd.endpoint.rpartition(":")[2]))
+    await relay.start()
+    members = (f"127.0.0.1:{relay.port}", etcd.endpoint)
+    endpoints = Endpoints(EtcdOptions(members, silence=0))
+    watch = follow(endpoints, ["/a"], 1)
+    try:
+        await store.write(put("/a/1"))
+        await anext(watch)
+        following = asyncio.ensure_future(anext(watch))
+        await asyncio.sleep(0)
+        relay.cut()
+        # As after a call that failed there.
+        endpoints.leave(endpoints.current)
+        await store.write(put("/a/2"))
+        async with asyncio.timeout(PATIENCE):
+            assert [event.kv.key for event in (await following).events] == ["/a/2"]
+    finally:
+        relay.heal()
+        await watch.aclose()
+        await endpoints.close()
         await relay.stop()

@@ -70,7 +70,7 @@ class Etcd:
             await asyncio.Event().wait()
         kv = SimpleNamespace(Range=self._range)
         watch = SimpleNamespace(Watch=lambda metadata: Stream(self))
-        return SimpleNamespace(watch=watch, kv=kv, failing=nullcontext)
+        return SimpleNamespace(watch=watch, kv=kv, failing=nullcontext, watches=set())
 
     async def _range(self, request: Any, *, timeout: float, metadata: Any) -> Any:
         return rpc_pb2.RangeResponse(header=rpc_pb2.ResponseHeader(revision=self.asked))

@@ -100,6 +100,8 @@ class Connection:
         self.endpoint = endpoint
         self.silent = False
         """Whether it was closed because the member did not answer."""
+        self.watches: set[Any] = set()
+        """The streams of watches on it, until the connection is left."""
         self.kv = rpc_pb2_grpc.KVStub(self.channel)
         self.watch = rpc_pb2_grpc.WatchStub(self.channel)
         self.lease = rpc_pb2_grpc.LeaseStub(self.channel)
@@ -232,9 +234,14 @@ class Endpoints:
             await connection.channel.close()
 
     def leave(self, connection: Connection) -> None:
-        """Switch to the next endpoint, unless another call already has."""
+        """Switch to the next endpoint, unless another call already has; its watches end."""
         if self._connections[self._current] is connection:
             self._current = (self._current + 1) % len(self._connections)
+            if self._connections[self._current] is not connection:
+                # Only the member in use is checked: a watch on another one may be silent unnoticed.
+                watches, connection.watches = connection.watches, set()
+                for watch in watches:
+                    watch.cancel()
         if self._renewed():
             # They stay open for their current calls and watches.
             self._outdated += [known for known in self._connections if known is not None]

@@ -215,6 +215,7 @@ async def _responses(
         fragment=True,
     )
     stream = connection.watch.Watch(metadata=await endpoints.metadata(connection))
+    connection.watches.add(stream)
     try:
         async with asyncio.timeout(endpoints.options.request_timeout):
             with connection.failing():
@@ -227,6 +228,10 @@ async def _responses(
     except (asyncio.CancelledError, grpc.aio.UsageError):
         if endpoints.closed:  # closing the channels cancels the streams on them
             raise Closed("the store is closed") from None
-        raise
+        task = asyncio.current_task()
+        if stream in connection.watches or (task is not None and task.cancelling()):
+            raise
+        raise Unavailable("another member of etcd is used") from None
     finally:
+        connection.watches.discard(stream)
         stream.cancel()
