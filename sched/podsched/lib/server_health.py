@@ -61,11 +61,14 @@ class Servers(Protocol):
 async def leave_silent_servers(servers: Servers, silence: float) -> None:
     """Switch away from servers without a good answer, until cancelled."""
     clock = asyncio.get_running_loop().time
+    stays_until = 0.0
     while True:
         await asyncio.sleep(PERIOD)
         endpoint, began = servers.endpoint, clock()
         if await servers.health(endpoint, silence) is Health.WELL:
             servers.reached(True)
+            continue
+        if began < stays_until:
             continue
         names = servers.endpoints
         answers = await asyncio.gather(*(servers.health(name, CONFIRM) for name in names))
@@ -75,4 +78,4 @@ async def leave_silent_servers(servers: Servers, silence: float) -> None:
         well = [name for name, answer in zip(names, answers, strict=True) if answer is Health.WELL]
         if well and endpoint not in well:
             await servers.move(endpoint, well[0])
-            await asyncio.sleep(STAY)
+            stays_until = clock() + STAY
