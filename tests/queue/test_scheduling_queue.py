@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from podsched.framework.events import (
     QueueingHint,
     Resource,
 )
+from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.pods import PodInfo
 from podsched.queue import SchedulingQueue
 from podsched.v1 import objects_pb2 as v1
@@ -556,6 +558,26 @@ def test_the_gate_that_holds_a_pod_is_asked_first_again() -> None:
     queue.add(info, 1.0)
     queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 2.0)
     assert (len(first.asked), len(second.asked)) == (1, 2)
+
+
+def test_no_plugin_looks_at_events_for_a_pod_behind_a_gate_that_no_event_opens() -> None:
+    looked: list[Any] = []
+
+    def event_keys(_: Any, new: Any) -> tuple[str, ...]:
+        looked.append(new)
+        return ("key",)
+
+    index = partial(KeyedIndex, lambda _: ("key",), event_keys)
+    hints = {"Fit": [ClusterEventWithHint(POD_DELETE, Hint(always=True), index=index)]}
+    first, second = Gate("Fit"), Gate("closed")
+    queue, info = queue_of(hints, first, second), pod("a")
+    first.held.add(info.uid)
+    second.held.add(info.uid)
+    queue.add(info, 1.0)
+    first.held.clear()
+    queue.move_all_to_active_or_backoff(POD_DELETE, None, "one", 2.0)
+    queue.move_all_to_active_or_backoff(POD_DELETE, None, "two", 3.0)
+    assert (looked, queue.place(info.uid)) == (["one"], "gated")
 
 
 def test_a_gate_that_fails_holds_the_pod() -> None:

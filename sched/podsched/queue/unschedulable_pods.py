@@ -6,7 +6,7 @@ help. So the cost of an event depends on the pods that it wakes, not on the numb
 with 100,000 pending pods an event that helps none takes 17 µs (``sched bench Queue``).
 
 Gated pods (rejected by a PreEnqueue plugin) are here too. For them, hints are called only for
-events that the gating plugin registered.
+events that the gating plugin registered; none if it registered none.
 
 ::
 
@@ -34,7 +34,8 @@ class Group:
     """Pods for which every hint gives the same answer, except hints registered ``per_pod``.
 
     Hints are called with ``sample``, which is or was one of the pods. ``rejectors`` are the plugins
-    that rejected the pods, ``pending`` those of them that returned Pending.
+    that rejected the pods and whose hints may help them, ``pending`` those of them that returned
+    Pending.
     """
 
     key: Hashable
@@ -291,13 +292,12 @@ class UnschedulablePods:
 
     def _open(self, key: Hashable, pod: QueuedPodInfo) -> Group:
         """Create the group of a pod, and list it with the plugins that rejected the pod."""
-        group = Group(
-            key,
-            pod.info,
-            frozenset(pod.unschedulable_plugins | pod.pending_plugins),
-            frozenset(pod.pending_plugins),
-            pod.gating_plugin,
-        )
+        rejectors = frozenset(pod.unschedulable_plugins | pod.pending_plugins)
+        gate, profile = pod.gating_plugin, pod.info.cls.scheduler_name
+        if gate and not self._table.registered(profile, gate):
+            rejectors = frozenset()  # No event opens this gate.
+        pending = frozenset(pod.pending_plugins)
+        group = Group(key, pod.info, rejectors, pending, gate)
         self._groups[key] = group
         for plugin in group.rejectors:
             name = (group.profile, plugin)

@@ -15,7 +15,6 @@ from podsched.term.controllers.ephemeral_volumes import EphemeralVolumeControlle
 from podsched.term.controllers.garbage_collector import GarbageCollector
 from podsched.term.controllers.jobs import JobController
 from podsched.term.controllers.namespaces import NamespaceController
-from podsched.term.controllers.pod_group_protection import PodGroupProtectionController
 from podsched.term.controllers.replica_sets import ReplicaSetController
 from podsched.term.controllers.resource_claims import ResourceClaimController
 from support.controller_world import ControllerWorld, bound_pod
@@ -26,7 +25,6 @@ IGNORING: dict[str, Callable[[ControllerWorld], Controller]] = {
     "garbage": lambda world: GarbageCollector(world, world),
     "jobs": lambda world: JobController(world, world, world),
     "namespaces": lambda world: NamespaceController(world, world),
-    "pod groups": lambda world: PodGroupProtectionController(world, world),
     "replica sets": lambda world: ReplicaSetController(world, world, world),
     "resource claims": lambda world: ResourceClaimController(world, world, world),
 }
@@ -50,6 +48,8 @@ def test_a_controller_that_ignores_bare_pods_remembers_nothing_of_them(name: str
     pending, bound = bound_pod("p", ""), bound_pod("p", "n1")
     done = bound_pod("p", "n1")
     done.status.phase = "Succeeded"
+    for pod in (pending, bound, done):
+        pod.spec.scheduling_group.pod_group_name = "g"
     before = remembered(controller, world)
     for old, new in ((None, pending), (pending, bound), (bound, done)):
         kind: EventType = "ADDED" if old is None else "MODIFIED"
@@ -67,7 +67,6 @@ NOT_BARE: dict[str, Callable[[Pod], object]] = {
     "a deletion": lambda pod: pod.metadata.deletion_timestamp.SetInParent(),
     "a volume": lambda pod: pod.spec.volumes.add(name="v"),
     "a claim": lambda pod: pod.spec.resource_claims.add(name="c"),
-    "a group": lambda pod: setattr(pod.spec.scheduling_group, "pod_group_name", "g"),
 }
 
 

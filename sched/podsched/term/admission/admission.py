@@ -384,10 +384,12 @@ class Admission:
     def _count(self, key: str) -> None:
         """Count a pod where it is now."""
         old, known = self._places.get(key), self._cluster.pods.get(key)
-        if old is None and (known is None or self._queue_of(known) is None):
+        name = None if known is None else self._queue_of(known)
+        if old is None and name is None:
             return  # Most pods of a cluster may be in no queue.
         pod, held = self._find(key, old)
-        name = None if pod is None else self._queue_of(pod)
+        if pod is not known:
+            name = None if pod is None else self._queue_of(pod)
         if pod is None or name is None or (held and not name):
             if old is not None:
                 del self._places[key]

@@ -149,7 +149,7 @@ class Controller(Protocol):
 
 
 def is_bare(pod: Pod) -> bool:
-    """Whether a pod has no owner, finalizer, volume, claim or group, and is not being deleted.
+    """Whether a pod has no owner, finalizer, volume or claim, and is not being deleted.
 
     That is most pods of some clusters; ten controllers that each look at such a pod take a fifth of
     the scheduler's time for it.
@@ -161,7 +161,6 @@ def is_bare(pod: Pod) -> bool:
         or metadata.HasField("deletion_timestamp")
         or spec.volumes
         or spec.resource_claims
-        or spec.HasField("scheduling_group")
     )
 
 

@@ -23,7 +23,7 @@ class PodGroupProtectionController:
 
     name = "podgroup-protection"
     kinds = ("Pod", _GROUP)
-    ignores_bare_pods = True
+    ignores_bare_pods = False
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects
