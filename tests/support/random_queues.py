@@ -15,6 +15,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -29,6 +30,7 @@ from podsched.api.objects import (
     PodCondition,
     PodGroup,
 )
+from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
 from podsched.lab.replay.simulation import run_in_virtual_time
 from podsched.queues.cycle import Cycle
 from podsched.queues.objects import Strategy, Workload
@@ -41,6 +43,7 @@ from podsched.term.admission.usage import FLAVORS_ANNOTATION
 from podsched.testing.fake_cluster import FakeCluster
 from support import queues as make
 from support.dying_binder import DyingBinder
+from support.promises import REASONS, Promises
 from support.term_world import WALL, TermWorld
 
 FLAVORS: Final = ("blue", "red")
@@ -74,6 +77,15 @@ class RandomQueues:
             late = {"timeout": "40s", "requeuingStrategy": strategy}
             self._settings["waitForPodsReady"] = late
         self._names = 0
+        self._backfills = self.rng.random() < 0.5
+        #: What may happen to promised starts, see ``promises``; nothing: all of them are kept.
+        self._disturbances: set[str] = set(REASONS)
+        if self._backfills:
+            if self.rng.random() < 0.5:
+                self._disturbances.clear()
+            elif self.rng.random() < 0.5:
+                self._disturbances = {self.rng.choice(list(REASONS))}
+        self.promises = Promises(self.cluster, self._disturbances)
         #: Gangs whose members ended, or were taken: any number of the others may be left.
         self._disturbed: set[str] = set()
         self._usage: Usage = {}
@@ -93,12 +105,14 @@ class RandomQueues:
             self._world = TermWorld(cluster=self.cluster, queues=self._settings)
             self._world.recorder.run = self._no_events  # type: ignore[method-assign]
             binder = DyingBinder(self._world)
+            self.promises.listen(self._world)
             if not self.terms:
                 self._set_up()
             self.terms += 1
             length = self.rng.randint(5, 200)
             try:
                 async with self._world.running():
+                    kubelets = asyncio.create_task(self._end_in_time())
                     await self._settle(_BOUND)
                     for _ in range(min(length, end - self.steps)):
                         await self._step()
@@ -106,11 +120,25 @@ class RandomQueues:
                         binder.dies_after = self.rng.randint(0, 6)
                     self._submit()
                     await asyncio.sleep(self.rng.choice((0.0, 0.001, 0.5)))
+                    kubelets.cancel()
+                    with suppress(asyncio.CancelledError):
+                        await kubelets
             except AssertionError as failure:
                 raise AssertionError(
-                    f"seed {self.seed}, step {self.steps}, after {self.done[-12:]}: {failure}"
+                    f"seed {self.seed}, step {self.steps}, with {sorted(self._disturbances)}, "
+                    f"after {self.done[-12:]}: {failure}"
                 ) from failure
             self._tidy()
+
+    async def _end_in_time(self) -> None:
+        """Remove pods once their grace period is over, if limits have to hold; look at promises."""
+        await asyncio.sleep(0.3717)  # Not at the time of a check.
+        while self._backfills:
+            self.promises.look(self.world.clock())
+            for pod in self._pods() if "limit" not in self._disturbances else ():
+                if 0 < pod.metadata.deletion_timestamp.seconds <= WALL + self.world.clock():
+                    self._gone(pod)
+            await asyncio.sleep(1.0)
 
     async def _no_events(self) -> None:
         await asyncio.Event().wait()
@@ -127,13 +155,17 @@ class RandomQueues:
         for name in ("left", "right"):
             make.cohort(world, name, "root")
         for index in range(5):
+            strategy = rng.choice(("StrictFIFO", "BestEffortFIFO"))
+            policy = rng.choice(("", "EASY", "EASY", "Conservative", "Conservative"))
+            policy = policy if self._backfills else ""
             made = make.cluster_queue(
                 world,
                 f"q{index}",
                 None,
                 {name: self._quotas() for name in FLAVORS},
                 cohort=rng.choice(("left", "left", "right", "root", "")),
-                strategy=rng.choice(("StrictFIFO", "BestEffortFIFO")),
+                strategy="BestEffortFIFO" if policy else strategy,
+                annotations={BACKFILL: policy} if policy else {},
                 within=rng.choice(("Never", "LowerPriority", "LowerOrNewerEqualPriority")),
                 reclaim=rng.choice(("Never", "LowerPriority", "Any")),
                 mode=rng.choice(("", "UsageBasedAdmissionFairSharing")),
@@ -144,7 +176,8 @@ class RandomQueues:
         self._trees = [self._tree()]
 
     def _quotas(self) -> dict[str, Any]:
-        return {"cpu": self.rng.randint(0, 12), "gpu": self.rng.randint(0, 12)}
+        least = 6 if self._backfills else 0
+        return {"cpu": self.rng.randint(least, 12), "gpu": self.rng.randint(least, 12)}
 
     def _tidy(self) -> None:
         """Forget what only costs memory: events, the history, and groups without pods."""
@@ -164,10 +197,10 @@ class RandomQueues:
         self.steps += 1
         steps = {
             self._submit: 6,
-            self._end: 5,
+            self._end: 1 if self._backfills else 5,
             self._terminate: 4,
-            self._change_node: 1,
-            self._change_quota: 1,
+            self._change_node: int("node" in self._disturbances),
+            self._change_quota: int("quota" in self._disturbances),
             self._get_ready: 2,
             self._wait: 2,
         }
@@ -175,7 +208,7 @@ class RandomQueues:
         self.done = [*self.done[-50:], step.__name__]
         quiet = step == self._wait
         if step == self._submit and len(self._waiting()) >= _MOST_WAITING:
-            step = self._end
+            step = self._give_up if self._backfills else self._end
         step()
         if quiet:
             await self._settle(_QUIET)
@@ -205,22 +238,29 @@ class RandomQueues:
         self._names += 1
         name, queue = f"j{self._names}", f"q{rng.randrange(5)}"
         requests = {"cpu": rng.randint(0, 4), "gpu": rng.choice((0, 0, 1, 2, 4, 8))}
-        priority = rng.randint(0, 2)
+        priority = rng.randint(0, 2) if "priority" in self._disturbances else 0
         spec = {"terminationGracePeriodSeconds": rng.choice((0, 30))}
-        if rng.random() < 0.1:
+        limit = rng.choice(("5", "20", "20", "60", "60", "200")) if self._backfills else ""
+        limit = limit if rng.random() < 0.95 else ""
+        if limit and rng.random() < 0.3:
+            requests = {"cpu": rng.randint(4, 8), "gpu": 0}
+        labels = {MAX_EXEC_TIME: limit} if limit else {}
+        if rng.random() < 0.1 and "lone" in self._disturbances:
             self.world.pod(name, cpu="1", **spec)
         elif rng.random() < 0.5:
-            make.job(self.world, name, queue, priority, spec=spec, **requests)
+            make.job(self.world, name, queue, priority, spec=spec, labels=labels, **requests)
         else:
             count = rng.randint(2, 5)
             least = count if rng.random() < 0.7 else rng.randint(1, count)
-            make.gang(self.world, name, queue, count, least, priority, spec=spec, **requests)
+            more = {"spec": spec, "labels": labels, **requests}
+            make.gang(self.world, name, queue, count, least, priority, **more)
 
     def _end(self) -> None:
         bound = [pod for pod in self._pods() if pod.spec.node_name]
         if not bound:
             return
-        pod = self.rng.choice(bound)
+        endless = [pod for pod in bound if MAX_EXEC_TIME not in pod.metadata.labels]
+        pod = self.rng.choice(endless or bound)
         group = pod.spec.scheduling_group.pod_group_name
         ending = [
             one for one in bound if group and one.spec.scheduling_group.pod_group_name == group
@@ -233,6 +273,14 @@ class RandomQueues:
                 one.status.phase = "Succeeded"
                 self.cluster.update(one)
             self.cluster.delete("Pod", f"default/{one.metadata.name}")
+
+    def _give_up(self) -> None:
+        """Delete the pods of a job that waits."""
+        chosen = self.rng.choice(self._waiting())
+        group = chosen.spec.scheduling_group.pod_group_name
+        for pod in self._waiting():
+            if pod is chosen or (group and pod.spec.scheduling_group.pod_group_name == group):
+                self._gone(pod)
 
     def _terminate(self) -> None:
         """Let one or all of the pods go that are terminating."""
@@ -350,6 +398,7 @@ class RandomQueues:
         self._usage, self._trees = used, trees[-1:]
         self._check_books(used)
         self._check_gangs()
+        self.promises.look(self.world.clock())
         self.world.state.queue.check_invariants()
 
     def _check_books(self, used: Usage) -> None:
@@ -414,7 +463,8 @@ class RandomQueues:
                 cycle.take(entry)
                 if entry.requeue is not Requeue.NO_CANDIDATES or entry.workload is workload:
                     cycle.withdraw(entry)
-            assert not self._could_start(unit, workload, free), f"{key} could start"
+            if not self._is_kept_for_others(workload):
+                assert not self._could_start(unit, workload, free), f"{key} could start"
             cycle.end()
 
     def _blocking(self) -> dict[str, Workload]:
@@ -426,6 +476,16 @@ class RandomQueues:
             if workload is not None and queue.strategy is Strategy.STRICT:
                 found[name] = workload
         return found
+
+    def _is_kept_for_others(self, workload: Workload) -> bool:
+        """Whether a start is promised to another unit before this one would end."""
+        end = self.world.clock() + workload.seconds
+        reserved = self.world.state.admission.reservations.of
+        return any(
+            one.priority >= workload.priority and one.start < end
+            for key, one in reserved.items()
+            if key != workload.key
+        )
 
     def _backs_off(self, key: str) -> bool:
         if "/pod:" in key:
@@ -508,12 +568,19 @@ def run(seed: int, steps: int) -> RandomQueues:
 
 def main(steps: int, seed: int) -> None:
     """Run histories of 2,000 steps each, and say how far they are."""
-    began, done, terms = time.monotonic(), 0, 0
+    began, done, terms, promises = time.monotonic(), 0, 0, [0, 0, 0]
     while done < steps:
         found = run(seed, min(2_000, steps - done))
         done, terms, seed = done + found.steps, terms + found.terms, seed + 1
+        told = found.promises
+        of_run = (told.made, told.kept, told.withdrawn)
+        promises = [sum(pair) for pair in zip(promises, of_run, strict=True)]
         seconds = time.monotonic() - began
-        print(f"{done} steps, {terms} terms, {seconds:.0f} s, next seed {seed}", flush=True)
+        print(
+            f"{done} steps, {terms} terms, {seconds:.0f} s, next seed {seed}; {promises[0]} "
+            f"promises, {promises[1]} kept, {promises[2]} withdrawn",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
 
@@ -238,6 +238,16 @@ def nominate_fewer(
         return assignment if assignment.mode is Mode.FIT else None
 
     return search_counts(workload.pod_sets, succeed)
+
+
+def without_flavors(queue: ClusterQueue, workload: Workload, of: Assignment) -> Workload | None:
+    """Return a workload that must not get the flavors of an assignment; None: there are no others.
+
+    Kept are the flavors of resources that have but one.
+    """
+    groups = ((key.flavor, queue.group(key.resource)) for key in of.usage)
+    refused = {flavor for flavor, group in groups if group is not None and len(group.flavors) > 1}
+    return replace(workload, refused=workload.refused | refused) if refused else None
 
 
 def find_victims(snapshot: Snapshot, preemptor: Preemptor, rules: Rules) -> list[Victim]:

@@ -23,19 +23,23 @@ pytestmark = pytest.mark.looptime
 RESERVED = "podsched.io/StartReserved"
 
 
-def a_world(policy: str = "EASY", nodes: int = 1, **quotas: Any) -> TermWorld:
+def a_world(
+    policy: str = "EASY", nodes: int = 1, within: str = "Never", **quotas: Any
+) -> TermWorld:
     world = TermWorld()
     for index in range(nodes):
         big_node(world, f"n{index}")
     flavor(world)
-    cluster_queue(world, "team", quotas or {"cpu": 8 * nodes}, annotations={BACKFILL: policy})
+    quotas = quotas or {"cpu": 8 * nodes}
+    cluster_queue(world, "team", quotas, annotations={BACKFILL: policy}, within=within)
     return world
 
 
 def run(world: TermWorld, name: str, cpu: int, seconds: int = 0, **more: Any) -> None:
     """A lone pod of the queue; ``seconds``: its limit, 0 for none."""
     labels = {MAX_EXEC_TIME: str(seconds)} if seconds else {}
-    job(world, name, "team", cpu=cpu, labels=labels, spec=_NO_GRACE, **more)
+    spec = {"terminationGracePeriodSeconds": more.pop("grace", 0)}
+    job(world, name, "team", cpu=cpu, labels=labels, spec=spec, **more)
 
 
 def run_gang(
@@ -228,3 +232,83 @@ async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:
         await asyncio.sleep(2)
         assert (promised(world, "urgent") or (0, []))[0] == before
         assert condition(world, "wide", RESERVED)[1] == "Overtaken"
+
+
+async def test_a_start_is_promised_on_another_flavor_if_the_first_has_no_room_on_nodes() -> None:
+    world = TermWorld()
+    big_node(world, "small", of={"cpu": "4"}, labels={"kind": "blue"})
+    big_node(world, "large", labels={"kind": "red"})
+    for name in ("blue", "red"):
+        flavor(world, name, kind=name)
+    quotas = {name: {"cpu": 99} for name in ("blue", "red")}
+    cluster_queue(world, "team", None, quotas, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        assert promised(world, "wide") == (105, ["large"])
+        await asyncio.sleep(60)
+        run(world, "other", 1, 10)
+        await asyncio.sleep(1)
+        assert promised(world, "wide") == (105, ["large"])
+
+
+async def test_a_start_is_withdrawn_loudly_when_its_queue_is_stopped() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        run_gang(world, "wide", 1, 8, 50)
+        await asyncio.sleep(1)
+        queue = world.cluster.object("ClusterQueue", "team")
+        queue.spec.stop_policy = "Hold"
+        world.cluster.update(queue)
+        await asyncio.sleep(2)
+        status, reason, text = condition(world, "wide", RESERVED)
+        assert (status, reason) == ("False", "Suspended")
+        assert text.endswith("is withdrawn: ClusterQueue team is stopped")
+        assert promised(world, "wide") is None
+
+
+async def test_a_unit_for_which_no_later_start_is_found_is_not_tried_without_end() -> None:
+    world = a_world(cpu=16, within="LowerPriority")
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        run_gang(world, "never", 2, 8, 50)
+        await asyncio.sleep(1)
+        assert promised(world, "never") is None
+        assert condition(world, "never")[1] == "WaitingForQuota"
+
+
+async def test_nothing_is_evicted_for_a_unit_that_would_then_delay_a_promised_start() -> None:
+    """Until its victim is gone, 65 s pass, and it would end after the promised start."""
+    world = a_world(within="LowerPriority")
+    async with world.running():
+        run(world, "low", 4, 300, grace=60)
+        run(world, "long", 4, 100, priority=5)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50, priority=1)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "wide") or (0, [])
+        assert start > 350
+        run(world, "late", 4, int(start) - 40, priority=1)
+        await asyncio.sleep(1)
+        low = world.cluster.object("Pod", "default/low")
+        assert isinstance(low, Pod)
+        assert not low.metadata.HasField("deletion_timestamp")
+
+
+async def test_a_unit_that_waits_for_its_victims_is_planned_to_end() -> None:
+    world = a_world(within="LowerPriority")
+    cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        run(world, "low", 8, 300, grace=30)
+        await asyncio.sleep(1)
+        run(world, "high", 8, 50, priority=1)
+        await asyncio.sleep(1)
+        job(world, "next", "other", cpu=8)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "next") or (0, [])
+        assert 85 <= start <= 98

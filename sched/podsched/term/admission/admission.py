@@ -217,7 +217,7 @@ class Admission:
         """Have units tried whose time has come, or whose start may be another by now."""
         reservations = self.reservations
         queues = [*reservations.take_due(now), *reservations.take_disturbed()]
-        if reservations.take_freed():
+        if reservations.take_freed(now):
             queues += self.snapshot.queues
         for name in dict.fromkeys(queues):
             self.turns.try_again(name)
@@ -546,7 +546,8 @@ class Admission:
         elif self.problems.get(key) != problem:
             self.problems[key] = problem
             self._new_problems[key] = None
-        workload = self.reservations.look(unit, workload, self.now)
+        why = "" if problem is None else problem.message
+        workload = self.reservations.look(unit, workload, why, self.now)
         self.turns.ask(key, workload, self.now)
         if key not in self.holds.of and any(map(self._cluster.nominated_node, unit.waiting)):
             self._unheld[key] = None

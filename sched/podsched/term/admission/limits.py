@@ -61,7 +61,12 @@ def occupied(cluster: ClusterView, unit: Unit) -> float:
     """Return the seconds from the start of a unit until all that it takes is free again."""
     pods = unit.held or unit.waiting
     limit = min(execution_time(cluster, unit), deadline(pods.values()))
-    return limit if limit == inf else limit + max(map(_grace, pods.values())) + SLACK
+    return limit if limit == inf else limit + grace(unit) + SLACK
+
+
+def grace(unit: Unit) -> float:
+    """Return the longest grace period of a unit's pods, in seconds."""
+    return float(max(map(_grace, (unit.held or unit.waiting).values())))
 
 
 def _grace(pod: PodInfo) -> int:

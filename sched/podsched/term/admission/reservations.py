@@ -31,17 +31,19 @@ from podsched.framework.pods import PodInfo
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.backfill.plan import Plan, Reservation
 from podsched.queues.backfill.profile import Profile
-from podsched.queues.cycle import Rules, nominate
+from podsched.queues.cycle import Rules, nominate, without_flavors
 from podsched.queues.objects import PODS, Preemption, Workload
 from podsched.queues.quota import Amounts, FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.holds import Holds
-from podsched.term.admission.limits import SLACK, occupied
+from podsched.term.admission.limits import SLACK, grace, occupied
 from podsched.term.admission.units import Unit
 
 #: Annotation of a PodGroup or pod: its reservation, as JSON.
 RESERVATION: Final = "podsched.io/reservation"
+#: Seconds between two rounds over the units that wait because starts have moved.
+PAUSE: Final = 1.0
 #: Names of nodes that are told.
 _MOST_NAMED: Final = 5
 #: Max later times at which a unit is tried.
@@ -78,20 +80,25 @@ class Reservations:
         self._read: set[str] = set()
         #: By the key of each unit with pods that have a node: when all that it takes is free.
         self._ends: dict[str, float] = {}
+        #: Of the same units, the seconds from an eviction until then.
+        self._graces: dict[str, float] = {}
         self._plan: Plan | None = None
         #: Until when the plan holds, and for each node the ends and requests of its pods.
         self._plan_until = -inf
         self._pods_on: dict[str, list[tuple[float, Mapping[str, int]]]] = {}
+        #: Of units that wait for their victims, when all that they will take is free again.
+        self._hold_ends: dict[str, float] = {}
         self._news: dict[str, News] = {}
         #: Keys of units that were tried once their time had come.
         self._due: set[str] = set()
-        self._freed = False
+        self._freed, self._said_until = False, -inf
         self._placeholders = 0
 
     def begin(self, snapshot: Snapshot) -> None:
         """Use a new snapshot; all units are looked at again."""
         self._snapshot = snapshot
         self._ends.clear()
+        self._graces.clear()
         self.enabled = any(queue.backfill is not None for queue in snapshot.queues.values())
         self.outdate()
 
@@ -111,18 +118,20 @@ class Reservations:
 
     # ------------------------------------------------------------------ what happens to units
 
-    def look(self, unit: Unit, workload: Workload | None, now: float) -> Workload | None:
+    def look(self, unit: Unit, workload: Workload | None, why: str, now: float) -> Workload | None:
         """Look at a unit that has changed, and return what it waits for, with its seconds.
 
-        ``workload``: the same without; None if it waits for nothing.
+        ``workload``: the same without; None if it waits for nothing, and then ``why``, or "".
         """
         if not self.enabled:
             return workload
         key = unit.key
         self.outdate()
         self._ends.pop(key, None)
+        self._graces.pop(key, None)
         if unit.held:
             self._ends[key] = self._end_of(unit, now)
+            self._graces[key] = grace(unit) + SLACK
             if key in self.of:
                 self._end(key, News(None, "Started", "It has started"))
         if not unit.waiting:
@@ -130,6 +139,7 @@ class Reservations:
             if key in self.of:
                 self._forget(key)
         if workload is None:
+            self.withdraw(key, "Suspended", why or "pods of it, or their claims, are missing")
             return None
         seconds = occupied(self._cluster, unit)
         workload = replace(workload, seconds=seconds, shape=(workload.shape, seconds))
@@ -163,6 +173,12 @@ class Reservations:
             gone = max(pod.pod.metadata.deletion_timestamp.seconds for pod in pods)
             end = min(end, gone + SLACK - self._endings.epoch)
         return end
+
+    def _hold_end(self, key: str, now: float) -> float:
+        """Return when all that a unit takes is free again that waits for its victims."""
+        hold = self._holds.of[key]
+        gone = [hold.since + self._graces.get(victim, 0.0) for victim in hold.victims]
+        return max(now + SLACK, *gone) + occupied(self._cluster, self._units[key])
 
     def make(self, key: str, made: Reservation) -> None:
         """Promise a start to a unit, or another one than before."""
@@ -213,6 +229,7 @@ class Reservations:
             for other, end in self._ends.items()
             if self._endings.started_at(self._units[other], inf) + SLACK < old.start
             and end >= old.start
+            and self._overlaps(self._units[other], old)
         ]
         node = self._snapshot.forest.queues.get(old.queue)
         if node is None or any(amount > node.most(one) for one, amount in old.usage.items()):
@@ -230,6 +247,11 @@ class Reservations:
         if late:
             return "Overtaken", f"{late[0]} takes what was reserved"
         return "NoLongerFits", "its nodes have no room any more"
+
+    def _overlaps(self, unit: Unit, old: Reservation) -> bool:
+        """Whether a unit is on nodes of a reservation, or uses quota of it."""
+        on = {pod.node_name for pod in unit.held.values()}
+        return bool(unit.usage.keys() & old.usage.keys() or on & old.nodes.keys())
 
     # ------------------------------------------------------------------ what is to be done
 
@@ -263,14 +285,20 @@ class Reservations:
                 return f"node {name} is unschedulable"
         return ""
 
-    def take_freed(self) -> bool:
-        """Whether a reservation has ended or moved, so that others may start earlier."""
-        freed, self._freed = self._freed, False
+    def take_freed(self, now: float) -> bool:
+        """Whether a reservation has ended or moved, so that others may start earlier.
+
+        That is said at most once in ``PAUSE``: each may move others in turn.
+        """
+        freed = self._freed and now >= self._said_until
+        if freed:
+            self._freed, self._said_until = False, now + PAUSE
         return freed
 
     def next_time(self) -> float | None:
-        """Return when a unit's time comes next."""
-        times = (one.start for key, one in self.of.items() if key not in self._due)
+        """Return when a unit's time comes next, or others are to be tried again."""
+        times = [one.start for key, one in self.of.items() if key not in self._due]
+        times += [self._said_until] if self._freed else []
         return min(times, default=None)
 
     def has(self, queue: str) -> bool:
@@ -317,25 +345,35 @@ class Reservations:
                 for pod in unit.held.values():
                     on = self._pods_on.setdefault(pod.node_name, [])
                     on.append((end, {**pod.cls.requests, PODS: 1}))
-        for hold in self._holds.of.values():
-            profile.occupy(hold.queue, hold.counted, now, inf)
+        self._hold_ends = {key: self._hold_end(key, now) for key in self._holds.of}
+        for key, end in self._hold_ends.items():
+            hold = self._holds.of[key]
+            profile.occupy(hold.queue, hold.counted, now, end)
+            for pod in self._units[key].waiting.values() if end < inf else ():
+                node = self._cluster.nominated_node(pod.uid)
+                self._pods_on.setdefault(node, []).append((end, {**pod.cls.requests, PODS: 1}))
         later = profile.times[1:2].tolist()
         self._plan_until = min([now + SLACK, *later])
         self._plan = Plan(profile, self.of)
         return self._plan
 
     def delay(
-        self, workload: Workload, usage: Amounts, victims: Iterable[Workload], now: float
+        self, workload: Workload, usage: Amounts, victims: Sequence[Workload], now: float
     ) -> str:
         """Return whose start would be late for lack of quota if a unit started now, or ""."""
         gone = [(one.queue, one.usage, self._ends.get(one.key, inf)) for one in victims]
         who = workload.key, workload.queue, workload.priority
-        found = self.plan(now).delays(*who, usage, workload.seconds, gone)
+        seconds = workload.seconds + self.pause(victims)
+        found = self.plan(now).delays(*who, usage, seconds, gone)
         if found is None:
             return ""
         quota = found.quota
         what = f"{quota.resource} in flavor {quota.flavor}"
         return f"it would delay {self._of(found.key)}, by its use of {what}"
+
+    def pause(self, victims: Iterable[Workload]) -> float:
+        """Return the seconds until units are gone that are evicted now."""
+        return max((self._graces.get(one.key, 0.0) for one in victims), default=0.0)
 
     def kept_node(self, workload: Workload, now: float) -> str:
         """Return for whom a node is kept that has room for a pod of a unit otherwise, or ""."""
@@ -363,15 +401,17 @@ class Reservations:
     def _of(self, key: str) -> str:
         return f"{key}, which starts at {self.time_text(self.of[key].start)} at the latest"
 
-    def beside(self, workload: Workload, at: float, now: float) -> list[tuple[PodInfo, str]]:
+    def beside(
+        self, workload: Workload, at: float, now: float, pause: float = 0.0
+    ) -> list[tuple[PodInfo, str]]:
         """Return placeholders, with their nodes, for what a unit must leave free from ``at`` on.
 
-        That is what reservations that it must not delay need while it runs, beyond what those pods
+        It starts so many seconds (``pause``) later at the latest. That is what reservations that it must not delay need while it runs, beyond what those pods
         free that have ended by then. Pods that end until ``at`` count as gone.
         """
         others = self.plan(now).others(workload.key, workload.priority)
-        found = []
-        for node, amounts in self._taken(others.values(), at, at + workload.seconds):
+        found, until = [], at + pause + workload.seconds
+        for node, amounts in self._taken(others.values(), at, until):
             found += [(pod, node) for pod in self._placeholders_for(node, amounts)]
         return found
 
@@ -426,41 +466,63 @@ class Reservations:
             if max(end, now + SLACK) <= at
             for pod in self._units[key].held.values()
         ]
+        # Their nominations count until then.
+        for key, end in self._hold_ends.items():
+            ended += self._units[key].waiting.values() if end <= at else ()
         return Try([*ended, *gone], self.beside(workload, at, now))
 
     def later(self, workload: Workload, rules: Rules, now: float) -> list[tuple[float, Assignment]]:
-        """Return later times at which quota has room for a unit, with its flavors then."""
+        """Return later times at which quota has room for a unit, with its flavors then.
+
+        A time has all flavors that have room: where the first has none on nodes, another may.
+        """
         plan, snapshot, known = self.plan(now), self._snapshot, self.of.get(workload.key)
-        queue = replace(snapshot.queues[workload.queue], preemption=Preemption())
         others = plan.others(workload.key, workload.priority)
-        ends = sorted((max(end, now + SLACK), key) for key, end in self._ends.items() if end < inf)
-        times = {end for end, _ in ends} | {one.end for one in others.values()}
+        units, holds = self._units, self._holds.of
+        ending: list[tuple[float, str, Amounts]] = [
+            (max(end, now + SLACK), units[key].queue, units[key].usage)
+            for key, end in self._ends.items()
+        ]
+        ending += [
+            (end, holds[key].queue, holds[key].counted) for key, end in self._hold_ends.items()
+        ]
+        ending.sort(key=lambda one: one[0])
+        times = {end for end, _, _ in ending} | {one.end for one in others.values()}
         if known is not None:
             times.add(known.start)
         starts: dict[frozenset[tuple[FlavorResource, int]], set[float]] = {}
-        found, gone = [], list[Unit]()
+        found, ended = [], 0
         for at in _thinned(sorted(time for time in times if now < time < inf)):
-            while ends and ends[0][0] <= at:
-                unit = self._units[ends.pop(0)[1]]
-                snapshot.remove_usage(unit.queue, unit.usage)
-                gone.append(unit)
+            while ended < len(ending) and ending[ended][0] <= at:
+                snapshot.remove_usage(*ending[ended][1:])
+                ended += 1
             active = [one for one in others.values() if one.start <= at < one.end]
             for one in active:
                 snapshot.add_usage(one.queue, one.usage)
-            assignment, _ = nominate(snapshot, queue, workload, rules)
+            for assignment in _fitting(snapshot, workload, rules):
+                of_usage = frozenset(assignment.usage.items())
+                if of_usage not in starts:
+                    who = workload.key, workload.queue, workload.priority
+                    starts[of_usage] = set(plan.starts(*who, assignment.usage, workload.seconds))
+                if at in starts[of_usage]:
+                    found.append((at, assignment))
             for one in active:
                 snapshot.remove_usage(one.queue, one.usage)
-            if assignment.mode is not Mode.FIT:
-                continue
-            parts = workload.key, workload.queue, workload.priority, assignment.usage
-            of_usage = frozenset(assignment.usage.items())
-            if of_usage not in starts:
-                starts[of_usage] = set(plan.starts(*parts, workload.seconds))
-            if at in starts[of_usage]:
-                found.append((at, assignment))
-        for unit in gone:
-            snapshot.add_usage(unit.queue, unit.usage)
+        for _, queue, usage in ending[:ended]:
+            snapshot.add_usage(queue, usage)
         return found
+
+
+def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[Assignment]:
+    """Yield the choices of flavors for which there is room, without victims."""
+    queue = replace(snapshot.queues[workload.queue], preemption=Preemption())
+    left: Workload | None = replace(workload, tried=())
+    while left is not None:
+        assignment, _ = nominate(snapshot, queue, left, rules)
+        if assignment.mode is not Mode.FIT:
+            return
+        yield assignment
+        left = without_flavors(queue, left, assignment)
 
 
 def _thinned(times: Sequence[float]) -> Sequence[float]:

@@ -19,7 +19,7 @@ from podsched.framework.pod_groups import Later, PodGroup, Try, VictimSearch
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.framework.status import unschedulable
 from podsched.queues.assignment import Assignment, Mode
-from podsched.queues.cycle import nominate, nominate_fewer, victim_search
+from podsched.queues.cycle import nominate, nominate_fewer, victim_search, without_flavors
 from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
@@ -35,7 +35,7 @@ PENDING: Final = "Pending the preemption of {} workload(s)"
 
 REASON_NOT_LATER: Final = "No later start was found"
 #: A part of a search for victims; see ``VictimSearch``.
-_Asking = Generator[Sequence[PodInfo], bool | None, list[Victim]]
+_Asking = Generator[Sequence[PodInfo] | Try, bool | None, list[Victim]]
 
 
 class FlavorNodes:
@@ -147,6 +147,8 @@ class FlavorTerms:
         self.fits = assignment.mode is Mode.FIT
         self.victims: list[Victim] = []
         """Those that were found."""
+        self.placeholders: Sequence[PodInfo] = ()
+        """For what is kept for others, while it is tried."""
         self._notes: dict[str, str] = {}
         #: Flavors, and the annotation that says them.
         self._written: tuple[Flavors, dict[str, str]] | None = None
@@ -226,6 +228,14 @@ class FlavorTerms:
             self._written = flavors, written(flavors)
         return self._written[1]
 
+    def delay(self, victims: Iterable[Victim] = ()) -> str:
+        """Return whose promised start would be late if the unit started on these terms, or ""."""
+        reservations = self._admission.reservations
+        if not reservations.of:
+            return ""
+        gone = [one.workload for one in victims]
+        return reservations.delay(self._workload, self.need, gone, self._admission.now)
+
     # ------------------------------------------------------------------ victims
 
     @property
@@ -260,11 +270,22 @@ class FlavorTerms:
             victims = next(search)
             while True:
                 pods = self._pods(victims)
-                fits = (yield pods) if budgets.permit(pods) else False
+                may_go = budgets.permit(pods) and not self.delay(victims)
+                fits = (yield self._without(victims)) if may_go else False
                 victims = search.send(bool(fits))
         except StopIteration as end:
             found: list[Victim] = end.value
             return found
+
+    def _without(self, victims: Sequence[Victim]) -> Sequence[PodInfo] | Try:
+        """Return the state without victims; until they are gone, it ends so much later."""
+        reservations, pods = self._admission.reservations, self._pods(victims)
+        if not reservations.of:
+            return pods
+        pause = reservations.pause(one.workload for one in victims)
+        now = self._admission.now
+        beside = reservations.beside(self._workload, now, now, pause)
+        return Try([*pods, *self.placeholders], beside)
 
     def _spared(self, budgets: _Budgets) -> frozenset[str]:
         if not budgets.exist:
@@ -340,14 +361,10 @@ def terms_of(
             fewer = nominate_fewer(admission.snapshot, queue, workload, admission.rules)
             if fewer is not None:
                 yield FlavorTerms(admission, cluster, nodes, tolerations, unit, workload, fewer)
-        refused = {
-            key.flavor
-            for key in assignment.usage
-            if (group := queue.group(key.resource)) and len(group.flavors) > 1
-        }
-        if not refused:
+        left = without_flavors(queue, workload, assignment)
+        if left is None:
             return
-        workload = replace(workload, refused=workload.refused | refused)
+        workload = left
         assignment, _ = nominate(admission.snapshot, queue, workload, admission.rules)
 
 

@@ -270,9 +270,11 @@ class AdmissionCycle:
         unit = self._admission.units.get(workload.key)
         if entry.admitted or entry.preempts or entry.queue.backfill is not None:
             cycle.withdraw(entry)
-            planned.keep_others(entry, now)
-        starts = entry.admitted or entry.preempts
         beside = planned.beside(workload, now)
+        terms: Iterable[FlavorTerms] = ()
+        if entry.admitted or entry.preempts:
+            terms = planned.keep_others(entry, self._terms(workload, entry.assignment), beside)
+        starts = entry.admitted or entry.preempts
         later = planned.terms(entry, beside, now)
         if not starts and not later:
             self._wait_for_quota(cycle, entry)
@@ -280,7 +282,6 @@ class AdmissionCycle:
         group = None if unit is None or not unit.waiting else unit_group(self._cluster, unit)
         if unit is None or group is None:
             return
-        terms = self._terms(workload, entry.assignment) if starts else iter(())
         popped = self._pop(workload.key, list(unit.waiting), now)
         attempted = await self._groups.admit(group, popped, chain(terms, later), now, beside)
         if attempted is None or attempted.result.status.code is Code.ERROR:
@@ -352,15 +353,15 @@ class AdmissionCycle:
     def _wait_for_nodes(self, cycle: Cycle, entry: Entry, result: GroupDecision) -> None:
         """Put a head back that fits no nodes now, or has been promised a start."""
         workload, reservations = entry.workload, self._admission.reservations
-        reason = Requeue.NO_FIT
+        starts, reason = entry.admitted or entry.preempts, Requeue.NO_FIT
         if workload.key in reservations.of or entry.queue.backfill is Backfill.CONSERVATIVE:
             # Others of its shape are tried, too: each may get a reservation.
             reason = Requeue.GENERIC
-        elif cycle.lacks_for_now(entry):
+        elif starts and cycle.lacks_for_now(entry):
             reason = Requeue.FAILED_AFTER_NOMINATION
         self._admission.turns.requeue(workload, reason, parked=True)
         promise = reservations.promise(workload.key)
-        if entry.admitted or entry.preempts:
+        if starts:
             waiting, placement = Waiting.TOPOLOGY, _placement_message(result)
             kept = self._backfilling.kept_node(workload, self._clock())
             parts = [entry.assignment.message, placement, kept, promise]

@@ -7,7 +7,7 @@ All of it is skipped while no unit has a reservation and no ClusterQueue has bac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -20,7 +20,7 @@ from podsched.queues.cycle import Entry
 from podsched.queues.objects import PODS, Workload
 from podsched.queues.order import Requeue
 from podsched.term.admission.reservations import RESERVATION
-from podsched.term.admission.terms import FlavorNodes, FlavorTolerations, LaterTerms
+from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
 from podsched.term.admission.units import unit_group
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
@@ -53,17 +53,28 @@ class Backfilling:
         self._nodes = nodes
         self._tolerations = tolerations
 
-    def keep_others(self, entry: Entry, now: float) -> None:
-        """Let a head wait that has quota, but would delay the start of another."""
-        reservations, workload = self._reservations, entry.workload
-        if not reservations.of:
-            return
-        victims = [victim.workload for victim in entry.victims]
-        delay = reservations.delay(workload, entry.assignment.usage, victims, now)
-        if delay:
+    def keep_others(
+        self, entry: Entry, terms: Iterable[FlavorTerms], beside: Sequence[tuple[PodInfo, str]]
+    ) -> Iterable[FlavorTerms]:
+        """Return the terms on which a head delays no start of another; it waits if all do.
+
+        ``beside``: as below.
+        """
+        if not self._reservations.of:
+            return terms
+        kept, delay = [], ""
+        for one in terms:
+            # The search for victims sees to it that those delay nothing, either.
+            found = one.delay() if one.fits else ""
+            delay = delay or found
+            one.placeholders = [pod for pod, _ in beside]
+            if not found:
+                kept.append(one)
+        if not kept:
             entry.message = delay
             entry.admitted = entry.preempts = False
             entry.waiting, entry.requeue = Waiting.QUOTA, Requeue.NO_FIT
+        return kept
 
     def beside(self, workload: Workload, now: float) -> list[tuple[PodInfo, str]]:
         """Return placeholders, with their nodes, for what a head must leave free from now on."""
@@ -81,8 +92,10 @@ class Backfilling:
         """Return the terms on which a head may get a reservation; ``beside``: as above."""
         workload, policy = entry.workload, entry.queue.backfill
         unit = self._admission.units.get(workload.key)
-        if policy is None or unit is None or unit.held or entry.untried:
+        if policy is None or unit is None or unit.held:
             return []
+        if entry.untried and not (entry.admitted or entry.preempts):
+            return []  # It is tried on its other flavors at once.
         reservations = self._reservations
         if len(reservations.of) >= _MOST_RESERVED and workload.key not in reservations.of:
             return []

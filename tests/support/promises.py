@@ -1,0 +1,123 @@
+"""What units were promised in a random history, and whether it was kept or withdrawn for a reason.
+
+A promise is read from the annotation of the stored PodGroup or pod. It may become earlier. It may
+become later, or be gone while its unit waits, only after a withdrawal for a reason that the history
+permits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from podsched.api.objects import Pod
+from podsched.term.admission.reservations import RESERVATION
+from podsched.testing.fake_cluster import FakeCluster
+from support.term_world import WALL, TermWorld
+
+#: Seconds for an admission once its time has come.
+_TOLERANCE: Final = 3.0
+#: Parts of the texts on withdrawals, by the kind of what happened.
+REASONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "node": ("is gone", "is unschedulable", "have no room", "takes what was reserved"),
+    "quota": ("has less quota", "is stopped", "have no room", "takes what was reserved"),
+    "priority": ("of higher priority", "takes what was reserved", "have no room"),
+    "limit": ("runs for longer", "have no room"),
+    "lone": ("have no room",),
+}
+
+
+class Promises:
+    """See the module. Times are seconds since the begin of the history."""
+
+    def __init__(self, cluster: FakeCluster, permitted: Iterable[str]) -> None:
+        """``permitted``: the kinds of reasons, of ``REASONS``."""
+        self._cluster = cluster
+        self._texts = [text for kind in permitted for text in REASONS[kind]]
+        #: By unit, the promised start; and the texts of withdrawals since then.
+        self._promised: dict[str, float] = {}
+        self._withdrawn: dict[str, list[str]] = {}
+        self.made = self.kept = self.withdrawn = 0
+
+    def listen(self, world: TermWorld) -> None:
+        """Note the withdrawals that a leader reports."""
+        record = world.recorder.record
+
+        def recorded(about: Any, **event: Any) -> None:
+            if event["reason"] == "StartWithdrawn":
+                pod = self._cluster.object("Pod", f"{about.namespace}/{about.name}")
+                name = about.name if pod is None else _unit(pod)
+                self._withdrawn.setdefault(name, []).append(event["message"])
+            record(about, **event)
+
+        world.recorder.record = recorded  # type: ignore[method-assign]
+
+    def look(self, now: float) -> None:
+        """Compare what is promised with what was promised."""
+        found, started = self._found()
+        for name in self._promised.keys() - found.keys() - started.keys():
+            self._drop(name)  # Its pods are gone.
+        for name in self._promised.keys() & started.keys():
+            self._compare(name, started[name], f"started at {started[name]}")
+            self.kept += name not in self._withdrawn
+            self._drop(name)
+        for name, start in found.items():
+            if name in started:
+                continue
+            if name in self._promised:
+                self._compare(name, now, "waits")
+                self._compare(name, start, f"is promised {start}", exactly=True)
+            self._withdrawn.pop(name, None)
+            if start is None:
+                self._drop(name)
+            else:
+                self.made += name not in self._promised
+                self._promised[name] = start
+
+    def _drop(self, name: str) -> None:
+        self._promised.pop(name, None)
+        self._withdrawn.pop(name, None)
+
+    def _found(self) -> tuple[dict[str, float | None], dict[str, float]]:
+        """Return what is promised to each unit that waits, and when the others started."""
+        groups = {one.metadata.name: one for one in self._cluster.objects("PodGroup")}
+        found: dict[str, float | None] = {}
+        started: dict[str, float] = {}
+        for pod in self._cluster.objects("Pod"):
+            assert isinstance(pod, Pod)
+            name = _unit(pod)
+            found[name] = _start(groups.get(name, pod))
+            if pod.spec.node_name:
+                begun = (
+                    float(one.last_transition_time.seconds) - WALL
+                    for one in pod.status.conditions
+                    if one.type == "PodScheduled"
+                )
+                started[name] = min(started.get(name, float("inf")), *begun)
+        return found, started
+
+    def _compare(self, name: str, at: float | None, what: str, *, exactly: bool = False) -> None:
+        """Check that a unit is not later than promised, unless the promise was withdrawn."""
+        before = self._promised[name]
+        late = at is None or at > before + (0.0 if exactly else _TOLERANCE)
+        if not late:
+            return
+        texts = self._withdrawn.get(name, [])
+        assert texts, f"{name} was promised {before}, and {what}"
+        for text in texts:
+            why = text.split("withdrawn: ")[1].split(". It ")[0]
+            assert any(part in why for part in self._texts), f"{name}: {text}"
+        self.withdrawn += 1
+
+
+def _unit(pod: Any) -> str:
+    return pod.spec.scheduling_group.pod_group_name or pod.metadata.name
+
+
+def _start(holder: Any) -> float | None:
+    text = holder.metadata.annotations.get(RESERVATION, "")
+    if not text:
+        return None
+    return datetime.fromisoformat(json.loads(text)["start"]).timestamp() - WALL
