@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Pod, PodGroup
 from podsched.term.admission.reservations import RESERVATION
+from podsched.term.cycle.backfilling import RESERVED
 from podsched.testing.fake_cluster import FakeCluster
 from support.term_world import WALL, TermWorld
 
@@ -82,9 +83,17 @@ class Promises:
 
     def _found(self) -> tuple[dict[str, float | None], dict[str, float]]:
         """Return what is promised to each unit that waits, and when the others started."""
-        groups = {one.metadata.name: one for one in self._cluster.objects("PodGroup")}
+        groups: dict[str, Any] = {}
+        for group in self._cluster.objects("PodGroup"):
+            assert isinstance(group, PodGroup)
+            groups[group.metadata.name] = group
         found: dict[str, float | None] = {}
         started: dict[str, float] = {}
+        for name, group in groups.items():
+            for one in group.status.conditions:
+                # Perhaps it has been evicted since.
+                if one.type == RESERVED and one.reason == "Started":
+                    started[name] = float(one.last_transition_time.seconds) - WALL
         for pod in self._cluster.objects("Pod"):
             assert isinstance(pod, Pod)
             name = _unit(pod)

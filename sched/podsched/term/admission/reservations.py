@@ -406,8 +406,9 @@ class Reservations:
     ) -> list[tuple[PodInfo, str]]:
         """Return placeholders, with their nodes, for what a unit must leave free from ``at`` on.
 
-        It starts so many seconds (``pause``) later at the latest. That is what reservations that it must not delay need while it runs, beyond what those pods
-        free that have ended by then. Pods that end until ``at`` count as gone.
+        That is what reservations that it must not delay need while it runs, beyond what those pods
+        free that have ended by then. Pods that end until ``at`` count as gone. It may have to wait
+        for so many more seconds (``pause``).
         """
         others = self.plan(now).others(workload.key, workload.priority)
         found, until = [], at + pause + workload.seconds
