@@ -24,7 +24,7 @@ from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
 from podsched.term.admission.admission import Admission
-from podsched.term.admission.units import Unit, level_of, set_name, unit_key
+from podsched.term.admission.units import Level, Unit, level_of, set_name, unit_key
 from podsched.term.admission.usage import Flavors, written
 
 #: Classes of pods with tolerations of flavors that are kept.
@@ -190,7 +190,8 @@ class FlavorTerms:
 
     def group(self, group: PodGroup) -> PodGroup:
         """See ``Terms``: within one domain of a Topology, if it asks for that."""
-        level, levels = level_of(self._cluster, self._unit), self._levels()
+        levels = self._levels()
+        level = level_of(self._cluster, self._unit) if levels else Level()
         if level.label not in levels:
             return group
         if level.required:

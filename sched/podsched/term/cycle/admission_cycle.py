@@ -243,6 +243,7 @@ class AdmissionCycle:
             self._errors.pop(one.unit.key, None)
             # Without a pause: its conditions go into one write with those of its start.
             self._carry_out(cycle, one.entry, of_unit)
+        await self._turn.pause()
         return True
 
     async def complete(self, key: str, now: float) -> None:

@@ -31,6 +31,7 @@ from podsched.term.admission.endings import (
     REQUEUE_COUNT,
     Ending,
 )
+from podsched.term.admission.units import unit_group
 from podsched.term.cycle.evictions import evict_all
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.preemption import Evict
@@ -178,7 +179,8 @@ class UnitEndings:
 
     def _requeued(self, key: str) -> None:
         """Say that a unit may be admitted again."""
-        group = pod_group(self._cluster, key)
+        unit = self._admission.units.get(key)
+        group = None if unit is None else unit_group(self._cluster, unit)
         known = None if group is None else self._conditions.condition(group, REQUEUED)
         if known is not None and known[0] == FALSE and known[1] in _REQUEUED:
             self._say(key, QueueCondition(REQUEUED, TRUE, *_REQUEUED[known[1]]))

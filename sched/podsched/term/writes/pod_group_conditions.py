@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -50,7 +51,7 @@ from podsched.v1 import objects_pb2 as v1
 
 #: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR: Final = 5.0
-#: With more groups in ``_unseen``, deleted groups are searched and dropped.
+#: With more groups in ``_unseen``, one that need not be there is dropped with each write.
 _MOST_UNSEEN: Final = 1_000
 
 _log = get_logger("status")
@@ -83,9 +84,10 @@ _Wanted = tuple[str, str, str] | None
 class _Unseen:
     """Conditions of a group that were written, or will be, and may not be in the cache yet."""
 
-    __slots__ = ("number", "sent", "wanted")
+    __slots__ = ("group", "number", "sent", "wanted")
 
-    def __init__(self) -> None:
+    def __init__(self, group: PodGroup) -> None:
+        self.group = group
         #: By type of the condition.
         self.wanted: dict[str, _Wanted] = {}
         #: The number of the last write.
@@ -121,8 +123,7 @@ class PodGroupConditions:
         #: The keys of the groups whose members are being bound.
         self._binding: set[str] = set()
         #: By uid of the group.
-        self._unseen: dict[str, _Unseen] = {}
-        self._most_unseen = _MOST_UNSEEN
+        self._unseen: OrderedDict[str, _Unseen] = OrderedDict()
 
     # ------------------------------------------------------------------ outcomes of attempts
 
@@ -229,8 +230,8 @@ class PodGroupConditions:
         known, current = self._known(group), self._current(group)
         if known is None or current is None:
             return False
-        self._forget_gone()
-        unseen = self._unseen.setdefault(group.uid, _Unseen())
+        self._forget_one()
+        unseen = self._unseen.setdefault(group.uid, _Unseen(group))
         unseen.wanted |= wanted
         unseen.number += 1
         unseen.sent = False
@@ -239,12 +240,12 @@ class PodGroupConditions:
         self._outbox.put(group.uid, _Write(patch, unseen.number, written))
         return True
 
-    def _forget_gone(self) -> None:
-        if len(self._unseen) > self._most_unseen:
-            present = {item.metadata.uid for item in self._cluster.list(KIND)}
-            for uid in self._unseen.keys() - present:
-                del self._unseen[uid]
-            self._most_unseen = 2 * len(self._unseen) + _MOST_UNSEEN
+    def _forget_one(self) -> None:
+        """Forget what was written longest ago, if the cache shows it or the group is gone."""
+        if len(self._unseen) > _MOST_UNSEEN:
+            uid, oldest = next(iter(self._unseen.items()))
+            self._unseen.move_to_end(uid)
+            self._current(oldest.group)
 
     async def run(self) -> None:
         """Send until cancelled. Raises FenceLost when the term is over."""
