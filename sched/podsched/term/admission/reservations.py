@@ -38,7 +38,7 @@ from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, grace, occupied
-from podsched.term.admission.units import Unit
+from podsched.term.admission.units import Unit, unit_key
 
 #: Annotation of a PodGroup or pod: its reservation, as JSON.
 RESERVATION: Final = "podsched.io/reservation"
@@ -467,9 +467,12 @@ class Reservations:
             if max(end, now + SLACK) <= at
             for pod in self._units[key].held.values()
         ]
-        # Their nominations count until then.
-        for key, end in self._hold_ends.items():
-            ended += self._units[key].waiting.values() if end <= at else ()
+        # A nomination counts as long as its unit takes the room, which waits for victims there.
+        for node in self._cluster.nominated_nodes():
+            for pod in self._cluster.nominated_pods(node):
+                key = unit_key(pod)
+                if key != workload.key and key in self._units:
+                    ended += [pod] if self._hold_ends.get(key, now) <= at else []
         return Try([*ended, *gone], self.beside(workload, at, now))
 
     def later(self, workload: Workload, rules: Rules, now: float) -> list[tuple[float, Assignment]]:
