@@ -303,8 +303,12 @@ class PodGroupAttempt:
         should_stop: ShouldStop,
         *,
         keep: bool,
+        note: Callable[[Sequence[PodInfo]], object] = len,
     ) -> Iterator[None]:
-        """Try the placements; with ``keep``, leave the members of the best one assumed."""
+        """Try the placements; with ``keep``, leave the members of the best one assumed.
+
+        ``note``: see ``Try``.
+        """
         if len(placements) == 1 and keep:
             with trial.inner() as inner:
                 yield from self.try_placement(inner, placements[0], should_stop)
@@ -322,6 +326,8 @@ class PodGroupAttempt:
                 continue
             with trial.inner() as inner:
                 yield from self.try_placement(inner, placement, should_stop)
+                if self.result.status.ok:
+                    note([decision.queued.info for decision in self.result.placed])
                 self.take_back()
             if self.result.status.code is Code.ERROR:
                 return
@@ -495,11 +501,10 @@ class PodGroupAttempt:
             while isinstance(step := guarded(*words, _advance, search, fits), Try):
                 # Always rolled back: victims are evicted by the API, and only then are gone here.
                 with trial.inner() as without:
-                    for pod in step.without:
-                        without.remove(pod)
-                    for pod, node_name in step.beside:
-                        without.assume(pod, node_name)
-                    yield from self._place(without, placements, should_stop, keep=False)
+                    step.begin(without)
+                    yield from self._place(
+                        without, placements, should_stop, keep=False, note=step.note
+                    )
                 fits = self.result.status.ok
                 chosen = self.result if fits else chosen
         except PluginFailure as failure:

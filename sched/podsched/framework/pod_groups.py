@@ -16,10 +16,10 @@ Permit; PlacementFeasible is v1.37's name for the same question.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -167,11 +167,33 @@ class TriedPlacement(NamedTuple):
     pods: Collection[tuple[PodInfo, str]]
 
 
+class Beside(NamedTuple):
+    """What is kept for others while it is decided: pods on their nodes, and claims with devices."""
+
+    pods: Sequence[tuple[PodInfo, str]] = ()
+    claims: Sequence[v1.ResourceClaim] = ()
+
+
 class Try(NamedTuple):
-    """A state of the cluster to try a group in: without pods, and beside others on their nodes."""
+    """A state of the cluster to try a group in: without pods, and beside others on their nodes.
+
+    ``claims``: with these instead of those of their names. ``note`` is called with the members'
+    pods while they are placed, if they fit.
+    """
 
     without: Sequence[PodInfo]
     beside: Sequence[tuple[PodInfo, str]] = ()
+    claims: Sequence[v1.ResourceClaim] = ()
+    note: Callable[[Sequence[PodInfo]], object] = len
+
+    def begin(self, trial: GroupTrial) -> None:
+        """Make a trial this state."""
+        for pod in self.without:
+            trial.remove(pod)
+        for pod, node_name in self.beside:
+            trial.assume(pod, node_name)
+        for claim in self.claims:
+            trial.put("ResourceClaim", claim)
 
 
 class Later(NamedTuple):
@@ -212,6 +234,10 @@ class GroupTrial(Trial, Protocol):
 
     def remove(self, pod: PodInfo) -> None:
         """Remove a pod, as preemption would."""
+        ...
+
+    def put(self, kind: str, message: Any) -> None:
+        """Add or replace an object that is neither a pod nor a node."""
         ...
 
     def restrict(self, node_names: frozenset[str] | None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
 from support.device_cluster import Cluster, a_cluster
 from support.queues import QUEUE, bound, cluster_queue, flavor, message, usage
 
@@ -130,3 +131,43 @@ async def test_a_pod_waits_until_its_claim_is_made() -> None:
         await asyncio.sleep(1)
         assert bound(world) == ["p"]
         assert usage(world, "team") == {"default/gpus": 4}
+
+
+async def test_devices_are_kept_for_a_promised_start() -> None:
+    """Quota and CPU suffice for all; it is the four devices of a node that are promised."""
+    world = await a_cluster(Cluster(queues=GPUS), n1=FOUR)
+    flavor(world)
+    annotations = {BACKFILL: "EASY"}
+    cluster_queue(world, "team", {"cpu": 100, "gpus": 100}, annotations=annotations)
+
+    def job(name: str, count: int, seconds: int) -> None:
+        world.claim(name, count)
+        limit = {QUEUE: "team", MAX_EXEC_TIME: str(seconds)}
+        world.user(name, name, labels=limit, cpu="0", terminationGracePeriodSeconds=0)
+
+    async with world.running():
+        job("long", 3, 100)
+        await asyncio.sleep(2)
+        job("wide", 4, 50)
+        await asyncio.sleep(2)
+        assert "it starts at 2027-01-15T08:01:45Z at the latest" in message(world, "wide")
+        job("late", 1, 200)
+        await asyncio.sleep(2)
+        assert bound(world) == ["long"]
+        assert "devices of pool gpu.example.com/n1 are kept for default/pod:wide" in message(
+            world, "late"
+        )
+        job("short", 1, 60)
+        await asyncio.sleep(2)
+        assert bound(world) == ["long", "short"]
+    after = Cluster(cluster=world.cluster, queues=GPUS)
+    async with after.running():
+        # The claims of pods that are gone go, too; nothing else in this test sees to that.
+        await asyncio.sleep(64)
+        after.cluster.delete("ResourceClaim", "default/short")
+        await asyncio.sleep(5)
+        assert bound(after) == ["long"]
+        await asyncio.sleep(25)
+        after.cluster.delete("ResourceClaim", "default/long")
+        await asyncio.sleep(5)
+        assert bound(after) == ["wide"]

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from podsched.queues.backfill.profile import Profile
 from podsched.queues.objects import Backfill
@@ -37,6 +37,8 @@ class Reservation:
     usage: Amounts
     nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By node: what the unit's pods request there, by resource; "pods" is their number."""
+    devices: tuple[tuple[Any, ...], ...] = ()
+    """Devices of claims that are kept, as ``PromisedDevice``."""
 
     @property
     def end(self) -> float:

@@ -24,9 +24,9 @@ from datetime import UTC, datetime
 from math import ceil, inf
 from typing import Any, Final, NamedTuple
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Pod, ResourceClaim
 from podsched.cache.cache import Cache
-from podsched.framework.pod_groups import KIND, Try
+from podsched.framework.pod_groups import KIND, Beside, Try
 from podsched.framework.pods import PodInfo
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.backfill.plan import Plan, Reservation
@@ -38,6 +38,12 @@ from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, grace, occupied
+from podsched.term.admission.reserved_devices import (
+    PromisedDevice,
+    given_back,
+    may_use_devices,
+    placeholder,
+)
 from podsched.term.admission.units import Unit, unit_key
 
 #: Annotation of a PodGroup or pod: its reservation, as JSON.
@@ -323,7 +329,13 @@ class Reservations:
     def written(self, made: Reservation) -> str:
         """Return the annotation."""
         usage = {f"{one.flavor}/{one.resource}": number for one, number in made.usage.items()}
-        body = {"start": self.time_text(made.start), "usage": usage, "nodes": made.nodes}
+        body: dict[str, Any] = {
+            "start": self.time_text(made.start),
+            "usage": usage,
+            "nodes": made.nodes,
+        }
+        if made.devices:
+            body["devices"] = list(made.devices)
         return json.dumps(body, separators=(",", ":"))
 
     # ------------------------------------------------------------------ when a unit can start
@@ -376,13 +388,16 @@ class Reservations:
         return max((self._graces.get(one.key, 0.0) for one in victims), default=0.0)
 
     def kept_node(self, workload: Workload, now: float) -> str:
-        """Return for whom a node is kept that has room for a pod of a unit otherwise, or ""."""
+        """Return for whom a node, or devices, are kept that a unit could use otherwise, or ""."""
         others = self.plan(now).others(workload.key, workload.priority)
         pod = next(iter(self._units[workload.key].waiting.values()))
         for key, one in sorted(others.items(), key=lambda item: item[1].start):
             for node, amounts in self._taken([one], now, now + workload.seconds):
                 if self._keeps_out(pod, node, amounts):
                     return f"node {node} is kept for {self._of(key)}"
+            if one.devices and may_use_devices(pod) and one.start < now + workload.seconds:
+                driver, pool, *_ = one.devices[0]
+                return f"devices of pool {driver}/{pool} are kept for {self._of(key)}"
         return ""
 
     def _keeps_out(self, pod: PodInfo, node: str, amounts: Mapping[str, int]) -> bool:
@@ -401,10 +416,8 @@ class Reservations:
     def _of(self, key: str) -> str:
         return f"{key}, which starts at {self.time_text(self.of[key].start)} at the latest"
 
-    def beside(
-        self, workload: Workload, at: float, now: float, pause: float = 0.0
-    ) -> list[tuple[PodInfo, str]]:
-        """Return placeholders, with their nodes, for what a unit must leave free from ``at`` on.
+    def beside(self, workload: Workload, at: float, now: float, pause: float = 0.0) -> Beside:
+        """Return placeholders for what a unit must leave free from ``at`` on: pods and claims.
 
         That is what reservations that it must not delay need while it runs, beyond what those pods
         free that have ended by then. Pods that end until ``at`` count as gone. It may have to wait
@@ -414,7 +427,17 @@ class Reservations:
         found, until = [], at + pause + workload.seconds
         for node, amounts in self._taken(others.values(), at, until):
             found += [(pod, node) for pod in self._placeholders_for(node, amounts)]
-        return found
+        claims = [
+            placeholder(
+                key,
+                map(PromisedDevice._make, one.devices)
+                if one.start < until and one.end > at
+                else (),
+            )
+            for key, one in others.items()
+            if one.devices
+        ]
+        return Beside(found, claims)
 
     def _taken(
         self, reserved: Iterable[Reservation], at: float, until: float
@@ -473,7 +496,11 @@ class Reservations:
                 key = unit_key(pod)
                 if key != workload.key and key in self._units:
                     ended += [pod] if self._hold_ends.get(key, now) <= at else []
-        return Try([*ended, *gone], self.beside(workload, at, now))
+        beside, claims = self.beside(workload, at, now)
+        freed: Iterable[ResourceClaim] = ()
+        if any(map(may_use_devices, self._units[workload.key].waiting.values())):
+            freed = given_back(self._cluster, ended)
+        return Try([*ended, *gone], beside, [*freed, *claims])
 
     def later(self, workload: Workload, rules: Rules, now: float) -> list[tuple[float, Assignment]]:
         """Return later times at which quota has room for a unit, with its flavors then.
@@ -550,9 +577,18 @@ def _parsed(text: str, workload: Workload, epoch: float) -> Reservation | None:
             str(node): {str(resource): _number(number) for resource, number in amounts.items()}
             for node, amounts in body["nodes"].items()
         }
+        devices = tuple(map(_device, body.get("devices", ())))
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
-    return Reservation(workload.queue, workload.priority, start, workload.seconds, usage, nodes)
+    who = workload.queue, workload.priority
+    return Reservation(*who, start, workload.seconds, usage, nodes, devices)
+
+
+def _device(value: Any) -> PromisedDevice:
+    *names, capacity = value
+    driver, pool, device, share = map(str, names)
+    pairs = tuple((str(name), str(amount)) for name, amount in capacity)
+    return PromisedDevice(driver, pool, device, share, pairs)
 
 
 def _number(value: Any) -> int:

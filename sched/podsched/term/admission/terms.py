@@ -24,6 +24,7 @@ from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
 from podsched.term.admission.admission import Admission
+from podsched.term.admission.reserved_devices import PromisedDevice, taken_by
 from podsched.term.admission.units import Level, Unit, level_of, set_name, unit_key
 from podsched.term.admission.usage import Flavors, written
 
@@ -286,7 +287,7 @@ class FlavorTerms:
         pause = reservations.pause(one.workload for one in victims)
         now = self._admission.now
         beside = reservations.beside(self._workload, now, now, pause)
-        return Try([*pods, *self.placeholders], beside)
+        return Try([*pods, *self.placeholders], beside.pods, beside.claims)
 
     def _spared(self, budgets: _Budgets) -> frozenset[str]:
         if not budgets.exist:
@@ -327,6 +328,8 @@ class LaterTerms(FlavorTerms):
         self.fits = False
         self.start = inf
         """The first time at which it fits."""
+        self.devices: tuple[PromisedDevice, ...] = ()
+        """Those that it gets then."""
         self._times = times
         self._ahead = ahead
 
@@ -338,10 +341,13 @@ class LaterTerms(FlavorTerms):
     def search(self) -> VictimSearch:
         """Search for the first time at which nodes have room."""
         for at in self._times:
-            if (yield self._ahead(at)):
+            if (yield self._ahead(at)._replace(note=self._note)):
                 self.start = at
                 return Later()
         return unschedulable(REASON_NOT_LATER)
+
+    def _note(self, pods: Sequence[PodInfo]) -> None:
+        self.devices = taken_by(self._cluster, pods)
 
 
 def terms_of(

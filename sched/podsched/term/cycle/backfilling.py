@@ -7,22 +7,23 @@ All of it is skipped while no unit has a reservation and no ClusterQueue has bac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Final
 
 from podsched.api.conditions import FALSE, TRUE
-from podsched.framework.pod_groups import Try
-from podsched.framework.pods import PodInfo
+from podsched.framework.pod_groups import Beside, Try
 from podsched.queues.assignment import Waiting
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.cycle import Entry
 from podsched.queues.objects import PODS, Workload
 from podsched.queues.order import Requeue
 from podsched.term.admission.reservations import RESERVATION
+from podsched.term.admission.reserved_devices import MOST_DEVICES
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
 from podsched.term.admission.units import unit_group
 from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.pod_group_cycle import NOTHING
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
 
 #: Condition of a PodGroup: it has been promised a start.
@@ -54,7 +55,7 @@ class Backfilling:
         self._tolerations = tolerations
 
     def keep_others(
-        self, entry: Entry, terms: Iterable[FlavorTerms], beside: Sequence[tuple[PodInfo, str]]
+        self, entry: Entry, terms: Iterable[FlavorTerms], beside: Beside
     ) -> Iterable[FlavorTerms]:
         """Return the terms on which a head delays no start of another; it waits if all do.
 
@@ -67,7 +68,7 @@ class Backfilling:
             # The search for victims sees to it that those delay nothing, either.
             found = one.delay() if one.fits else ""
             delay = delay or found
-            one.placeholders = [pod for pod, _ in beside]
+            one.placeholders = [pod for pod, _ in beside.pods]
             if not found:
                 kept.append(one)
         if not kept:
@@ -76,19 +77,17 @@ class Backfilling:
             entry.waiting, entry.requeue = Waiting.QUOTA, Requeue.NO_FIT
         return kept
 
-    def beside(self, workload: Workload, now: float) -> list[tuple[PodInfo, str]]:
-        """Return placeholders, with their nodes, for what a head must leave free from now on."""
+    def beside(self, workload: Workload, now: float) -> Beside:
+        """Return what a head must leave free from now on."""
         reservations = self._reservations
-        return reservations.beside(workload, now, now) if reservations.of else []
+        return reservations.beside(workload, now, now) if reservations.of else NOTHING
 
     def kept_node(self, workload: Workload, now: float) -> str:
         """Return for whom a node is kept on which a head would find room otherwise, or ""."""
         reservations = self._reservations
         return reservations.kept_node(workload, now) if reservations.of else ""
 
-    def terms(
-        self, entry: Entry, beside: Sequence[tuple[PodInfo, str]], now: float
-    ) -> list[LaterTerms]:
+    def terms(self, entry: Entry, beside: Beside, now: float) -> list[LaterTerms]:
         """Return the terms on which a head may get a reservation; ``beside``: as above."""
         workload, policy = entry.workload, entry.queue.backfill
         unit = self._admission.units.get(workload.key)
@@ -103,7 +102,7 @@ class Backfilling:
         if not reservations.plan(now).may_reserve(*who, policy):
             return []
         parts = self._admission, self._cluster, self._nodes, self._tolerations, unit, workload
-        gone = [pod for pod, _ in beside]
+        gone = [pod for pod, _ in beside.pods]
 
         def ahead(at: float) -> Try:
             return reservations.ahead(workload, at, now, gone)
@@ -131,7 +130,11 @@ class Backfilling:
             workload.seconds,
             chosen.need,
             {node: {k: v for k, v in here.items() if v} for node, here in amounts.items()},
+            chosen.devices,
         )
+        if len(chosen.devices) > MOST_DEVICES:
+            self._reservations.withdraw(workload.key)
+            return
         self._reservations.make(workload.key, made)
 
     def tell(self) -> None:

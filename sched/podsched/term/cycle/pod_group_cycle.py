@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from podsched.cache.trial import Trial
 from podsched.decide.decision import Decision, ShouldStop
@@ -34,13 +34,20 @@ from podsched.decide.pod_groups_together import TogetherAttempt
 from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PostFilterResult
-from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, GroupTrial, PodGroup, pod_group
+from podsched.framework.pod_groups import (
+    REASON_UNSCHEDULABLE,
+    Beside,
+    GroupTrial,
+    PodGroup,
+    pod_group,
+)
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status, error, unschedulable
 from podsched.lib.event_loop import ROUND, Turn
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
 from podsched.term.admission.admission import AdmissionGate
+from podsched.term.admission.devices import CLAIM
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.decision_notes import DecisionNotes
@@ -62,6 +69,7 @@ REASON_SCHEDULERS = (
 )
 #: The plugin that finds the victims of units of queues.
 _VICTIMS_OF = AdmissionGate.name
+NOTHING: Final = Beside()
 #: kube-scheduler's text at Permit, where the members that fit wait for the others.
 _WAITED = "one or more plugins asked to wait and no plugin rejected pod"
 
@@ -122,8 +130,8 @@ class PodGroupCycle:
         #: The running attempt, if it is about a unit of a queue.
         self._attempted: Attempted | None = None
         self._scheduled_before = 0
-        #: Pods that stand for what is kept for others, with their nodes.
-        self._beside: Sequence[tuple[PodInfo, str]] = ()
+        #: What is kept for others.
+        self._beside = NOTHING
 
     async def schedule(self, popped: Sequence[QueuedPodInfo], now: float) -> None:
         """Decide for the group of popped members, and carry the decision out.
@@ -145,11 +153,11 @@ class PodGroupCycle:
         popped: Sequence[QueuedPodInfo],
         terms: Iterable[Terms],
         now: float,
-        beside: Sequence[tuple[PodInfo, str]] = (),
+        beside: Beside = NOTHING,
     ) -> Attempted | None:
         """Decide for popped pods of a unit that may be admitted on ``terms``; see ``Terms``.
 
-        ``beside``: pods that stand on nodes for what is kept for others, while it is decided.
+        ``beside``: what is kept for others, while it is decided.
         Return None if nothing was decided: the pods are gone, or have to be decided again.
         """
         members = self._follow_up.not_skipped(popped)
@@ -159,7 +167,7 @@ class PodGroupCycle:
         with working_on(members[0].info.pod):
             self._beside = beside
             await self._schedule_guarded(members, now, group, terms)
-            self._beside = ()
+            self._beside = NOTHING
         return self._attempted
 
     def is_new(self, key: str) -> bool:
@@ -400,8 +408,10 @@ class PodGroupCycle:
         # The generator is closed before the trial: it may have trials of its own open.
         with Trial(self._state.cache) as trial, closing(run(trial, self._enough)) as steps:
             try:
-                for pod, node_name in self._beside:
+                for pod, node_name in self._beside.pods:
                     trial.assume(pod, node_name)
+                for claim in self._beside.claims:
+                    trial.put(CLAIM, claim)
                 for _ in steps:
                     await self._turn.give_way()
             except BaseException:
@@ -412,8 +422,10 @@ class PodGroupCycle:
                 raise
             placed = [decision for result in results() for decision in result.placed]
             if all(map(self._is_there, placed)):
-                for pod, _ in self._beside:
+                for pod, _ in self._beside.pods:
                     trial.remove(pod)
+                for claim in self._beside.claims:
+                    trial.delete(CLAIM, claim.metadata.namespace, claim.metadata.name)
                 trial.commit()
                 return True
             # Members went while other tasks ran; the others may not be enough.
