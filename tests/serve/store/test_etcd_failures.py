@@ -13,6 +13,7 @@ import grpc
 import pytest
 from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
+from podsched.lab.chaos.system import EtcdMembers
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.endpoints import Endpoints
 from podsched.serve.store.errors import (
@@ -497,3 +498,29 @@ async def test_a_watch_goes_on_where_calls_go_when_they_leave_a_member(
         await watch.aclose()
         await endpoints.close()
         await relay.stop()
+
+
+async def test_calls_and_watches_go_to_the_leader_of_etcd(tmp_path: Path) -> None:
+    members = EtcdMembers(tmp_path, 3)
+    await members.start()
+    leader = await members.leader()
+    others = [index for index in range(3) if index != leader]
+    store = await connect(EtcdOptions(tuple(members.endpoints[n] for n in (*others, leader))))
+    watch = store.watch("/a", start_revision=1)
+    try:
+
+        async def uses(index: int) -> bool:
+            return (await store.status()).endpoint == members.endpoints[index]
+
+        await store.write(put("/a/1"))
+        await anext(watch)
+        await eventually("the leader is used", lambda: uses(leader))
+        await members.control(leader).move_leader((await members.control(others[0]).ids())[0])
+        await eventually("the next leader is used", lambda: uses(others[0]))
+        following = asyncio.ensure_future(anext(watch))
+        await store.write(put("/a/2"))
+        assert [event.kv.key for event in (await following).events] == ["/a/2"]
+    finally:
+        await watch.aclose()
+        await store.close()
+        await members.stop()

@@ -1,8 +1,12 @@
-"""Connects to one of etcd's members, and fails over to the next one.
+"""Connects to one of etcd's members, preferably its leader, and fails over to the next one.
 
 Every member serves the whole cluster, so one connection at a time is enough. Each endpoint has its
 own gRPC channel, because one channel with a list of addresses would stay with a member that is
 reachable but partitioned from its peers ("no leader").
+
+The leader is preferred because a write that a follower has forwarded is lost without an answer if
+the leader dies: its caller waits for the request timeout. A broken connection to the leader itself
+is noticed at once.
 
 A member that does not answer small reads is left, and its channel closed, if another one answers
 (``lib.server_health``).
@@ -14,6 +18,7 @@ are sent only on a ready connection, and at most once.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +34,7 @@ from podsched.config.flags import flag
 from podsched.lib.backoff import Backoff
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles, Pems
-from podsched.lib.server_health import SILENCE, Health, leave_silent_servers
+from podsched.lib.server_health import SILENCE, STAY, Health, leave_silent_servers
 from podsched.serve.store.errors import Closed, InvalidRequest, StoreError, Unavailable
 from podsched.serve.store.translate import is_auth_disabled, is_stale_token, translate
 from podsched.telemetry.logs import get_logger
@@ -41,6 +46,8 @@ RETRY_FIRST, RETRY_MOST = 0.05, 1.0
 #: Seconds for a member to accept a connection before another one is tried; doubled each time that
 #: all were tried.
 FIRST_DIAL = 0.3
+#: Seconds between two looks for etcd's leader, and for a member to say whether it is.
+LEADER_PERIOD, LEADER_ANSWER = 1.0, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +176,8 @@ class Endpoints:
         self._current = 0
         self._token: str | None = None
         self._authenticating = asyncio.Lock()
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: tuple[asyncio.Task[None], ...] = ()
+        self._moved_at = -math.inf
         self._elects = elects
         self._raft_term = 0
 
@@ -177,9 +185,12 @@ class Endpoints:
     def current(self) -> Connection:
         """The connection in use."""
         silence = self.options.silence
-        if silence and self._watching is None and len(self.endpoints) > 1 and not self.closed:
-            self._watching = asyncio.create_task(
-                leave_silent_servers(self, silence), name="health of etcd's members"
+        if silence and not self._watching and len(self.endpoints) > 1 and not self.closed:
+            self._watching = (
+                asyncio.create_task(
+                    leave_silent_servers(self, silence), name="health of etcd's members"
+                ),
+                asyncio.create_task(self._follow_leader(), name="etcd's leader"),
             )
         return self._connection(self._current)
 
@@ -229,23 +240,55 @@ class Endpoints:
         connection, self._connections[index] = self._connections[index], None
         if index == self._current:
             self._current = self.options.endpoints.index(to)
+        self._moved_at = asyncio.get_running_loop().time()
         if connection is not None:
             connection.silent = True
             await connection.channel.close()
 
     def leave(self, connection: Connection) -> None:
         """Switch to the next endpoint, unless another call already has; its watches end."""
-        if self._connections[self._current] is connection:
-            self._current = (self._current + 1) % len(self._connections)
-            if self._connections[self._current] is not connection:
-                # Only the member in use is checked: a watch on another one may be silent unnoticed.
-                watches, connection.watches = connection.watches, set()
-                for watch in watches:
-                    watch.cancel()
+        if self._connections[self._current] is connection and len(self._connections) > 1:
+            self._use((self._current + 1) % len(self._connections))
         if self._renewed():
             # They stay open for their current calls and watches.
             self._outdated += [known for known in self._connections if known is not None]
             self._connections = [None] * len(self._connections)
+
+    def _use(self, index: int) -> None:
+        """Use another member from now on; watches on the one before end."""
+        before, self._current = self._connections[self._current], index
+        if before is not None:
+            # Only the member in use is checked: a watch on another one may be silent unnoticed.
+            watches, before.watches = before.watches, set()
+            for watch in watches:
+                watch.cancel()
+
+    async def _follow_leader(self) -> None:
+        """Use etcd's leader, whenever it answers, until cancelled."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            await asyncio.sleep(LEADER_PERIOD)
+            if clock() < self._moved_at + STAY or await self._leads(self._current):
+                continue
+            members = range(len(self._connections))
+            leads = await asyncio.gather(*(self._leads(index) for index in members))
+            leader = next((index for index in members if leads[index]), self._current)
+            if leader != self._current:
+                self._use(leader)
+
+    async def _leads(self, index: int) -> bool:
+        """Whether a member answers, and says that it leads."""
+        connection = self._connection(index)
+        try:
+            with connection.failing():
+                status = await connection.maintenance.Status(
+                    rpc_pb2.StatusRequest(),
+                    timeout=LEADER_ANSWER,
+                    metadata=await self.metadata(connection),
+                )
+        except (StoreError, grpc.aio.AioRpcError, grpc.aio.UsageError):
+            return False
+        return bool(status.leader == status.header.member_id)
 
     def _renewed(self) -> bool:
         try:
@@ -368,9 +411,9 @@ class Endpoints:
     async def close(self) -> None:
         """Close all connections; calls on them end with ``Closed``."""
         self.closed = True
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait([self._watching])
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
         for connection in (*self._outdated, *self._connections):
             if connection is not None:
                 await connection.channel.close()
