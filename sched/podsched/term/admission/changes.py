@@ -25,13 +25,13 @@ OBJECTS: Final = KINDS | {"Namespace", "PodGroup", CLAIM}
 
 def matters(kind: str, old: Any | None, new: Any | None) -> bool:
     """Whether a part of an object has changed that decides; None: it was not, or is not, there."""
+    if old is None or new is None:
+        return old is not new
     return _decides(kind, old) != _decides(kind, new)
 
 
-def _decides(kind: str, item: Any | None) -> object:
-    """Return the part of an object that decides; None without one."""
-    if item is None:
-        return None
+def _decides(kind: str, item: Any) -> object:
+    """Return the part of an object that decides."""
     if kind == "Namespace":
         return dict(item.metadata.labels)
     if kind == "WorkloadPriorityClass":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -39,7 +39,7 @@ class Tallies:
     """See the module."""
 
     def __init__(self) -> None:
-        self._of: dict[QueueKey, Tally] = {}
+        self._of: defaultdict[QueueKey, Tally] = defaultdict(Tally)
         self._standings: dict[str, Standing] = {}
         self.changed: dict[QueueKey, None] = {}
         """The queues whose tally has changed since its reader cleared this."""
@@ -78,4 +78,4 @@ class Tallies:
     def _both(self, queue: str, local_queue: str) -> list[Tally]:
         keys = QueueKey("ClusterQueue", queue), QueueKey("LocalQueue", local_queue)
         self.changed |= dict.fromkeys(keys)
-        return [self._of.setdefault(key, Tally()) for key in keys]
+        return [self._of[key] for key in keys]
