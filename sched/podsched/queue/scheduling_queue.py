@@ -514,7 +514,7 @@ class SchedulingQueue:
 
     def unschedulable_pods(self) -> Iterator[QueuedPodInfo]:
         """Iterate over the unschedulable pods, without gated ones; the queue must not change."""
-        return (pod for pod in self._pods.unschedulable if not pod.gating_plugin)
+        return self._pods.unschedulable.not_gated()
 
     def pending_pods(self) -> tuple[list[PodInfo], str]:
         """Return all pending pods, and kube-scheduler's summary of the queue sizes."""

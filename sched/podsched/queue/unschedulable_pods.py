@@ -128,6 +128,11 @@ class UnschedulablePods:
     def __iter__(self) -> Iterator[QueuedPodInfo]:
         return (pod for pod, _ in self._pods.values())
 
+    def not_gated(self) -> Iterator[QueuedPodInfo]:
+        """Iterate over the pods that no plugin gates, without a look at each gated pod."""
+        groups = (group for group in self._groups.values() if not group.gating_plugin)
+        return (pod for group in groups for pod in group.pods.values())
+
     def get(self, uid: str) -> QueuedPodInfo | None:
         entry = self._pods.get(uid)
         return None if entry is None else entry[0]
