@@ -312,3 +312,35 @@ async def test_a_unit_that_waits_for_its_victims_is_planned_to_end() -> None:
         await asyncio.sleep(1)
         start, _ = promised(world, "next") or (0, [])
         assert 85 <= start <= 98
+
+
+async def test_room_of_victims_is_not_counted_on_for_a_promised_start_as_well() -> None:
+    """The promised start counts on the end of ``low``, which ``late`` would preempt."""
+    world = a_world(within="LowerPriority", cpu=99)
+    async with world.running():
+        run(world, "low", 8, 100)
+        await asyncio.sleep(1)
+        cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "EASY"})
+        job(world, "wide", "other", cpu=8, priority=2)
+        await asyncio.sleep(1)
+        assert promised(world, "wide") is not None
+        run(world, "late", 8, 300, priority=1)
+        await asyncio.sleep(1)
+        low = world.cluster.object("Pod", "default/low")
+        assert isinstance(low, Pod)
+        assert not low.metadata.HasField("deletion_timestamp")
+
+
+async def test_a_gang_that_has_grown_is_planned_to_end_with_its_last_member() -> None:
+    """Once the first member is gone, the limit counts from the start of the other."""
+    world = a_world()
+    async with world.running():
+        run(world, "long", 4, 40)
+        labels = {MAX_EXEC_TIME: "100"}
+        gang(world, "grows", "team", 2, 1, cpu=4, labels=labels, spec=_NO_GRACE)
+        await asyncio.sleep(60)
+        assert bound(world) == ["grows-0", "grows-1"]
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "wide") or (0, [])
+        assert start >= 140

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import ceil, inf
@@ -35,7 +35,7 @@ from podsched.queues.cycle import Rules, nominate, without_flavors
 from podsched.queues.objects import PODS, Preemption, Workload
 from podsched.queues.quota import Amounts, FlavorResource
 from podsched.queues.snapshot import Snapshot
-from podsched.term.admission.endings import Endings
+from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, grace, occupied
 from podsched.term.admission.reserved_devices import (
@@ -65,6 +65,14 @@ class News(NamedTuple):
     withdrawn: bool = False
 
 
+class _Ending(NamedTuple):
+    """What is free again on a node once a pod of a unit has ended."""
+
+    end: float
+    key: str
+    requests: Mapping[str, int]
+
+
 class Reservations:
     """See the module."""
 
@@ -89,9 +97,9 @@ class Reservations:
         #: Of the same units, the seconds from an eviction until then.
         self._graces: dict[str, float] = {}
         self._plan: Plan | None = None
-        #: Until when the plan holds, and for each node the ends and requests of its pods.
+        #: Until when the plan holds, and for each node what ends there.
         self._plan_until = -inf
-        self._pods_on: dict[str, list[tuple[float, Mapping[str, int]]]] = {}
+        self._pods_on: dict[str, list[_Ending]] = {}
         #: Of units that wait for their victims, when all that they will take is free again.
         self._hold_ends: dict[str, float] = {}
         self._news: dict[str, News] = {}
@@ -174,7 +182,9 @@ class Reservations:
 
     def _end_of(self, unit: Unit, now: float) -> float:
         pods = unit.held.values()
-        end = self._endings.started_at(unit, now) + occupied(self._cluster, unit)
+        # Its limit counts from the first of those that are left, which may be the last one.
+        last = max(min(now, bound_at(pod) - self._endings.epoch) for pod in pods)
+        end = last + occupied(self._cluster, unit)
         if all(pod.terminating for pod in pods):
             gone = max(pod.pod.metadata.deletion_timestamp.seconds for pod in pods)
             end = min(end, gone + SLACK - self._endings.epoch)
@@ -356,14 +366,15 @@ class Reservations:
             if end < inf:
                 for pod in unit.held.values():
                     on = self._pods_on.setdefault(pod.node_name, [])
-                    on.append((end, {**pod.cls.requests, PODS: 1}))
+                    on.append(_Ending(end, key, {**pod.cls.requests, PODS: 1}))
         self._hold_ends = {key: self._hold_end(key, now) for key in self._holds.of}
         for key, end in self._hold_ends.items():
             hold = self._holds.of[key]
             profile.occupy(hold.queue, hold.counted, now, end)
             for pod in self._units[key].waiting.values() if end < inf else ():
                 node = self._cluster.nominated_node(pod.uid)
-                self._pods_on.setdefault(node, []).append((end, {**pod.cls.requests, PODS: 1}))
+                on = self._pods_on.setdefault(node, [])
+                on.append(_Ending(end, key, {**pod.cls.requests, PODS: 1}))
         later = profile.times[1:2].tolist()
         self._plan_until = min([now + SLACK, *later])
         self._plan = Plan(profile, self.of)
@@ -416,16 +427,19 @@ class Reservations:
     def _of(self, key: str) -> str:
         return f"{key}, which starts at {self.time_text(self.of[key].start)} at the latest"
 
-    def beside(self, workload: Workload, at: float, now: float, pause: float = 0.0) -> Beside:
+    def beside(
+        self, workload: Workload, at: float, now: float, victims: Sequence[Workload] = ()
+    ) -> Beside:
         """Return placeholders for what a unit must leave free from ``at`` on: pods and claims.
 
         That is what reservations that it must not delay need while it runs, beyond what those pods
-        free that have ended by then. Pods that end until ``at`` count as gone. It may have to wait
-        for so many more seconds (``pause``).
+        free that have ended by then. Pods that end until ``at`` count as gone, and so do victims,
+        for whom it has to wait.
         """
         others = self.plan(now).others(workload.key, workload.priority)
-        found, until = [], at + pause + workload.seconds
-        for node, amounts in self._taken(others.values(), at, until):
+        found, until = [], at + self.pause(victims) + workload.seconds
+        gone = {one.key for one in victims}
+        for node, amounts in self._taken(others.values(), at, until, gone):
             found += [(pod, node) for pod in self._placeholders_for(node, amounts)]
         claims = [
             placeholder(
@@ -440,7 +454,11 @@ class Reservations:
         return Beside(found, claims)
 
     def _taken(
-        self, reserved: Iterable[Reservation], at: float, until: float
+        self,
+        reserved: Iterable[Reservation],
+        at: float,
+        until: float,
+        gone: Collection[str] = (),
     ) -> Iterator[tuple[str, Mapping[str, int]]]:
         by_node: dict[str, list[Reservation]] = {}
         for one in reserved:
@@ -448,21 +466,26 @@ class Reservations:
                 for node in one.nodes:
                     by_node.setdefault(node, []).append(one)
         for node, here in by_node.items():
-            most = self._most_needed(node, here, at)
+            most = self._most_needed(node, here, at, gone)
             if any(most.values()):
                 yield node, most
 
-    def _most_needed(self, node: str, here: Sequence[Reservation], at: float) -> Mapping[str, int]:
-        """Return what reservations take of a node at any time, beyond what has ended since."""
+    def _most_needed(
+        self, node: str, here: Sequence[Reservation], at: float, gone: Collection[str]
+    ) -> Mapping[str, int]:
+        """Return what reservations take of a node at any time, beyond what has ended since.
+
+        ``gone``: the keys of units whose room is free already.
+        """
         most: Counter[str] = Counter()
         for moment in {max(one.start, at) for one in here}:
             need: Counter[str] = Counter()
             for one in here:
                 if one.start <= moment < one.end:
                     need.update(one.nodes[node])
-            for end, requests in self._pods_on.get(node, ()):
-                if at < end <= moment:
-                    need.subtract(requests)
+            for ending in self._pods_on.get(node, ()):
+                if at < ending.end <= moment and ending.key not in gone:
+                    need.subtract(ending.requests)
             most |= need
         return most
 

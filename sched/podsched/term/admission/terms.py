@@ -284,9 +284,8 @@ class FlavorTerms:
         reservations, pods = self._admission.reservations, self._pods(victims)
         if not reservations.of:
             return pods
-        pause = reservations.pause(one.workload for one in victims)
-        now = self._admission.now
-        beside = reservations.beside(self._workload, now, now, pause)
+        now, gone = self._admission.now, [one.workload for one in victims]
+        beside = reservations.beside(self._workload, now, now, gone)
         return Try([*pods, *self.placeholders], beside.pods, beside.claims)
 
     def _spared(self, budgets: _Budgets) -> frozenset[str]:
