@@ -85,5 +85,5 @@ def test_bounds_are_those_of_the_field() -> None:
     assert "--node-pods" in called("--node-pods", "0", code=2)
 
 
-def test_settings_that_are_invalid_are_a_usage_error() -> None:
-    assert "error: period: " in called("--every", "11", code=2)
+def test_an_invalid_setting_is_a_usage_error_that_names_the_option() -> None:
+    assert "error: --every: " in called("--every", "11", code=2)

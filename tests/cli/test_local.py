@@ -38,6 +38,7 @@ def test_an_address_that_is_taken_is_one_line(sched: Commands, taken: str) -> No
         (["up", "--evaluator", "gpu"], 2),
         (["up", "--api", "127.0.0.1:0", "--config", "nowhere.yaml"], 2),
         (["up", "--api", "0.0.0.0:0"], 2),
+        (["up", "--api", "127.0.0.1:0", "--node-cpu", "4x"], 2),
         (["demo", "--kills", "9"], 2),
         (["bench", "Nothing"], 2),
         (["bench", "SchedulingBasic", "--create-mode", "all"], 2),
@@ -48,6 +49,28 @@ def test_what_is_not_understood_is_one_line(
 ) -> None:
     done = sched(*arguments)
     assert (done.code, done.out, len(done.errors)) == (code, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--node-memory", "4gb"), ("--node-devices", "gpus"), ("--controllers", "jobs")],
+)
+def test_an_invalid_value_is_reported_with_its_option(
+    sched: Commands, option: str, value: str
+) -> None:
+    [line] = sched("up", "--api", "127.0.0.1:0", option, value).errors
+    assert line.startswith(f"error: {option}: ")
+    assert f'"{value}"' in line
+
+
+def test_a_data_directory_that_is_a_file_is_named_with_the_reason(
+    sched: Commands, tmp_path: Path
+) -> None:
+    file = tmp_path / "data"
+    file.touch()
+    done = sched("up", "--api", "127.0.0.1:0", "--evaluator", "local", "--data-dir", str(file))
+    assert done.code == 1
+    assert done.errors[-1] == f"error: {file}/logs: Not a directory"
 
 
 def test_a_configuration_with_mistakes_keeps_it_from_starting(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from inspect import Parameter
 from itertools import chain
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
-from podsched.cli.errors import invalid_settings_fail
+from podsched.cli.errors import USAGE, fail
+from podsched.config.errors import ConfigError
 from podsched.config.flags import FLAG
 from podsched.lib.docstrings import attribute_docstrings
 from podsched.telemetry.logs import masked
@@ -33,8 +34,7 @@ def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
         options += [one.replace(kind=Parameter.KEYWORD_ONLY)] if kind is None else _options(kind)
 
     def run(*args: Any, **given: Any) -> R:
-        with invalid_settings_fail():
-            made = {name: _made(kind, given) for name, kind in kinds.items()}
+        made = {name: _made(kind, given) for name, kind in kinds.items()}
         return command(*args, **made, **given)
 
     run.__doc__, run.__name__ = command.__doc__, command.__name__
@@ -55,7 +55,7 @@ def _options(kind: Any) -> Iterator[Parameter]:
         elif get_origin(hint) is tuple:
             hint, default = list[get_args(hint)[0]], list(default)  # type: ignore[misc]
         if hint is bool and not names:
-            names = [f"--{name.replace('_', '-')}"]
+            names = [_option(name)]
         annotation: Any = Annotated[hint, typer.Option(*names, help=texts[name], **about)]
         yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -71,7 +71,24 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
             parts = map(str.strip, value.split(",")) if isinstance(value, str) else value or ()
             value = tuple(filter(None, parts))
         values[name] = value
-    return kind(**values)
+    return checked(kind, values)
+
+
+def checked(kind: Callable[..., R], values: dict[str, Any]) -> R:
+    """Return the settings; exit if they are invalid, naming options in place of fields."""
+    options = {
+        name: max(names, key=len) if names else _option(name)
+        for name, (names, _), _ in _flags(kind)
+    }
+    try:
+        return kind(**values)
+    except ConfigError as exc:
+        errors = [replace(error, path=options.get(error.path, error.path)) for error in exc.errors]
+        fail(str(ConfigError(errors, exc.source)), USAGE)
+
+
+def _option(field: str) -> str:
+    return f"--{field.replace('_', '-')}"
 
 
 def _flags(kind: Any) -> Iterator[tuple[str, tuple[list[str], dict[str, Any]], Any]]:

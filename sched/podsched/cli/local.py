@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from podsched.app.demo import DemoOptions, run_demo
@@ -20,8 +20,8 @@ from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
 from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
-from podsched.cli.errors import FAILED, fail, invalid_settings_fail, warn
-from podsched.cli.flags import takes_flags
+from podsched.cli.errors import FAILED, fail, warn
+from podsched.cli.flags import checked, takes_flags
 from podsched.cli.kube_options import gates_or_fail
 from podsched.cli.process_options import check_listener, split_address
 from podsched.config.flags import flag
@@ -101,9 +101,9 @@ def up(given: _Flags) -> None:
         )
     read_config(given.config)
     gates_or_fail(given.feature_gates)
-    with invalid_settings_fail():
-        AgentSettings(node_devices=given.node_devices, job_seconds=given.job_seconds)
-        ControllerSettings(controllers=given.controllers)
+    for settings in (AgentSettings, ControllerSettings):
+        shared = {one.name for one in fields(settings)} & {one.name for one in fields(given)}
+        checked(settings, {name: getattr(given, name) for name in shared})
     if not can_listen(*split_address("--api", given.api)):
         fail(f"--api: cannot listen on {given.api}: is another sched up running?", FAILED)
     with data_directory(given.data_dir) as directory:
@@ -135,7 +135,9 @@ def up(given: _Flags) -> None:
         )
         try:
             asyncio.run(_up(LocalCluster(options, warn, _tell)))
-        except (CertificateError, ProcessFailed, StoreError, OSError) as exc:
+        except OSError as exc:
+            fail(f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc), FAILED)
+        except (CertificateError, ProcessFailed, StoreError) as exc:
             fail(str(exc), FAILED)
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from podsched.api.hollow_devices import BadDevicesError, parse_devices
+from podsched.api.quantity import QuantityError, parse
 from podsched.config.errors import ConfigError, FieldError, invalid, not_supported, required
 from podsched.config.flags import flag
 from podsched.telemetry.logs import LogFormat
@@ -367,9 +368,13 @@ class AgentSettings(_Checked):
         yield from _endpoint_errors("api_endpoints", self.api_endpoints)
         yield from self._not_negative("nodes", "run_delay", "job_seconds")
         yield from self._positive("node_pods", "heartbeat_period")
-        for name in ("node_name_prefix", "node_cpu", "node_memory"):
-            if not getattr(self, name):
-                yield required(name)
+        if not self.node_name_prefix:
+            yield required("node_name_prefix")
+        for name in ("node_cpu", "node_memory"):
+            try:
+                parse(getattr(self, name))
+            except QuantityError as why:
+                yield invalid(name, getattr(self, name), str(why))
         if self.node_devices:
             try:
                 parse_devices(",".join(self.node_devices))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -247,7 +248,13 @@ class EmbeddedEtcd:
             lines = log.read().decode(errors="replace").strip().splitlines()
         if any("address already in use" in line for line in lines):
             return _PortTaken(f"a port of {self.endpoint} is in use already")
-        last = lines[-1] if lines else "no output"
+        # etcd's last words before a panic are a line of JSON; what Go prints then are stacks.
+        reports = [line for line in lines if '"level":"panic"' in line or '"level":"fatal"' in line]
+        try:
+            report = json.loads(reports[-1])
+            last = f"{report['msg']}: {report.get('error', 'no reason given')}"
+        except (IndexError, KeyError, ValueError):
+            last = lines[-1].strip() if lines else "no output"
         return EmbeddedEtcdError(f"etcd ended at once: {last} (see {self.log_file})")
 
     async def wait(self) -> str:
