@@ -1,7 +1,7 @@
 """The settings of job queues, in the field ``queues`` of the configuration.
 
 The names, defaults and meanings are those of Kueue's Configuration (config.kueue.x-k8s.io), except
-``requireQueue``, which is podsched's own.
+``requireQueue`` and ``backfill``, which are podsched's own.
 """
 
 from __future__ import annotations
@@ -113,6 +113,30 @@ class Resources(Model):
                 seen.add(name)
 
 
+class Backfill(Model):
+    """Which units are promised a start, in ClusterQueues with backfill."""
+
+    starts_per_queue: Int32 = 1
+    """With EASY, so many units of a ClusterQueue are promised a start."""
+    min_age: Duration = 0.0
+    """Units that have not waited for so long yet are promised none."""
+    min_priority: Int32 | None = None
+    """Units of a lower priority are promised none; unset: there is no lowest priority."""
+    window: Duration = 0.0
+    """A start later than this from now is not promised; 0: any is."""
+
+    def errors(self, path: str) -> list[FieldError]:
+        found = []
+        if self.starts_per_queue < 1:
+            at = join(path, "startsPerQueue")
+            found.append(invalid(at, self.starts_per_queue, "must be greater than 0"))
+        for name, value in (("minAge", self.min_age), ("window", self.window)):
+            if value < 0:
+                reason = "must be greater than or equal to 0"
+                found.append(invalid(join(path, name), value, reason))
+        return found
+
+
 class QueuesConfiguration(Model):
     """The settings of job queues."""
 
@@ -123,9 +147,11 @@ class QueuesConfiguration(Model):
     admission_fair_sharing: AdmissionFairSharing | None = None
     wait_for_pods_ready: WaitForPodsReady | None = None
     resources: Resources = Resources()
+    backfill: Backfill = Backfill()
 
     def errors(self, path: str) -> list[FieldError]:
         found = self.resources.errors(join(path, "resources"))
+        found += self.backfill.errors(join(path, "backfill"))
         if self.admission_fair_sharing is not None:
             found += self.admission_fair_sharing.errors(join(path, "admissionFairSharing"))
         if self.wait_for_pods_ready is not None:

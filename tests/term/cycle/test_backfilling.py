@@ -24,9 +24,13 @@ RESERVED = "podsched.io/StartReserved"
 
 
 def a_world(
-    policy: str = "EASY", nodes: int = 1, within: str = "Never", **quotas: Any
+    policy: str = "EASY",
+    nodes: int = 1,
+    within: str = "Never",
+    settings: dict[str, Any] | None = None,
+    **quotas: Any,
 ) -> TermWorld:
-    world = TermWorld()
+    world = TermWorld(queues={"backfill": settings or {}})
     for index in range(nodes):
         big_node(world, f"n{index}")
     flavor(world)
@@ -345,3 +349,25 @@ async def test_a_gang_that_has_grown_is_planned_to_end_with_its_last_member() ->
         await asyncio.sleep(1)
         start, _ = promised(world, "wide") or (0, [])
         assert start >= 145
+
+
+async def test_settings_say_which_units_are_promised_a_start() -> None:
+    for settings, reserved in (
+        ({"startsPerQueue": 2}, [True, True]),
+        ({"minPriority": 1}, [False, False]),
+        ({"minAge": "10s"}, [False, False]),
+        ({"window": "100s"}, [False, False]),
+        ({"window": "150s"}, [True, False]),
+    ):
+        world = a_world(settings=settings)
+        async with world.running():
+            run(world, "long", 6, 100)
+            await asyncio.sleep(1)
+            run(world, "first", 8, 50)
+            await asyncio.sleep(1)
+            run(world, "second", 8, 50)
+            await asyncio.sleep(1)
+            assert [promised(world, name) is not None for name in ("first", "second")] == reserved
+            await asyncio.sleep(9)
+            if "minAge" in settings:
+                assert promised(world, "first") is not None

@@ -88,12 +88,17 @@ class Plan:
             if other != key and one.priority >= priority
         }
 
-    def may_reserve(self, key: str, queue: str, priority: int, policy: Backfill) -> bool:
-        """Whether a unit that cannot start now gets a reservation; it keeps one that it has."""
+    def may_reserve(
+        self, key: str, queue: str, priority: int, policy: Backfill, most: int = 1
+    ) -> bool:
+        """Whether a unit that cannot start now gets a reservation; it keeps one that it has.
+
+        ``most``: with EASY, so many units of a queue may have one.
+        """
         if key in self.reservations or policy is Backfill.CONSERVATIVE:
             return True
         others = self.others(key, priority).values()
-        return all(one.queue != queue for one in others)
+        return sum(one.queue == queue for one in others) < most
 
     def starts(
         self,

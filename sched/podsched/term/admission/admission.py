@@ -133,7 +133,9 @@ class Admission:
         self.leaving: Counter[str] = Counter()
         """By ClusterQueue: pods that use quota although they are terminating."""
         self.holds = Holds(self.units, self._stale)
-        self.reservations = Reservations(cache, self.units, self.endings, self.holds)
+        self.reservations = Reservations(
+            cache, self.units, self.endings, self.holds, settings.backfill
+        )
         self.turns = Turns(self.holds, self.histories, self.endings)
 
     # ------------------------------------------------------------------ what changes

@@ -26,13 +26,14 @@ from typing import Any, Final, NamedTuple
 
 from podsched.api.objects import Pod, ResourceClaim
 from podsched.cache.cache import Cache
+from podsched.config.queues import Backfill as Settings
 from podsched.framework.pod_groups import KIND, Beside, Try
 from podsched.framework.pods import PodInfo
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.backfill.plan import Plan, Reservation
 from podsched.queues.backfill.profile import Profile
 from podsched.queues.cycle import Rules, nominate, without_flavors
-from podsched.queues.objects import PODS, Preemption, Workload
+from podsched.queues.objects import PODS, Backfill, Preemption, Workload
 from podsched.queues.quota import Amounts, FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.endings import Endings, bound_at
@@ -52,6 +53,8 @@ RESERVATION: Final = "podsched.io/reservation"
 PAUSE: Final = 1.0
 #: Names of nodes that are told.
 _MOST_NAMED: Final = 5
+#: Max promised starts: the cost of each grows with their number.
+_MOST_RESERVED: Final = 100
 #: Max later times at which a unit is tried.
 _MOST_TIMES: Final = 64
 
@@ -77,8 +80,14 @@ class Reservations:
     """See the module."""
 
     def __init__(
-        self, cache: Cache, units: Mapping[str, Unit], endings: Endings, holds: Holds
+        self,
+        cache: Cache,
+        units: Mapping[str, Unit],
+        endings: Endings,
+        holds: Holds,
+        settings: Settings,
     ) -> None:
+        self._settings = settings
         self._cache = cache
         self._cluster = cache.cluster
         self._units = units
@@ -105,6 +114,8 @@ class Reservations:
         self._news: dict[str, News] = {}
         #: Keys of units that were tried once their time had come.
         self._due: set[str] = set()
+        #: By key, when a unit may be promised a start that has not waited for long yet; its queue.
+        self._young: dict[str, tuple[float, str]] = {}
         self._freed, self._said_until = False, -inf
         self._placeholders = 0
 
@@ -113,6 +124,7 @@ class Reservations:
         self._snapshot = snapshot
         self._ends.clear()
         self._graces.clear()
+        self._young.clear()
         self.enabled = any(queue.backfill is not None for queue in snapshot.queues.values())
         self.outdate()
 
@@ -277,10 +289,14 @@ class Reservations:
         return found
 
     def take_due(self, now: float) -> list[str]:
-        """Return the ClusterQueues in which a unit's time has come, each once for a unit."""
+        """Return the ClusterQueues in which a unit's time has come, each once for a unit.
+
+        That is its start, or when it has waited for long enough to be promised one.
+        """
         due = [key for key, one in self.of.items() if one.start <= now and key not in self._due]
         self._due.update(due)
-        return [self.of[key].queue for key in due]
+        grown = [key for key, (at, _) in self._young.items() if at <= now]
+        return [*(self.of[key].queue for key in due), *(self._young.pop(key)[1] for key in grown)]
 
     def take_disturbed(self) -> list[str]:
         """Return the ClusterQueues in which nodes are missing that were reserved."""
@@ -315,6 +331,7 @@ class Reservations:
         """Return when a unit's time comes next, or others are to be tried again."""
         times = [one.start for key, one in self.of.items() if key not in self._due]
         times += [self._said_until] if self._freed else []
+        times += [at for at, _ in self._young.values()]
         return min(times, default=None)
 
     def has(self, queue: str) -> bool:
@@ -525,6 +542,21 @@ class Reservations:
             freed = given_back(self._cluster, ended)
         return Try([*ended, *gone], beside, [*freed, *claims])
 
+    def may_promise(self, workload: Workload, policy: Backfill, now: float) -> bool:
+        """Whether a unit that cannot start now may be promised a start; it keeps one it has."""
+        key, settings = workload.key, self._settings
+        if key in self.of:
+            return True
+        lowest = settings.min_priority
+        if len(self.of) >= _MOST_RESERVED or (lowest is not None and workload.priority < lowest):
+            return False
+        grown = workload.queued_at - self._endings.epoch + settings.min_age
+        if settings.min_age and grown > now:
+            self._young[key] = grown, workload.queue
+            return False
+        who = key, workload.queue, workload.priority
+        return self.plan(now).may_reserve(*who, policy, settings.starts_per_queue)
+
     def later(self, workload: Workload, rules: Rules, now: float) -> list[tuple[float, Assignment]]:
         """Return later times at which quota has room for a unit, with its flavors then.
 
@@ -546,7 +578,8 @@ class Reservations:
             times.add(known.start)
         starts: dict[frozenset[tuple[FlavorResource, int]], set[float]] = {}
         found, ended = [], 0
-        for at in _thinned(sorted(time for time in times if now < time < inf)):
+        window = self._settings.window or inf
+        for at in _thinned(sorted(t for t in times if now < t < inf and t - now <= window)):
             while ended < len(ending) and ending[ended][0] <= at:
                 snapshot.remove_usage(*ending[ended][1:])
                 ended += 1

@@ -28,8 +28,6 @@ from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueC
 
 #: Condition of a PodGroup: it has been promised a start.
 RESERVED: Final = "podsched.io/StartReserved"
-#: Max promised starts: the cost of each grows with their number.
-_MOST_RESERVED: Final = 100
 #: Reason of the event, and of the condition, of a promise; of the event when it is taken back.
 _RESERVED_EVENT: Final = "StartReserved"
 _WITHDRAWN_EVENT: Final = "StartWithdrawn"
@@ -96,10 +94,7 @@ class Backfilling:
         if entry.untried and not (entry.admitted or entry.preempts):
             return []  # It is tried on its other flavors at once.
         reservations = self._reservations
-        if len(reservations.of) >= _MOST_RESERVED and workload.key not in reservations.of:
-            return []
-        who = workload.key, workload.queue, workload.priority
-        if not reservations.plan(now).may_reserve(*who, policy):
+        if not reservations.may_promise(workload, policy, now):
             return []
         parts = self._admission, self._cluster, self._nodes, self._tolerations, unit, workload
         gone = [pod for pod, _ in beside.pods]
