@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -152,6 +153,19 @@ def _bomb(levels: int) -> str:
 def test_text_that_costs_more_than_its_size_says_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ManifestError, match=reason):
         load_documents(text)
+
+
+@pytest.mark.parametrize("encode", [str, str.encode])
+def test_a_tab_is_named_with_its_line(encode: Callable[[str], str | bytes]) -> None:
+    with pytest.raises(ManifestError) as failed:
+        load_documents(encode("metadata:\n  labels:\n  \ta: b\n"))
+    assert str(failed.value).endswith("at line 3, column 3: a tab; YAML is indented with spaces")
+
+
+def test_another_character_that_begins_nothing_is_not_called_a_tab() -> None:
+    with pytest.raises(ManifestError) as failed:
+        load_documents("a:\n  @b")
+    assert str(failed.value).endswith("at line 2, column 3")
 
 
 def test_lists_deeper_than_the_parser_itself_reads_are_refused_whoever_notices_first() -> None:

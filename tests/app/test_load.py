@@ -27,6 +27,19 @@ def test_a_replica_counts_attempts_queues_and_times() -> None:
     assert meter.load() is found, "the same for two seconds"
 
 
+def test_one_attempt_shows_for_longer_than_a_page_takes_between_samples(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metrics = SchedulerMetrics(MetricRegistry())
+    meter = LoadMeter(metrics, dict)
+    metrics.scheduling_attempt_duration_seconds.labels("scheduled", "x").observe_n(0.003, 1)
+    shown = []
+    for second in range(0, 14, 2):
+        monkeypatch.setattr("time.monotonic", lambda now=1e9 + second: now)
+        shown.append(meter.load().attempt_p50 > 0)
+    assert shown == [True] * 4 + [False] * 3
+
+
 def test_what_a_replica_writes_can_be_read() -> None:
     metrics = SchedulerMetrics(MetricRegistry())
     meter = LoadMeter(metrics, dict)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import gc
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -144,12 +145,21 @@ def load_documents(text: str | bytes, *, most_events: float = math.inf) -> list[
         with _without_collection():
             loaded = list(yaml.load_all(text, Loader=_Loader))
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, TypeError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or "nested too deeply"
-        raise ManifestError([Problem("", None, f"error parsing YAML: {reason}")]) from error
+        reason = " ".join(re.sub('in "<(unicode|byte) string>",', "at", str(error)).split())
+        if isinstance(error, yaml.scanner.ScannerError) and _is_tab(text, error.problem_mark):
+            reason += ": a tab; YAML is indented with spaces"
+        reason = f"error parsing YAML: {reason or 'nested too deeply'}"
+        raise ManifestError([Problem("", None, reason)]) from error
     documents: list[dict[str, Any]] = []
     for number, document in enumerate(loaded, start=1):
         documents.extend(_opened(document, f"document {number}"))
     return documents
+
+
+def _is_tab(text: str | bytes, mark: Any) -> bool:
+    """Return whether a line begins with a tab where the parser stopped, after blanks."""
+    lines = (text.decode(errors="replace") if isinstance(text, bytes) else text).split("\n")
+    return any(line.lstrip(" ").startswith("\t") for line in lines[mark.line : mark.line + 1])
 
 
 @contextmanager

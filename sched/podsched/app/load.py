@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, fields
 
@@ -16,6 +17,8 @@ from podsched.telemetry.metrics import SchedulerMetrics
 
 #: Seconds that a line holds; as often as a replica writes its Lease.
 PERIOD = 2.0
+#: Lines that count an observation: enough that each is in a sample of the page, every 5 seconds.
+_STEPS = 4
 #: Characters of a line; longer ones are none of ours.
 _LONGEST = 500
 _RESULTS = ("scheduled", "unschedulable", "error")
@@ -58,18 +61,19 @@ class LoadMeter:
 
 
 class _Window:
-    """The observations of a histogram since the last call."""
+    """The latest observations of a histogram: those since ``_STEPS`` calls ago."""
 
     def __init__(self, histogram: Histogram) -> None:
         self._histogram = histogram
-        self._before = [0] * (len(histogram.buckets) + 1)
+        none = [0] * (len(histogram.buckets) + 1)
+        self._counts = deque([none], maxlen=_STEPS)
 
     def step(self) -> tuple[float, float]:
         """Return the median and the 99th percentile of new observations; 0.0 if there are none."""
         cells = [cell.counts for _, cell in self._histogram.cells()]
-        now = [sum(counts) for counts in zip(*cells, strict=True)] if cells else self._before
-        new = [after - before for after, before in zip(now, self._before, strict=True)]
-        self._before = now
+        now = [sum(counts) for counts in zip(*cells, strict=True)] if cells else self._counts[-1]
+        new = [after - before for after, before in zip(now, self._counts[0], strict=True)]
+        self._counts.append(now)
         bounds = self._histogram.buckets
         return quantile(bounds, new, 0.5), quantile(bounds, new, 0.99)
 

@@ -54,7 +54,7 @@ def _read(source: str, stream: BinaryIO) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as exc:
-        fail(f"{source}: {exc}")
+        fail(f"{source}: no text in UTF-8 (byte {exc.start + 1})")
 
 
 def _unknown(document: Mapping[str, Any]) -> str:

@@ -122,6 +122,8 @@ def _added(
         fail(f"--add-node {text}: the number of nodes must be 1 to {MAX_NODES:,}", USAGE)
     template = nodes.get(what) if not Path(what).exists() else None
     if template is None:
+        if what != "-" and not Path(what).exists():
+            fail(f'--add-node {text}: there is no node "{what}" and no file of this name', USAGE)
         template, devices = _read_node(what)
     free, like = 0, template.metadata.name
     for _ in range(count):

@@ -33,7 +33,7 @@ def test_half_a_line_at_the_end_of_a_run_that_was_killed_is_left_out(tmp_path: P
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
-        ((), "line 0: it is empty"),
+        ((), "it is empty"),
         (("{}",), "line 1: not an object with one key"),
         (('{"begin":{"version":2}}', "x"), "line 2: not JSON"),
         (('{"begin":{"version":9}}',), "line 1: it has version 9; this sched reads 2"),
@@ -48,4 +48,4 @@ def test_a_mistake_is_told_with_its_line(
 ) -> None:
     with pytest.raises(HistoryError) as failed:
         load(written(tmp_path / "h", *lines))
-    assert problem in str(failed.value)
+    assert str(failed.value).startswith(problem)

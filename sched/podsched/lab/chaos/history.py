@@ -135,7 +135,7 @@ def load(path: Path) -> History:
     try:
         return history_of(records())
     except HistoryError as error:
-        raise HistoryError(f"line {number}: {error}") from None
+        raise HistoryError(f"line {number}: {error}" if number else str(error)) from None
 
 
 PODS, NODES, CLAIMS = "pods/", "nodes/", "persistentvolumeclaims/"

@@ -28,7 +28,7 @@ export class Detail {
     this.element.replaceChildren(
       h("div", { class: "bar" }, h("h2", { id: "detail-title" }, "All nodes")),
       h("div", { class: "meters" }, ...rows),
-      facts([["Not ready", count(broken)], ["Cordoned", count(cordoned)], ["Hollow", count(hollow)], ["Zones", count(new Set([...nodes.values()].map((node) => node.zone)).size)]]),
+      facts([["Not ready", count(broken)], ["Cordoned", count(cordoned)], ["Hollow", count(hollow)], ["Zones", count(new Set([...nodes.values()].map((node) => this.store.zones[node.zone]).filter(Boolean)).size)]]),
       hollow ? h("p", { class: "muted" }, "Hollow nodes are played by sched agent: their pods are shown as Running, and nothing is run.") : "",
       h("p", { class: "empty" }, "Choose a node, a pod or a pod group to see more of it."));
   }
