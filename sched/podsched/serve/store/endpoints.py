@@ -4,9 +4,9 @@ Every member serves the whole cluster, so one connection at a time is enough. Ea
 own gRPC channel, because one channel with a list of addresses would stay with a member that is
 reachable but partitioned from its peers ("no leader").
 
-The leader is preferred because a write that a follower has forwarded is lost without an answer if
-the leader dies: its caller waits for the request timeout. A broken connection to the leader itself
-is noticed at once.
+A write that a follower has forwarded is lost without an answer if the leader dies, and its caller
+waits for the request timeout. A broken connection to the leader itself is noticed at once. So the
+leader is preferred, and when it is not known, for example during an election, writes wait for it.
 
 A member that does not answer small reads is left, and its channel closed, if another one answers
 (``lib.server_health``).
@@ -48,6 +48,10 @@ RETRY_FIRST, RETRY_MOST = 0.05, 1.0
 FIRST_DIAL = 0.3
 #: Seconds between two looks for etcd's leader, and for a member to say whether it is.
 LEADER_PERIOD, LEADER_ANSWER = 1.0, 0.2
+#: Max seconds for which writes wait until a member says that it leads, and seconds between two
+#: questions. After that they go to any member, and wait for no leader for ``LEADER_UNKNOWN``
+#: seconds: a proxy may hide it.
+LEADER_WAIT, LEADER_PAUSE, LEADER_UNKNOWN = 2.0, 0.05, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +182,10 @@ class Endpoints:
         self._authenticating = asyncio.Lock()
         self._watching: tuple[asyncio.Task[None], ...] = ()
         self._moved_at = -math.inf
+        #: The connection whose member said last that it leads, unless something has changed since.
+        self._leader: Connection | None = None
+        self._finding = asyncio.Lock()
+        self._waits_from = -math.inf
         self._elects = elects
         self._raft_term = 0
 
@@ -227,6 +235,7 @@ class Endpoints:
             return Health.SILENT if retryable else Health.WELL
         before, self._raft_term = self._raft_term, max(self._raft_term, answer.header.raft_term)
         if before and self._raft_term > before:
+            self._leader = None
             self._elects()
         return Health.WELL
 
@@ -256,6 +265,7 @@ class Endpoints:
 
     def _use(self, index: int) -> None:
         """Use another member from now on; watches on the one before end."""
+        self._leader = None
         before, self._current = self._connections[self._current], index
         if before is not None:
             # Only the member in use is checked: a watch on another one may be silent unnoticed.
@@ -268,13 +278,40 @@ class Endpoints:
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(LEADER_PERIOD)
-            if clock() < self._moved_at + STAY or await self._leads(self._current):
-                continue
+            if clock() >= self._moved_at + STAY:
+                await self._find_leader()
+
+    async def _find_leader(self) -> bool:
+        """Use the member that says that it leads; return False if none does."""
+        leader: int | None = self._current
+        if not await self._leads(self._current):
             members = range(len(self._connections))
             leads = await asyncio.gather(*(self._leads(index) for index in members))
-            leader = next((index for index in members if leads[index]), self._current)
-            if leader != self._current:
-                self._use(leader)
+            leader = next((index for index in members if leads[index]), None)
+        if leader is None:
+            return False
+        if leader != self._current:
+            self._use(leader)
+        self._leader = self._connection(leader)
+        return True
+
+    async def _wait_for_leader(self, deadline: float) -> None:
+        """Return once the member in use is the leader, as far as is known, or after a while."""
+        clock = asyncio.get_running_loop().time
+        if self._knows_leader() or clock() < self._waits_from:
+            return
+        until = min(clock() + LEADER_WAIT, deadline)
+        async with self._finding:
+            while not self._knows_leader() and not await self._find_leader():
+                if clock() >= until:
+                    self._waits_from = clock() + LEADER_UNKNOWN
+                    return
+                await asyncio.sleep(LEADER_PAUSE)
+
+    def _knows_leader(self) -> bool:
+        return len(self._connections) == 1 or (
+            self._leader is not None and self._leader is self._connections[self._current]
+        )
 
     async def _leads(self, index: int) -> bool:
         """Whether a member answers, and says that it leads."""
@@ -349,7 +386,11 @@ class Endpoints:
         deadline = loop.time() + self.options.request_timeout
         backoff, authenticated_anew = self.backoff(), False
         while True:
+            if not safe:
+                await self._wait_for_leader(deadline)
             connection = await self._connected_by(deadline)
+            if not safe and not self._knows_leader() and loop.time() >= self._waits_from:
+                continue  # The leader could not be reached after all.
             timeout = max(deadline - loop.time(), 0.001)
             if safe:  # leave time for the other endpoints if this one hangs
                 timeout = min(timeout, self.options.request_timeout / len(self._connections))
