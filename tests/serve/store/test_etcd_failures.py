@@ -524,3 +524,22 @@ async def test_calls_and_watches_go_to_the_leader_of_etcd(tmp_path: Path) -> Non
         await watch.aclose()
         await store.close()
         await members.stop()
+
+
+async def test_writes_while_etcd_elects_a_leader_wait_and_none_is_lost(tmp_path: Path) -> None:
+    members = EtcdMembers(tmp_path, 3)
+    await members.start()
+    leader = await members.leader()
+    store = await connect(EtcdOptions(members.endpoints))
+    try:
+        await store.write(put("/a/0"))
+        await members.members[leader].kill()
+        writes = []
+        for number in range(20):
+            writes.append(asyncio.ensure_future(store.write(put(f"/a/{number}"))))
+            await asyncio.sleep(0.02)
+        # One that was forwarded to the dead leader would end with MaybeApplied.
+        assert all(result.succeeded for result in await asyncio.gather(*writes))
+    finally:
+        await store.close()
+        await members.stop()
