@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -371,3 +372,20 @@ async def test_settings_say_which_units_are_promised_a_start() -> None:
             await asyncio.sleep(9)
             if "minAge" in settings:
                 assert promised(world, "first") is not None
+
+
+async def test_a_withdrawal_is_told_although_another_start_was_promised_at_once() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        reservations, key = world.state.admission.reservations, "default/pod:wide"
+        made = reservations.of[key]
+        reservations.withdraw(key, "NodeGone", "node x is gone")
+        reservations.make(key, replace(made, start=made.start + 100))
+        reservations.make(key, replace(made, start=made.start + 99))
+        news = reservations.take_news()[key]
+        assert (news.withdrawn, news.reason) == (True, "NodeGone")
+        assert "is withdrawn: node x is gone. It starts at 2027-01-15T08:03:24Z" in news.message

@@ -223,6 +223,11 @@ class Reservations:
         # Others may start earlier, or those of lower priority have to be planned anew.
         below = any(one.priority < made.priority for one in self.of.values())
         self._freed |= below or (old is not None and made.start != old.start)
+        untold = self._news.get(key)
+        if untold is not None and untold.withdrawn and not news.withdrawn:
+            # The promise that people know of is the one that was withdrawn.
+            text = f"{untold.message.partition('. It ')[0]}. {message}"
+            news = untold._replace(reservation=made, message=text)
         self.of[key] = made
         self._due.discard(key)
         self._news[key] = news
