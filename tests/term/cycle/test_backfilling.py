@@ -389,3 +389,18 @@ async def test_a_withdrawal_is_told_although_another_start_was_promised_at_once(
         news = reservations.take_news()[key]
         assert (news.withdrawn, news.reason) == (True, "NodeGone")
         assert "is withdrawn: node x is gone. It starts at 2027-01-15T08:03:24Z" in news.message
+
+
+async def test_a_start_is_kept_until_the_last_moment_at_which_a_unit_may_end() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 6, 30, grace=20)
+        run(world, "short", 2, 51)
+        await asyncio.sleep(1)
+        run_gang(world, "wide", 1, 8, 50)
+        await asyncio.sleep(1)
+        assert promised(world, "wide") == (56, ["n0"])
+        await asyncio.sleep(50.5)
+        assert bound(world) == ["long"]  # ``short`` has ended shortly before the promised start.
+        start, _ = promised(world, "wide") or (0, [])
+        assert start == 55

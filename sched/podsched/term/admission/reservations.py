@@ -376,7 +376,7 @@ class Reservations:
         """Return what runs and what is reserved."""
         if self._plan is not None and now < self._plan_until:
             return self._plan
-        ends = {key: max(end, now + SLACK) for key, end in self._ends.items()}
+        ends = {key: _still(end, now) for key, end in self._ends.items()}
         times = [*ends.values()]
         for one in self.of.values():
             times += (one.start, one.end)
@@ -532,7 +532,7 @@ class Reservations:
         ended = [
             pod
             for key, end in self._ends.items()
-            if max(end, now + SLACK) <= at
+            if _still(end, now) <= at
             for pod in self._units[key].held.values()
         ]
         # A nomination counts as long as its unit takes the room, which waits for victims there.
@@ -571,7 +571,7 @@ class Reservations:
         others = plan.others(workload.key, workload.priority)
         units, holds = self._units, self._holds.of
         ending: list[tuple[float, str, Amounts]] = [
-            (max(end, now + SLACK), units[key].queue, units[key].usage)
+            (_still(end, now), units[key].queue, units[key].usage)
             for key, end in self._ends.items()
         ]
         ending += [
@@ -615,6 +615,11 @@ def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[A
             return
         yield assignment
         left = without_flavors(queue, left, assignment)
+
+
+def _still(end: float, now: float) -> float:
+    """Return the end of what still runs: a bit later than now if it should be gone already."""
+    return end if end > now else now + SLACK
 
 
 def _thinned(times: Sequence[float]) -> Sequence[float]:
