@@ -37,6 +37,9 @@ def events(
     if unknown := wanted.difference(_TYPES):
         fail(f"--types: {', '.join(sorted(unknown))} is neither Normal nor Warning", USAGE)
 
+    if subject and "/" not in subject:
+        fail(f'--for: "{subject}" is not KIND/NAME, such as pod/{subject}', USAGE)
+
     def of_types(items: Iterable[AnyObject]) -> list[Event]:
         found = (cast(Event, item) for item in items)
         return [event for event in found if not wanted or event.type in wanted]

@@ -269,5 +269,7 @@ class ApiServer:
             else:
                 port = server.add_insecure_port(address)
         except RuntimeError as error:
-            raise OSError(f"cannot listen on {address}: {error}") from error
+            # gRPC's text says no more than this.
+            reason = "it is in use, or not an address of this machine"
+            raise OSError(f"cannot listen on {address}: {reason}") from error
         return port
