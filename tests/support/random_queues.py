@@ -58,7 +58,8 @@ Usage = dict[str, Counter[FlavorResource]]
 class RandomQueues:
     """A cluster with queues, and its random history."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, backfills: bool | None = None) -> None:
+        """``backfills``: whether queues have backfill; None: half of the histories."""
         self.seed = seed
         self.rng = random.Random(seed)
         loop = asyncio.get_running_loop()
@@ -77,7 +78,7 @@ class RandomQueues:
             late = {"timeout": "40s", "requeuingStrategy": strategy}
             self._settings["waitForPodsReady"] = late
         self._names = 0
-        self._backfills = self.rng.random() < 0.5
+        self._backfills = self.rng.random() < 0.5 if backfills is None else backfills
         #: What may happen to promised starts, see ``promises``; nothing: all of them are kept.
         self._disturbances: set[str] = set(REASONS)
         if self._backfills:
@@ -555,11 +556,11 @@ def _permits(node: TreeNode, key: FlavorResource) -> bool:
     return True
 
 
-def run(seed: int, steps: int) -> RandomQueues:
+def run(seed: int, steps: int, *, backfills: bool | None = None) -> RandomQueues:
     """Run a history of its own loop; return what it has come to."""
 
     async def history() -> RandomQueues:
-        made = RandomQueues(seed)
+        made = RandomQueues(seed, backfills=backfills)
         await made.run(steps)
         return made
 

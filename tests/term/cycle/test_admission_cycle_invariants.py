@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,4 +14,9 @@ from support.random_queues import run
 @examples(40, deadline=None)
 def test_usage_is_permitted_and_counted_and_nobody_is_forgotten(seed: int) -> None:
     """Also while leaders die, and jobs, nodes and quotas change."""
-    run(seed, 60)
+    run(seed, 60, backfills=False)
+
+
+@pytest.mark.parametrize("seed", [4, 6, 12])
+def test_promised_starts_are_kept_or_withdrawn_for_a_reason(seed: int) -> None:
+    assert run(seed, 150).promises.made > 0
