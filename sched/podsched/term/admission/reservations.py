@@ -261,7 +261,7 @@ class Reservations:
             other
             for other, end in self._ends.items()
             if self._endings.started_at(self._units[other], inf) + SLACK < old.start
-            and end >= old.start
+            and end > old.start
             and self._overlaps(self._units[other], old)
         ]
         node = self._snapshot.forest.queues.get(old.queue)
