@@ -33,6 +33,7 @@ from podsched.term.admission.units import Unit
 
 EVICTED: Final = "Evicted"
 PODS_READY: Final = "PodsReady"
+ADMITTED: Final = "Admitted"
 #: Annotation of a PodGroup: how often its pods were not ready in time.
 REQUEUE_COUNT: Final = "podsched.io/requeue-count"
 #: Annotation of a PodGroup: why it is not admitted until the annotation is removed.
@@ -138,8 +139,19 @@ class Endings:
             heappush(self._limit_times, (due, unit.key))
 
     def started_at(self, unit: Unit, now: float) -> float:
-        """Return when the first pod of a unit got its node; now, if that is not known yet."""
-        return min([now, *map(self._bound_at, unit.held.values())])
+        """Return when a unit was admitted, or its first pod got its node; now, if unknown."""
+        return min([now, self.admitted_at(unit), *map(self._bound_at, unit.held.values())])
+
+    def admitted_at(self, unit: Unit) -> float:
+        """Return when a group was admitted; infinity for a lone pod, or while that is not known.
+
+        Unlike the times of its pods it stays when pods end, or more of them join.
+        """
+        group = self._group(unit.key)
+        for condition in () if group is None else group.status.conditions:
+            if condition.type == ADMITTED and condition.status == TRUE:
+                return float(condition.last_transition_time.seconds) - self.epoch
+        return inf
 
     def _look_at_readiness(self, unit: Unit, settings: WaitForPodsReady, now: float) -> None:
         if unit.was_ready:

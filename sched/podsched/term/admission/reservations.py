@@ -194,9 +194,11 @@ class Reservations:
 
     def _end_of(self, unit: Unit, now: float) -> float:
         pods = unit.held.values()
-        # Its limit counts from the first of those that are left, which may be the last one.
-        last = max(min(now, bound_at(pod) - self._endings.epoch) for pod in pods)
-        end = last + occupied(self._cluster, unit)
+        begun = self._endings.admitted_at(unit)
+        if begun == inf:
+            # Its limit counts from the first of those that are left, which may be the last one.
+            begun = max(min(now, bound_at(pod) - self._endings.epoch) for pod in pods)
+        end = begun + occupied(self._cluster, unit)
         if all(pod.terminating for pod in pods):
             gone = max(pod.pod.metadata.deletion_timestamp.seconds for pod in pods)
             end = min(end, gone + SLACK - self._endings.epoch)

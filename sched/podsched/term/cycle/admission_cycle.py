@@ -27,6 +27,7 @@ from podsched.queues.assignment import Assignment, Mode, Waiting
 from podsched.queues.cycle import Cycle, Entry, nominate
 from podsched.queues.objects import Backfill, Workload
 from podsched.queues.order import Requeue
+from podsched.term.admission.endings import ADMITTED
 from podsched.term.admission.terms import (
     FlavorNodes,
     FlavorTerms,
@@ -41,7 +42,7 @@ from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pod_group_cycle import Attempted, Candidate, PodGroupCycle
 from podsched.term.cycle.queue_statuses import QueueStatuses
-from podsched.term.cycle.unit_endings import ADMITTED, NOT_ADMITTED, UnitEndings
+from podsched.term.cycle.unit_endings import NOT_ADMITTED, UnitEndings
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
 
 #: Seconds until a unit is tried again whose attempt failed with an error, doubled each time.

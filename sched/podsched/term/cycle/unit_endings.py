@@ -21,6 +21,7 @@ from podsched.lib.tasks import TaskSet
 from podsched.queues.order import EVICTED_BY_READINESS
 from podsched.queues.victims import Victim
 from podsched.term.admission.endings import (
+    ADMITTED,
     DEACTIVATED,
     DEACTIVATED_BY,
     EVICTED,
@@ -37,7 +38,6 @@ from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.preemption import Evict
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
 
-ADMITTED: Final = "Admitted"
 REQUEUED: Final = "Requeued"
 NOT_ADMITTED: Final = QueueCondition(
     ADMITTED, FALSE, "NoReservation", "The workload has no reservation"
