@@ -10,7 +10,7 @@ from podsched.config.leader_election import LeaderElectionSettings
 from podsched.lib.ids import Revision, Term
 from podsched.term.election.etcd_lock import EtcdLock
 from podsched.term.election.events import Renew, TryAcquire
-from podsched.term.election.record import NO_REVISION, LeaderElectionRecord, LockKeys
+from podsched.term.election.record import NO_REVISION, LeaderElectionRecord, LockKeys, Snapshot
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1 import objects_pb2 as v1
 
@@ -62,3 +62,44 @@ async def test_a_read_that_is_answered_late_does_not_give_the_lease_another_uid(
     for lock in (first, second):
         await lock.revoke()
     await store.close()
+
+
+async def test_a_renewal_is_seen_without_a_read_and_an_expired_liveness_key_asks_for_one() -> None:
+    store = MemoryStore()
+    lock = EtcdLock(store, LeaderElectionSettings(), 2)
+    seen: dict[str, list[Snapshot | None]] = {"record": [], "liveness": []}
+
+    async def follow(name: str) -> None:
+        changes = lock.watches()[name]()
+        async with aclosing(changes):  # type: ignore[type-var]
+            async for snapshot in changes:
+                seen[name].append(snapshot)
+
+    watching = [asyncio.create_task(follow(name)) for name in seen]
+    await asyncio.sleep(0)
+    won = await lock.acquire(TryAcquire(1, NO_REVISION, record("a")))
+    assert won is not None
+    await _settle()
+    for of_key in seen.values():
+        of_key.clear()
+
+    renewed = await lock.renew(Renew(2, won[0], Term(won[0]), record("a")))
+    await _settle()
+
+    assert renewed is not None
+    assert [snapshot and snapshot.record_revision for snapshot in seen["record"]] == [renewed[0]]
+    assert seen["liveness"] == []
+
+    await lock.revoke()
+    await _settle()
+
+    assert seen["liveness"] == [None]
+    for task in watching:
+        task.cancel()
+    await asyncio.gather(*watching, return_exceptions=True)
+    await store.close()
+
+
+async def _settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)

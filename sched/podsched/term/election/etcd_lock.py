@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.lib.ids import Revision, Term
 from podsched.serve.store.errors import LeaseNotFound
-from podsched.serve.store.protocol import Compare, Delete, KeyValue, Put, Store, TxnOp
+from podsched.serve.store.protocol import Compare, Delete, EventType, KeyValue, Put, Store, TxnOp
 from podsched.telemetry.logs import get_logger
 from podsched.term.election.election_lock import Stored
 from podsched.term.election.events import Release, Renew, TryAcquire
@@ -121,9 +121,13 @@ class EtcdLock:
 
     async def _changes(self, key: str) -> AsyncIterator[Snapshot | None]:
         async for batch in self._store.watch(key):
-            changes = [event.kv for event in batch.events if event.kv.key == key]
+            changes = [event for event in batch.events if event.kv.key == key]
             if changes:
-                yield self._renewed(changes[-1])
+                type_, kv = changes[-1]
+                # Whatever puts the liveness key also writes the record, whose watch shows it. A
+                # read for each renewal would take three calls of etcd.
+                if type_ is EventType.DELETE or key != self.keys.liveness:
+                    yield self._renewed(kv)
             elif not batch.events:
                 yield None
 
