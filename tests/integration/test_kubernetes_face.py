@@ -77,7 +77,7 @@ async def test_a_standby_takes_over_while_pods_arrive(tmp_path: Path) -> None:
         async def all_bound() -> bool:
             return len(await bound()) == 200
 
-        await eventually("all pods are bound", all_bound, within=90)
+        await eventually("all pods are bound", all_bound)
         assert await holder() not in ("", first)
         assert max(Counter(await bound()).values()) <= 60
 

@@ -135,7 +135,5 @@ def test_planted_objects_are_ignored_shown_raw_and_deleted(cluster: LocalCluster
         grace = ["--grace-period", "0"] if kind == "Pod" else []
         sched.ok("delete", kind, name, "-n", namespace or "default", *grace)
     sched.ok("delete", "pod", "good")
-    eventually_blocking(
-        "nothing is ignored", lambda: "Ignored" not in sched.ok("status"), within=20
-    )
+    eventually_blocking("nothing is ignored", lambda: "Ignored" not in sched.ok("status"))
     assert [process.restarts for process in cluster.processes] == [0] * len(cluster.processes)

@@ -69,13 +69,13 @@ async def test_processes_notice_an_etcd_that_was_restored_under_them(tmp_path: P
         options = {"replicas": 2, "nodes": 3, "etcd_endpoints": (etcd.endpoint,)}
         async with real_cluster(tmp_path / "cluster", **options) as real:
             await create(real, "kept", 10)
-            await eventually("bound", lambda: bound(real, "kept"), 10, within=60)
+            await eventually("bound", lambda: bound(real, "kept"), 10)
             await save_snapshot(EtcdOptions((etcd.endpoint,)), backup)
             await create(real, "lost", 15)
-            await eventually("bound", lambda: bound(real, "lost"), 15, within=60)
+            await eventually("bound", lambda: bound(real, "lost"), 15)
             # Only a lock that was renewed since the backup loses a part of its history.
             before = await renewals(real)
-            await eventually("the lock is renewed", lambda: renewed_since(real, before), within=20)
+            await eventually("the lock is renewed", lambda: renewed_since(real, before))
 
             await etcd.stop()
             await restore_snapshot(backup, tmp_path / "restored")
@@ -83,8 +83,8 @@ async def test_processes_notice_an_etcd_that_was_restored_under_them(tmp_path: P
 
             kept = {f"kept-{number}" for number in range(10)}
             await eventually("the API server shows what is there", lambda: shown(real), kept)
-            await eventually("writes again", lambda: creates_again(real), within=40)
-            await eventually("scheduling goes on", lambda: bound(real, "after"), 5, within=90)
+            await eventually("writes again", lambda: creates_again(real))
+            await eventually("scheduling goes on", lambda: bound(real, "after"), 5)
             assert not (await real.stored_state()).overcommitted_nodes()
             # The elector's watch may connect again after the scheduler has gone on.
             for text in ("listing again", "racing anew"):

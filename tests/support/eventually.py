@@ -10,7 +10,7 @@ from typing import Any
 
 _TRUE = object()
 #: Seconds in which anything comes, also on a machine with far too much to do.
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 async def eventually(

@@ -57,6 +57,7 @@ from support.fuzz_http import HttpRequest
 from support.fuzz_replicas import Pretenders, answering
 from support.fuzz_requests import ANSWER, METHODS, SEEDS, Fuzzer, FuzzRequest
 from support.no_actors import NoActors
+from support.processor_time import exceeds
 
 #: No answer to any request: the server is at fault, or gone.
 FAULTS = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "UNIMPLEMENTED", "UNAVAILABLE", "DEADLINE_EXCEEDED")
@@ -152,7 +153,7 @@ class FuzzWorld:
         blamed = asked and self.pretenders.answer and not detail.startswith(_INCIDENT)
         if code in FAULTS and not blamed:
             self._finding(f"{code}: {detail}", request)
-        if took > MOST_SECONDS:
+        if exceeds(took, MOST_SECONDS):
             self._finding(f"{took:.1f} s of processor time", request)
 
     async def send_http(self, request: HttpRequest) -> None:
@@ -179,7 +180,7 @@ class FuzzWorld:
             self._finding(f"{status}: {text[:1000]}", request)
         if 200 <= status < 300 and request.is_ambiguous:
             self._finding("done, though it may have been meant as a dry run", request)
-        if took > MOST_SECONDS:
+        if exceeds(took, MOST_SECONDS):
             self._finding(f"{took:.1f} s of processor time", request)
 
     async def send_rudely(self, sent: bytes) -> None:

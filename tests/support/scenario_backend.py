@@ -165,7 +165,7 @@ class PodschedBackend(Backend):
         async def left() -> list[str]:
             return [name for kind in _ORDER for name in await self._delete_all(kind)]
 
-        await eventually("everything is deleted", left, [], within=30, pause=0.05)
+        await eventually("everything is deleted", left, [], pause=0.05)
 
     async def _delete_all(self, kind: str) -> list[str]:
         """Deletes the objects of a kind; those there were."""
