@@ -46,6 +46,36 @@ print(int(last() is not None))
 """
 
 
+#: Prints how many objects the collector looked at while 200,000 were made that stay, and how many
+#: of 200,000 objects in cycles were left when no other object referred to them any more.
+_GROWING = """
+import gc
+from podsched.lib.memory import freeze_survivors
+class Kept: pass
+def made(count, cyclic):
+    kept = []
+    for _ in range(count):
+        kept.append(Kept())
+        if cyclic:
+            kept[-1].itself = kept[-1]
+            if len(kept) == 100:
+                kept = []
+    return kept
+freeze_survivors()
+looked_at = 0
+def look(phase, info):
+    global looked_at
+    if phase == "start":
+        looked_at += sum(len(gc.get_objects(g)) for g in range(info["generation"] + 1))
+gc.callbacks.append(look)
+kept = made(200_000, cyclic=False)
+print(looked_at)
+made(200_000, cyclic=True)
+gc.unfreeze()
+print(sum(isinstance(one, Kept) for one in gc.get_objects()) - len(kept))
+"""
+
+
 def printed_by(program: str) -> list[int]:
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, text=True
@@ -61,6 +91,12 @@ def test_the_collector_looks_at_few_objects_at_once_and_at_all_when_it_is_told_t
     most, before, after = printed_by(_KEEPING)
     assert 5_000 < most < 25_000
     assert (before, after) == (1, 0)
+
+
+def test_the_collector_looks_at_growth_only_where_it_finds_garbage() -> None:
+    looked_at, garbage = printed_by(_GROWING)
+    assert looked_at < 100_000
+    assert garbage < 60_000
 
 
 def test_arrays_take_the_memory_of_those_that_were_freed() -> None:

@@ -109,6 +109,7 @@ class GroupStart:
         self.over = True
         others = [(assignment, status) for assignment in self.members]
         self.owner.failures.undo_all(self.runtime, [*self.refused, *others])
+        self._forget_members()
 
     def _decided(self) -> None:
         self.undecided -= 1
@@ -120,7 +121,8 @@ class GroupStart:
             rejected = cause.code.rejects
             self.give_up(unschedulable(message).by(cause.plugin) if rejected else error(message))
             return
-        for assignment, status in self.refused:
+        refused, self.refused = self.refused, []
+        for assignment, status in refused:
             self.owner.failures.undo(self.runtime, assignment, status)
         if self.members:
             # Set only now: members that were undone above have no binding whose outcome could
@@ -133,6 +135,11 @@ class GroupStart:
         if not self.unbound:
             self.over = True
             self.owner.ended(self)
+            self._forget_members()
+
+    def _forget_members(self) -> None:
+        """Drop the assignments, which refer to this start: cycles wait for the collector."""
+        self.members, self.refused = [], []
 
 
 class GroupStarts:
