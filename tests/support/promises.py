@@ -18,7 +18,7 @@ from podsched.term.cycle.backfilling import RESERVED
 from podsched.testing.fake_cluster import FakeCluster
 from support.term_world import WALL, TermWorld
 
-#: Seconds for an admission once its time has come.
+#: Seconds for an admission once its time has come, and for what is told to be written.
 _TOLERANCE: Final = 3.0
 #: Parts of the texts on withdrawals, by the kind of what happened.
 REASONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -37,20 +37,28 @@ class Promises:
         """``permitted``: the kinds of reasons, of ``REASONS``."""
         self._cluster = cluster
         self._texts = [text for kind in permitted for text in REASONS[kind]]
-        #: By unit, the promised start; and the texts of withdrawals since then.
+        #: By unit, the promised start; the texts of withdrawals since then, and until when they may
+        #: have been told of what is not written yet.
         self._promised: dict[str, float] = {}
         self._withdrawn: dict[str, list[str]] = {}
+        self._told_until: dict[str, float] = {}
+        #: By unit, when it started since the last look: it may have been evicted at once.
+        self._begun: dict[str, float] = {}
         self.made = self.kept = self.withdrawn = 0
 
     def listen(self, world: TermWorld) -> None:
-        """Note the withdrawals that a leader reports."""
+        """Note the starts and the withdrawals that a leader reports."""
         record = world.recorder.record
 
         def recorded(about: Any, **event: Any) -> None:
-            if event["reason"] == "StartWithdrawn":
+            if event["reason"] in ("StartWithdrawn", "Scheduled"):
                 pod = self._cluster.object("Pod", f"{about.namespace}/{about.name}")
                 name = about.name if pod is None else _unit(pod)
+            if event["reason"] == "StartWithdrawn":
                 self._withdrawn.setdefault(name, []).append(event["message"])
+                self._told_until[name] = world.clock() + _TOLERANCE
+            elif event["reason"] == "Scheduled":
+                self._begun.setdefault(name, world.clock())
             record(about, **event)
 
         world.recorder.record = recorded  # type: ignore[method-assign]
@@ -58,6 +66,8 @@ class Promises:
     def look(self, now: float) -> None:
         """Compare what is promised with what was promised."""
         found, started = self._found()
+        begun, self._begun = self._begun, {}
+        started = {**begun, **started}
         for name in self._promised.keys() - found.keys() - started.keys():
             self._drop(name)  # Its pods are gone.
         for name in self._promised.keys() & started.keys():
@@ -70,7 +80,9 @@ class Promises:
             if name in self._promised:
                 self._compare(name, now, "waits")
                 self._compare(name, start, f"is promised {start}", exactly=True)
-            self._withdrawn.pop(name, None)
+            if start != self._promised.get(name) or self._told_until.get(name, now) <= now:
+                # Otherwise, what was told may not be written yet.
+                self._withdrawn.pop(name, None)
             if start is None:
                 self._drop(name)
             else:
