@@ -26,7 +26,7 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "quota": ("has less quota", "is stopped", "have no room", "takes what was reserved"),
     "priority": ("of higher priority", "takes what was reserved", "have no room"),
     "limit": ("runs for longer", "have no room"),
-    "lone": ("have no room",),
+    "lone": ("in no queue", "have no room"),
 }
 
 

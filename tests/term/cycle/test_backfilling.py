@@ -225,6 +225,30 @@ async def test_a_start_is_withdrawn_loudly_when_its_node_is_gone() -> None:
         assert nodes_later != nodes
 
 
+async def test_a_pod_without_a_queue_that_takes_reserved_room_is_named() -> None:
+    """And not ``endless``, which runs beside the promised start."""
+    world = a_world(nodes=2, cpu=100)
+    async with world.running():
+        run(world, "a", 6, 50)
+        run(world, "b", 8, 200)
+        await asyncio.sleep(1)
+        run_gang(world, "wide", 1, 6, 50)
+        await asyncio.sleep(1)
+        _, [node] = promised(world, "wide") or (0, [""])
+        run(world, "endless", 2)
+        await asyncio.sleep(1)
+        world.pod("stray", on=node)
+        end(world, "a")
+        await asyncio.sleep(2)
+        assert (
+            condition(world, "wide", RESERVED)[2]
+            .partition(". It ")[0]
+            .endswith(
+                f"is withdrawn: pod default/stray, which is in no queue, takes room of node {node}"
+            )
+        )
+
+
 async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:
     world = a_world()
     async with world.running():

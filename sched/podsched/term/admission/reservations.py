@@ -279,9 +279,34 @@ class Reservations:
             return "Overtaken", f"{above[0]} of higher priority takes what was reserved"
         if late and self._ends[late[0]] <= old.start + SLACK < inf:
             return "LimitExceeded", f"{late[0]} runs for longer than its limit"
+        if found := self._pod_without_queue(key, old):
+            pod, node = found
+            return "NoLongerFits", f"pod {pod.key}, which is in no queue, takes room of node {node}"
         if late:
             return "Overtaken", f"{late[0]} takes what was reserved"
         return "NoLongerFits", "its nodes have no room any more"
+
+    def _pod_without_queue(self, key: str, old: Reservation) -> tuple[PodInfo, str] | None:
+        """Return the last pod without a queue on a node that has too little room, and the node."""
+        nodes = self._cluster.nodes
+        others = [
+            one
+            for other, one in self.of.items()
+            if other != key and one.priority >= old.priority and one.start <= old.start < one.end
+        ]
+        for name, amounts in old.nodes.items():
+            row = nodes.row_of(name)
+            pods = () if row is None else nodes.pods(row).values()
+            stay = [pod for pod in pods if self._ends.get(unit_key(pod), inf) > old.start]
+            need = Counter(amounts)
+            kept = (one.nodes.get(name, {}) for one in others)
+            for used in (*(pod.cls.requests for pod in stay), *kept):
+                need.update(used)
+            without = [pod for pod in stay if unit_key(pod) not in self._units]
+            short = any(need[one] > nodes.allocatable(one)[row] for one in amounts if one != PODS)
+            if without and short:
+                return max(without, key=bound_at), name
+        return None
 
     def _overlaps(self, unit: Unit, old: Reservation) -> bool:
         """Whether a unit is on nodes of a reservation, or uses quota of it."""
