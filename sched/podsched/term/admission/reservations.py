@@ -280,8 +280,8 @@ class Reservations:
         if late and self._ends[late[0]] <= old.start + SLACK < inf:
             return "LimitExceeded", f"{late[0]} runs for longer than its limit"
         if found := self._pod_without_queue(key, old):
-            pod, node = found
-            return "NoLongerFits", f"pod {pod.key}, which is in no queue, takes room of node {node}"
+            pod, name = found
+            return "NoLongerFits", f"pod {pod.key}, which is in no queue, takes room of node {name}"
         if late:
             return "Overtaken", f"{late[0]} takes what was reserved"
         return "NoLongerFits", "its nodes have no room any more"
