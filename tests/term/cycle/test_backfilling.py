@@ -382,6 +382,26 @@ async def test_the_limit_of_a_gang_that_has_grown_counts_from_its_admission() ->
         assert "wide" in bound(world)
 
 
+async def test_a_member_joins_its_gang_before_a_promised_start_that_waits_for_the_gangs_end() -> (
+    None
+):
+    world = a_world()
+    async with world.running():
+        run(world, "long", 4, 100)
+        await asyncio.sleep(1)
+        labels = {MAX_EXEC_TIME: "100"}
+        gang(world, "grows", "team", 2, 1, cpu=4, labels=labels, spec=_NO_GRACE)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(58)
+        before = promised(world, "wide")
+        assert before is not None
+        end(world, "long")
+        await asyncio.sleep(1)
+        assert bound(world) == ["grows-0", "grows-1", "long"]
+        assert promised(world, "wide") == before
+
+
 async def test_settings_say_which_units_are_promised_a_start() -> None:
     for settings, reserved in (
         ({"startsPerQueue": 2}, [True, True]),

@@ -51,6 +51,8 @@ from podsched.term.admission.units import Unit, unit_key
 RESERVATION: Final = "podsched.io/reservation"
 #: Seconds between two rounds over the units that wait because starts have moved.
 PAUSE: Final = 1.0
+#: Seconds that a sum of times may be off by.
+_ROUNDING: Final = 1e-3
 #: Names of nodes that are told.
 _MOST_NAMED: Final = 5
 #: Max promised starts: the cost of each grows with their number.
@@ -435,13 +437,18 @@ class Reservations:
         """Return whose start would be late for lack of quota if a unit started now, or ""."""
         gone = [(one.queue, one.usage, self._ends.get(one.key, inf)) for one in victims]
         who = workload.key, workload.queue, workload.priority
-        seconds = workload.seconds + self.pause(victims)
+        seconds = self._seconds(workload, now) + self.pause(victims)
         found = self.plan(now).delays(*who, usage, seconds, gone)
         if found is None:
             return ""
         quota = found.quota
         what = f"{quota.resource} in flavor {quota.flavor}"
         return f"it would delay {self._of(found.key)}, by its use of {what}"
+
+    def _seconds(self, workload: Workload, now: float) -> float:
+        """Return for how long a unit takes what it gets: the members of a gang end together."""
+        end = self._ends.get(workload.key)
+        return workload.seconds if end is None else _still(end, now) - now - _ROUNDING
 
     def pause(self, victims: Iterable[Workload]) -> float:
         """Return the seconds until units are gone that are evicted now."""
@@ -451,11 +458,12 @@ class Reservations:
         """Return for whom a node, or devices, are kept that a unit could use otherwise, or ""."""
         others = self.plan(now).others(workload.key, workload.priority)
         pod = next(iter(self._units[workload.key].waiting.values()))
+        until = now + self._seconds(workload, now)
         for key, one in sorted(others.items(), key=lambda item: item[1].start):
-            for node, amounts in self._taken([one], now, now + workload.seconds):
+            for node, amounts in self._taken([one], now, until):
                 if self._keeps_out(pod, node, amounts):
                     return f"node {node} is kept for {self._of(key)}"
-            if one.devices and may_use_devices(pod) and one.start < now + workload.seconds:
+            if one.devices and may_use_devices(pod) and one.start < until:
                 driver, pool, *_ = one.devices[0]
                 return f"devices of pool {driver}/{pool} are kept for {self._of(key)}"
         return ""
@@ -486,7 +494,7 @@ class Reservations:
         for whom it has to wait.
         """
         others = self.plan(now).others(workload.key, workload.priority)
-        found, until = [], at + self.pause(victims) + workload.seconds
+        found, until = [], at + self.pause(victims) + self._seconds(workload, now)
         gone = {one.key for one in victims}
         for node, amounts in self._taken(others.values(), at, until, gone):
             found += [(pod, node) for pod in self._placeholders_for(node, amounts)]
