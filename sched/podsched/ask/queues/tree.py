@@ -89,7 +89,7 @@ def _reserved(admission: Admission, queue: str) -> list[Tree]:
     return [
         {
             "unit": key,
-            "start": reservations.time_text(start),
+            "start": admission.endings.time_text(start),
             "nodes": sorted(reservations.of[key].nodes),
         }
         for start, key in sorted(found)

@@ -110,8 +110,8 @@ def _kept_from(admission: Admission, workload: Workload, assignment: Assignment)
     reservations, now = admission.reservations, admission.now
     if not reservations.of:
         return ""
-    delay = reservations.delay(workload, assignment.usage, (), now)
-    return delay or reservations.kept_node(workload, now)
+    delay = reservations.timetable.delay(workload, assignment.usage, (), now)
+    return delay or reservations.timetable.kept_node(workload, now)
 
 
 def _nominated(

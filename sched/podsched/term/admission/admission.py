@@ -237,7 +237,7 @@ class Admission:
         while self._stale_pods:
             self._count_anew(_pop_first(self._stale_pods))
         self._settle()
-        self.reservations.outdate()
+        self.reservations.timetable.outdate()
 
     def discard(self) -> None:
         """Read everything anew: a decision was given up half-way."""

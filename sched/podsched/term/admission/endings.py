@@ -17,6 +17,7 @@ Source: Kueue 0.20, pkg/controller/core/workload_controller.go.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from heapq import heappop, heappush
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -251,6 +252,11 @@ class Endings:
         return exponential(strategy.backoff_base_seconds, strategy.backoff_max_seconds, count)
 
     # ------------------------------------------------------------------ reading
+
+    def time_text(self, at: float) -> str:
+        """Return a time for people, in UTC."""
+        wall = datetime.fromtimestamp(at + self.epoch, UTC)
+        return wall.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _group(self, key: str) -> Any | None:
         namespace, _, name = key.partition("/")

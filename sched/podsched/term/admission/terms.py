@@ -236,7 +236,7 @@ class FlavorTerms:
         if not reservations.of:
             return ""
         gone = [one.workload for one in victims]
-        return reservations.delay(self._workload, self.need, gone, self._admission.now)
+        return reservations.timetable.delay(self._workload, self.need, gone, self._admission.now)
 
     # ------------------------------------------------------------------ victims
 
@@ -285,7 +285,7 @@ class FlavorTerms:
         if not reservations.of:
             return pods
         now, gone = self._admission.now, [one.workload for one in victims]
-        beside = reservations.beside(self._workload, now, now, gone)
+        beside = reservations.timetable.beside(self._workload, now, now, gone)
         return Try([*pods, *self.placeholders], beside.pods, beside.claims)
 
     def _spared(self, budgets: _Budgets) -> frozenset[str]:

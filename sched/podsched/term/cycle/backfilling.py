@@ -78,12 +78,12 @@ class Backfilling:
     def beside(self, workload: Workload, now: float) -> Beside:
         """Return what a head must leave free from now on."""
         reservations = self._reservations
-        return reservations.beside(workload, now, now) if reservations.of else NOTHING
+        return reservations.timetable.beside(workload, now, now) if reservations.of else NOTHING
 
     def kept_node(self, workload: Workload, now: float) -> str:
         """Return for whom a node is kept on which a head would find room otherwise, or ""."""
         reservations = self._reservations
-        return reservations.kept_node(workload, now) if reservations.of else ""
+        return reservations.timetable.kept_node(workload, now) if reservations.of else ""
 
     def terms(self, entry: Entry, beside: Beside, now: float) -> list[LaterTerms]:
         """Return the terms on which a head may get a reservation; ``beside``: as above."""
@@ -100,9 +100,9 @@ class Backfilling:
         gone = [pod for pod, _ in beside.pods]
 
         def ahead(at: float) -> Try:
-            return reservations.ahead(workload, at, now, gone)
+            return reservations.timetable.ahead(workload, at, now, gone)
 
-        found = reservations.later(workload, self._admission.rules, now)
+        found = reservations.timetable.later(workload, self._admission.rules, now)
         by_usage = groupby(found, key=lambda one: one[1].usage)
         return [
             LaterTerms(*parts, same[0][1], times=[at for at, _ in same], ahead=ahead)

@@ -1,0 +1,369 @@
+"""When units could start, beside what runs and what is promised to others.
+
+    ends of what runs, of holds --> plan: quota over time, with the promised starts
+    unit --> ``delay``, ``beside``: what it must leave to others if it starts now
+         --> ``later``, ``ahead``: when quota has room for it, and the cluster as it is then
+
+It promises nothing: see ``reservations``. Times are monotonic, as in ``endings``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import ceil, inf
+from typing import Final, NamedTuple
+
+from podsched.api.objects import Pod, ResourceClaim
+from podsched.cache.cache import Cache
+from podsched.framework.pod_groups import Beside, Try
+from podsched.framework.pods import PodInfo
+from podsched.queues.assignment import Assignment, Mode
+from podsched.queues.backfill.plan import Plan, Reservation
+from podsched.queues.backfill.profile import Profile
+from podsched.queues.cycle import Rules, nominate, without_flavors
+from podsched.queues.objects import PODS, Preemption, Workload
+from podsched.queues.quota import Amounts, FlavorResource
+from podsched.queues.snapshot import Snapshot
+from podsched.term.admission.endings import Endings, bound_at
+from podsched.term.admission.holds import Holds
+from podsched.term.admission.limits import SLACK, grace, occupied
+from podsched.term.admission.reserved_devices import (
+    PromisedDevice,
+    given_back,
+    may_use_devices,
+    placeholder,
+)
+from podsched.term.admission.units import Unit, unit_key
+
+#: Seconds that a sum of times may be off by.
+_ROUNDING: Final = 1e-3
+#: Max later times at which a unit is tried.
+_MOST_TIMES: Final = 64
+
+
+class _Ending(NamedTuple):
+    """What is free again on a node once a pod of a unit has ended."""
+
+    end: float
+    key: str
+    requests: Mapping[str, int]
+
+
+class Timetable:
+    """See the module."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        units: Mapping[str, Unit],
+        endings: Endings,
+        holds: Holds,
+        reserved: Mapping[str, Reservation],
+        window: float,
+    ) -> None:
+        """``reserved``: by the key of the unit; no start is looked for later than ``window``."""
+        self._cache = cache
+        self._cluster = cache.cluster
+        self._units = units
+        self._endings = endings
+        self._holds = holds
+        self._reserved = reserved
+        self._window = window
+        self._snapshot = Snapshot(())
+        self.ends: dict[str, float] = {}
+        """By the key of each unit with pods that have a node: when all that it takes is free."""
+        #: Of the same units, the seconds from an eviction until then.
+        self._graces: dict[str, float] = {}
+        self._plan: Plan | None = None
+        #: Until when the plan holds, and for each node what ends there.
+        self._plan_until = -inf
+        self._pods_on: dict[str, list[_Ending]] = {}
+        #: Of units that wait for their victims, when all that they will take is free again.
+        self._hold_ends: dict[str, float] = {}
+        self._placeholders = 0
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Use a new snapshot; all units are looked at again."""
+        self._snapshot = snapshot
+        self.ends.clear()
+        self._graces.clear()
+        self.outdate()
+
+    def outdate(self) -> None:
+        """Make the plan anew: what runs, or what is promised, has changed."""
+        self._plan = None
+
+    def look(self, unit: Unit, now: float) -> None:
+        """Look at a unit that has changed."""
+        self.outdate()
+        self.ends.pop(unit.key, None)
+        self._graces.pop(unit.key, None)
+        if unit.held:
+            self.ends[unit.key] = self._end_of(unit, now)
+            self._graces[unit.key] = grace(unit) + SLACK
+
+    def _end_of(self, unit: Unit, now: float) -> float:
+        pods = unit.held.values()
+        begun = self._endings.admitted_at(unit)
+        if begun == inf:
+            # Its limit counts from the first of those that are left, which may be the last one.
+            begun = max(min(now, bound_at(pod) - self._endings.epoch) for pod in pods)
+        end = begun + occupied(self._cluster, unit)
+        if all(pod.terminating for pod in pods):
+            gone = max(pod.pod.metadata.deletion_timestamp.seconds for pod in pods)
+            end = min(end, gone + SLACK - self._endings.epoch)
+        return end
+
+    def _hold_end(self, key: str, now: float) -> float:
+        """Return when all that a unit takes is free again that waits for its victims."""
+        hold = self._holds.of[key]
+        gone = [hold.since + self._graces.get(victim, 0.0) for victim in hold.victims]
+        return max(now + SLACK, *gone) + occupied(self._cluster, self._units[key])
+
+    def plan(self, now: float) -> Plan:
+        """Return what runs and what is reserved."""
+        if self._plan is not None and now < self._plan_until:
+            return self._plan
+        ends = {key: _still(end, now) for key, end in self.ends.items()}
+        times = [*ends.values()]
+        for one in self._reserved.values():
+            times += (one.start, one.end)
+        profile = Profile(now, self._snapshot.forest, times)
+        self._pods_on = {}
+        for key, end in ends.items():
+            unit = self._units[key]
+            profile.occupy(unit.queue, unit.usage, now, end)
+            if end < inf:
+                for pod in unit.held.values():
+                    on = self._pods_on.setdefault(pod.node_name, [])
+                    on.append(_Ending(end, key, {**pod.cls.requests, PODS: 1}))
+        self._hold_ends = {key: self._hold_end(key, now) for key in self._holds.of}
+        for key, end in self._hold_ends.items():
+            hold = self._holds.of[key]
+            profile.occupy(hold.queue, hold.counted, now, end)
+            for pod in self._units[key].waiting.values() if end < inf else ():
+                node = self._cluster.nominated_node(pod.uid)
+                on = self._pods_on.setdefault(node, [])
+                on.append(_Ending(end, key, {**pod.cls.requests, PODS: 1}))
+        later = profile.times[1:2].tolist()
+        self._plan_until = min([now + SLACK, *later])
+        self._plan = Plan(profile, self._reserved)
+        return self._plan
+
+    def delay(
+        self, workload: Workload, usage: Amounts, victims: Sequence[Workload], now: float
+    ) -> str:
+        """Return whose start would be late for lack of quota if a unit started now, or ""."""
+        gone = [(one.queue, one.usage, self.ends.get(one.key, inf)) for one in victims]
+        who = workload.key, workload.queue, workload.priority
+        seconds = self._seconds(workload, now) + self.pause(victims)
+        found = self.plan(now).delays(*who, usage, seconds, gone)
+        if found is None:
+            return ""
+        quota = found.quota
+        what = f"{quota.resource} in flavor {quota.flavor}"
+        return f"it would delay {self._of(found.key)}, by its use of {what}"
+
+    def _seconds(self, workload: Workload, now: float) -> float:
+        """Return for how long a unit takes what it gets: the members of a gang end together."""
+        end = self.ends.get(workload.key)
+        return workload.seconds if end is None else _still(end, now) - now - _ROUNDING
+
+    def pause(self, victims: Iterable[Workload]) -> float:
+        """Return the seconds until units are gone that are evicted now."""
+        return max((self._graces.get(one.key, 0.0) for one in victims), default=0.0)
+
+    def kept_node(self, workload: Workload, now: float) -> str:
+        """Return for whom a node, or devices, are kept that a unit could use otherwise, or ""."""
+        others = self.plan(now).others(workload.key, workload.priority)
+        pod = next(iter(self._units[workload.key].waiting.values()))
+        until = now + self._seconds(workload, now)
+        for key, one in sorted(others.items(), key=lambda item: item[1].start):
+            for node, amounts in self._taken([one], now, until):
+                if self._keeps_out(pod, node, amounts):
+                    return f"node {node} is kept for {self._of(key)}"
+            if one.devices and may_use_devices(pod) and one.start < until:
+                driver, pool, *_ = one.devices[0]
+                return f"devices of pool {driver}/{pool} are kept for {self._of(key)}"
+        return ""
+
+    def _keeps_out(self, pod: PodInfo, node: str, amounts: Mapping[str, int]) -> bool:
+        """Whether a node would have room for a pod if these amounts were not kept there."""
+        nodes = self._cluster.nodes
+        row = nodes.row_of(node)
+        if row is None:
+            return False
+        requests = {name: number for name, number in pod.cls.requests.items() if number}
+        free = {
+            name: nodes.allocatable(name)[row] - nodes.requested(name)[row] for name in requests
+        }
+        fits = all(number <= free[name] for name, number in requests.items())
+        return fits and any(n > free[name] - amounts.get(name, 0) for name, n in requests.items())
+
+    def _of(self, key: str) -> str:
+        start = self._endings.time_text(self._reserved[key].start)
+        return f"{key}, which starts at {start} at the latest"
+
+    def beside(
+        self, workload: Workload, at: float, now: float, victims: Sequence[Workload] = ()
+    ) -> Beside:
+        """Return placeholders for what a unit must leave free from ``at`` on: pods and claims.
+
+        That is what reservations that it must not delay need while it runs, beyond what those pods
+        free that have ended by then. Pods that end until ``at`` count as gone, and so do victims,
+        for whom it has to wait.
+        """
+        others = self.plan(now).others(workload.key, workload.priority)
+        found, until = [], at + self.pause(victims) + self._seconds(workload, now)
+        gone = {one.key for one in victims}
+        for node, amounts in self._taken(others.values(), at, until, gone):
+            found += [(pod, node) for pod in self._placeholders_for(node, amounts)]
+        claims = [
+            placeholder(
+                key,
+                map(PromisedDevice._make, one.devices)
+                if one.start < until and one.end > at
+                else (),
+            )
+            for key, one in others.items()
+            if one.devices
+        ]
+        return Beside(found, claims)
+
+    def _taken(
+        self,
+        reserved: Iterable[Reservation],
+        at: float,
+        until: float,
+        gone: Collection[str] = (),
+    ) -> Iterator[tuple[str, Mapping[str, int]]]:
+        by_node: dict[str, list[Reservation]] = {}
+        for one in reserved:
+            if one.start < until and one.end > at:
+                for node in one.nodes:
+                    by_node.setdefault(node, []).append(one)
+        for node, here in by_node.items():
+            most = self._most_needed(node, here, at, gone)
+            if any(most.values()):
+                yield node, most
+
+    def _most_needed(
+        self, node: str, here: Sequence[Reservation], at: float, gone: Collection[str]
+    ) -> Mapping[str, int]:
+        """Return what reservations take of a node at any time, beyond what has ended since.
+
+        ``gone``: the keys of units whose room is free already.
+        """
+        most: Counter[str] = Counter()
+        for moment in {max(one.start, at) for one in here}:
+            need: Counter[str] = Counter()
+            for one in here:
+                if one.start <= moment < one.end:
+                    need.update(one.nodes[node])
+            for ending in self._pods_on.get(node, ()):
+                if at < ending.end <= moment and ending.key not in gone:
+                    need.subtract(ending.requests)
+            most |= need
+        return most
+
+    def _placeholders_for(self, node: str, amounts: Mapping[str, int]) -> Iterator[PodInfo]:
+        """Yield pods that request this much in sum, of which ``PODS`` is the number."""
+        for index in range(max(1, amounts.get(PODS, 0))):
+            self._placeholders += 1
+            message = Pod()
+            message.metadata.name = f"reserved-{self._placeholders}"
+            message.metadata.uid = f"podsched.io/{message.metadata.name}"
+            requests = message.spec.containers.add(name="reserved").resources.requests
+            for resource, number in amounts.items() if index == 0 else ():
+                if resource != PODS and number > 0:
+                    requests[resource] = f"{number}m" if resource == "cpu" else str(number)
+            metadata = message.metadata
+            cls = self._cache.classes.intern(message)
+            yield PodInfo(metadata.uid, f"/{metadata.name}", metadata.name, cls, message)
+
+    def ahead(self, workload: Workload, at: float, now: float, gone: Sequence[PodInfo]) -> Try:
+        """Return the cluster as it is expected to be later; ``gone``: placeholders for now."""
+        self.plan(now)
+        ended = [
+            pod
+            for key, end in self.ends.items()
+            if _still(end, now) <= at
+            for pod in self._units[key].held.values()
+        ]
+        # A nomination counts as long as its unit takes the room, which waits for victims there.
+        for node in self._cluster.nominated_nodes():
+            for pod in self._cluster.nominated_pods(node):
+                key = unit_key(pod)
+                if key != workload.key and key in self._units:
+                    ended += [pod] if self._hold_ends.get(key, now) <= at else []
+        beside, claims = self.beside(workload, at, now)
+        freed: Iterable[ResourceClaim] = ()
+        if any(map(may_use_devices, self._units[workload.key].waiting.values())):
+            freed = given_back(self._cluster, ended)
+        return Try([*ended, *gone], beside, [*freed, *claims])
+
+    def later(self, workload: Workload, rules: Rules, now: float) -> list[tuple[float, Assignment]]:
+        """Return later times at which quota has room for a unit, with its flavors then.
+
+        A time has all flavors that have room: where the first has none on nodes, another may.
+        """
+        plan, snapshot, known = self.plan(now), self._snapshot, self._reserved.get(workload.key)
+        others = plan.others(workload.key, workload.priority)
+        units, holds = self._units, self._holds.of
+        ending: list[tuple[float, str, Amounts]] = [
+            (_still(end, now), units[key].queue, units[key].usage) for key, end in self.ends.items()
+        ]
+        ending += [
+            (end, holds[key].queue, holds[key].counted) for key, end in self._hold_ends.items()
+        ]
+        ending.sort(key=lambda one: one[0])
+        times = {end for end, _, _ in ending} | {one.end for one in others.values()}
+        if known is not None:
+            times.add(known.start)
+        starts: dict[frozenset[tuple[FlavorResource, int]], set[float]] = {}
+        found, ended = [], 0
+        window = self._window or inf
+        for at in _thinned(sorted(t for t in times if now < t < inf and t - now <= window)):
+            while ended < len(ending) and ending[ended][0] <= at:
+                snapshot.remove_usage(*ending[ended][1:])
+                ended += 1
+            active = [one for one in others.values() if one.start <= at < one.end]
+            for one in active:
+                snapshot.add_usage(one.queue, one.usage)
+            for assignment in _fitting(snapshot, workload, rules):
+                of_usage = frozenset(assignment.usage.items())
+                if of_usage not in starts:
+                    who = workload.key, workload.queue, workload.priority
+                    starts[of_usage] = set(plan.starts(*who, assignment.usage, workload.seconds))
+                if at in starts[of_usage]:
+                    found.append((at, assignment))
+            for one in active:
+                snapshot.remove_usage(one.queue, one.usage)
+        for _, queue, usage in ending[:ended]:
+            snapshot.add_usage(queue, usage)
+        return found
+
+
+def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[Assignment]:
+    """Yield the choices of flavors for which there is room, without victims."""
+    queue = replace(snapshot.queues[workload.queue], preemption=Preemption())
+    left: Workload | None = replace(workload, tried=())
+    while left is not None:
+        assignment, _ = nominate(snapshot, queue, left, rules)
+        if assignment.mode is not Mode.FIT:
+            return
+        yield assignment
+        left = without_flavors(queue, left, assignment)
+
+
+def _still(end: float, now: float) -> float:
+    """Return the end of what still runs: a bit later than now if it should be gone already."""
+    return end if end > now else now + SLACK
+
+
+def _thinned(times: Sequence[float]) -> Sequence[float]:
+    """Return all times, or evenly as many as are tried, the last among them."""
+    step = ceil(len(times) / _MOST_TIMES)
+    return times if step <= 1 else times[::-1][::step][::-1]
