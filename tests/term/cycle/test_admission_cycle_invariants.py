@@ -17,6 +17,12 @@ def test_usage_is_permitted_and_counted_and_nobody_is_forgotten(seed: int) -> No
     run(seed, 60, backfills=False)
 
 
-@pytest.mark.parametrize("seed", [4, 6, 12])
+@given(seed=st.integers(0, 1_000_000))
+@examples(40, deadline=None)
 def test_promised_starts_are_kept_or_withdrawn_for_a_reason(seed: int) -> None:
+    run(seed, 60, backfills=True)
+
+
+@pytest.mark.parametrize("seed", [4, 6, 12])
+def test_a_history_with_backfill_has_promised_starts(seed: int) -> None:
     assert run(seed, 150).promises.made > 0

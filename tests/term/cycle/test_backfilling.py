@@ -402,6 +402,30 @@ async def test_a_member_joins_its_gang_before_a_promised_start_that_waits_for_th
         assert promised(world, "wide") == before
 
 
+async def test_a_promised_start_is_kept_when_only_some_of_many_later_times_are_tried() -> None:
+    world = TermWorld()
+    big_node(world, "other", of={"cpu": "3"})
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 133}, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        for index in range(3):
+            run(world, f"other-{index}", 1, 5000 + index)
+        await asyncio.sleep(1)
+        big_node(world, "n0", of={"cpu": "130", "pods": "200"})
+        for index in range(130):
+            run(world, f"r{index}", 1, 1000 + 10 * index)
+        await asyncio.sleep(1)
+        run(world, "wide", 65, 50)
+        await asyncio.sleep(1)
+        starts = [promised(world, "wide")]
+        for index in range(3):
+            end(world, f"other-{index}")
+            await asyncio.sleep(2)
+            starts.append(promised(world, "wide"))
+        assert None not in starts
+        assert starts == sorted(starts, key=str, reverse=True)
+
+
 async def test_settings_say_which_units_are_promised_a_start() -> None:
     for settings, reserved in (
         ({"startsPerQueue": 2}, [True, True]),

@@ -320,12 +320,13 @@ class Timetable:
         ]
         ending.sort(key=lambda one: one[0])
         times = {end for end, _, _ in ending} | {one.end for one in others.values()}
-        if known is not None:
-            times.add(known.start)
+        # A promised start is always tried: it may only get earlier.
+        kept = set() if known is None else {known.start}
         starts: dict[frozenset[tuple[FlavorResource, int]], set[float]] = {}
         found, ended = [], 0
         window = self._window or inf
-        for at in _thinned(sorted(t for t in times if now < t < inf and t - now <= window)):
+        tried = _thinned(sorted(t for t in times | kept if now < t < inf and t - now <= window))
+        for at in sorted({*tried, *(t for t in kept if t > now)}):
             while ended < len(ending) and ending[ended][0] <= at:
                 snapshot.remove_usage(*ending[ended][1:])
                 ended += 1
