@@ -36,19 +36,23 @@ MAX_PERMIT_TIMEOUT = 15 * 60.0
 class CycleState:
     """Data that plugins keep between the extension points of one pod's cycle, by plugin name.
 
-    It is pickled for evaluator actors, so it may contain only plain data and arrays.
+    It is pickled for evaluator actors, so it may contain only plain data and arrays. All but
+    ``data`` is replaced (``state.patches += (patch,)``): five containers more a pod took 3 %.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
-    skip_filter: set[str] = field(default_factory=set)
-    skip_score: set[str] = field(default_factory=set)
-    #: Pods to be tried again, by key (``PodsToActivate``). They are activated when the pod's
-    #: scheduling cycle ends and again when the pod is bound.
-    pods_to_activate: dict[str, PodInfo] = field(default_factory=dict)
+    skip_filter: frozenset[str] = frozenset()
+    skip_score: frozenset[str] = frozenset()
+    #: Pods to activate when the cycle ends, and again when the pod is bound (``PodsToActivate``).
+    pods_to_activate: tuple[PodInfo, ...] = ()
     #: Patches that PostFilter and Unreserve want written, and objects that they want deleted after
     #: that. The scheduler does it once, after the call, and does not wait for the outcome.
-    patches: list[ObjectPatch] = field(default_factory=list)
-    deletions: list[ObjectDeletion] = field(default_factory=list)
+    patches: tuple[ObjectPatch, ...] = ()
+    deletions: tuple[ObjectDeletion, ...] = ()
+
+    def copy(self) -> CycleState:
+        """Return a state with the data and the skips, to which data of a pod may be added."""
+        return CycleState(self.data.copy(), self.skip_filter, self.skip_score)
 
 
 @runtime_checkable

@@ -22,7 +22,6 @@ from podsched.decide.evaluation.shared_columns import SharedColumns
 from podsched.decide.keys import Keys, PlacementKey
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 
 #: Max evaluations and rows kept. An evaluation takes some 30 bytes per row, or 100 if it shares few
@@ -180,7 +179,7 @@ def _unplaced(queued: QueuedPodInfo, ending: Ending, evaluation: ClassEvaluation
         return Decision(queued, evaluation.state, error=evaluation.failure.status)
     diagnosis = evaluation.diagnosis()
     all_nodes = diagnosis.num_all_nodes
-    return Decision(queued, own_state(evaluation), diagnosis=diagnosis, evaluated=all_nodes)
+    return Decision(queued, evaluation.state.copy(), diagnosis=diagnosis, evaluated=all_nodes)
 
 
 def _details(evaluation: ClassEvaluation, run: Placements) -> KeptDetails | None:
@@ -207,7 +206,7 @@ def _placed(
     return [
         Decision(
             next(pods),
-            own_state(evaluation),
+            evaluation.state.copy(),
             names[row],
             total=total,
             feasible=feasible,
@@ -216,9 +215,3 @@ def _placed(
         for part in run.rounds
         for row, total, feasible in zip(part.rows, part.totals, part.feasible, strict=True)
     ]
-
-
-def own_state(evaluation: ClassEvaluation) -> CycleState:
-    """Return a copy of the class's state for one pod, to which plugins may add data of the pod."""
-    state = evaluation.state
-    return CycleState(dict(state.data), set(state.skip_filter), set(state.skip_score))

@@ -194,8 +194,7 @@ class Variants:
             return None
 
     def _select(self, pod: PodInfo, all_totals: bool) -> VariantChoice | None:
-        other = self._state
-        state = CycleState(dict(other.data), set(other.skip_filter), set(other.skip_score))
+        state = self._state.copy()
         for named in self._pre_filter:
             result = pre_filter_one(named, state, pod, self._cluster)
             if not (result.status.ok or result.status.skipped) or result.node_names is not None:

@@ -81,11 +81,11 @@ def pre_filter_one(
     """Run one plugin's PreFilter and note its Skip in the state. Raises PluginFailure."""
     name = named.name
     # PreFilter may run again after its inputs changed, and then not skip.
-    state.skip_filter.discard(name)
+    state.skip_filter -= {name}
     result = named.runs.call(name, PRE_FILTER_WORDING, named.plugin.pre_filter, state, pod, cluster)
     status = result.status
     if status.skipped:
-        state.skip_filter.add(name)
+        state.skip_filter |= {name}
     elif not status.ok and not status.code.rejects:
         raise PluginFailure(name, f"{PRE_FILTER_WORDING.format(name)}: {status.message}")
     return result

@@ -51,12 +51,12 @@ def pre_score_one(
         return
     name = named.name
     # PreScore may run again with other feasible rows, and then not skip.
-    state.skip_score.discard(name)
+    state.skip_score -= {name}
     status = of_plugin.runs.call(
         name, PRE_SCORE_WORDING, of_plugin.plugin.pre_score, state, pod, cluster, feasible
     )
     if status.skipped:
-        state.skip_score.add(name)
+        state.skip_score |= {name}
     elif not status.ok:
         raise PluginFailure(name, f"{PRE_SCORE_WORDING.format(name)}: {status.message}")
 

@@ -151,7 +151,7 @@ class Selector:
         evaluation = self.evaluation
         if len(rows) == len(evaluation.feasible_rows):
             return evaluation.total[rows]
-        state = CycleState(dict(evaluation.state.data), set(evaluation.state.skip_filter))
+        state = CycleState(dict(evaluation.state.data), evaluation.state.skip_filter)
         run_pre_score(evaluation.runtime, state, pod, evaluation.cluster, rows)
         return run_score(evaluation.runtime, state, pod, evaluation.cluster.nodes, rows).total
 

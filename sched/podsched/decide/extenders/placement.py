@@ -26,7 +26,6 @@ import numpy as np
 from podsched.cache.cache import Cache
 from podsched.cache.trial import Trial
 from podsched.decide.accelerated import AcceleratedDecider
-from podsched.decide.accelerators.incremental import own_state
 from podsched.decide.decision import Decision
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.diagnosis import Diagnosis
@@ -233,7 +232,7 @@ class _Attempt:
         if (ended := self._refresh()) is not None:
             return ended
         if passed and self._nominated is not None and self._nominated == self._row(name):
-            return Decision(self._queued, own_state(self._evaluation), name)
+            return Decision(self._queued, self._evaluation.state.copy(), name)
         return None
 
     async def _filter(self) -> list[str]:
@@ -267,7 +266,7 @@ class _Attempt:
         best = sums.index(max(sums))
         return Decision(
             self._queued,
-            own_state(self._evaluation),
+            self._evaluation.state.copy(),
             names[best],
             total=min(max(sums[best], -MAX_TOTAL - 1), MAX_TOTAL),
             feasible=len(rows),
@@ -302,7 +301,7 @@ class _Attempt:
             fits = (diagnosis.outcome.plugin == PASSED) | (rows == self._nominated)
             rejections = self._rejections_by_row()
             diagnosis = _with_rejections(diagnosis, diagnosis.outcome, fits, rejections)
-        return Decision(self._queued, own_state(self._evaluation), diagnosis=diagnosis)
+        return Decision(self._queued, self._evaluation.state.copy(), diagnosis=diagnosis)
 
     def _rejections_by_row(self) -> dict[int, Status]:
         found = ((self._row(name), status) for name, status in self._rejected.items())

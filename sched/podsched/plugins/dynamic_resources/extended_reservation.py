@@ -182,5 +182,5 @@ class ExtendedReservations:
 def _delete(state: CycleState, namespace: str, name: str, uid: str = "") -> None:
     """Have a claim deleted, with its devices."""
     no_finalizers = {"metadata": {"finalizers": None}}
-    state.patches.append(ObjectPatch(CLAIM, namespace, name, no_finalizers, uid=uid))
-    state.deletions.append(ObjectDeletion(CLAIM, namespace, name, uid))
+    state.patches += (ObjectPatch(CLAIM, namespace, name, no_finalizers, uid=uid),)
+    state.deletions += (ObjectDeletion(CLAIM, namespace, name, uid),)

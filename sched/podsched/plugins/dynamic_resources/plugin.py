@@ -536,7 +536,7 @@ class DynamicResources:
             if not claim.status.HasField("allocation") or not _is_idle(claim, pod, cluster):
                 continue
             if self._hinders(claim, cluster.nodes, rows):
-                state.patches.append(deallocation(claim))
+                state.patches += (deallocation(claim),)
                 self._timed_out.discard(_allocation_key(claim))
                 return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
         if self._extended.discard(state, pod, cluster):
@@ -717,7 +717,7 @@ class DynamicResources:
             consumers = {consumer.uid for consumer in claim.status.reserved_for}
             # What is reserved for a group stays: other members may use it.
             if claim.status.HasField("allocation") and pod.uid in consumers:
-                state.patches.append(without_consumer(claim, pod))
+                state.patches += (without_consumer(claim, pod),)
 
     def _drop_doubts(self) -> None:
         """Free the devices of patches that had no answer, and that the informer never showed."""

@@ -154,13 +154,15 @@ def is_bare(pod: Pod) -> bool:
     That is most pods of some clusters; ten controllers that each look at such a pod take a fifth of
     the scheduler's time for it.
     """
-    metadata, spec = pod.metadata, pod.spec
+    spec = pod.spec
+    return not (spec.volumes or spec.resource_claims) and stays_bare(pod)
+
+
+def stays_bare(pod: Pod) -> bool:
+    """Whether a pod that was bare still is: volumes and claims of a pod do not change."""
+    metadata = pod.metadata
     return not (
-        metadata.owner_references
-        or metadata.finalizers
-        or metadata.HasField("deletion_timestamp")
-        or spec.volumes
-        or spec.resource_claims
+        metadata.owner_references or metadata.finalizers or metadata.HasField("deletion_timestamp")
     )
 
 

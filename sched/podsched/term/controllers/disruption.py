@@ -52,7 +52,6 @@ class DisruptionController:
 
     name = "disruption"
     kinds = ("Pod", "PodDisruptionBudget", *SCALED_KINDS)
-    ignores_bare_pods = False
 
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects
@@ -67,6 +66,11 @@ class DisruptionController:
         self._dirty: dict[str, None] = {}
         self._rechecks: dict[str, float] = {}
         """Unix time at which a budget's status changes without an event."""
+
+    @property
+    def ignores_bare_pods(self) -> bool:
+        """Only while there are no budgets; a new one counts the pods of its namespace."""
+        return not self._budgets
 
     def start(self, now: Instant) -> Iterator[None]:
         """Count the pods of all budgets."""

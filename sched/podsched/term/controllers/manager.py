@@ -35,6 +35,7 @@ from podsched.term.controllers.controller import (
     Recorder,
     earliest,
     is_bare,
+    stays_bare,
 )
 from podsched.term.controllers.device_taint_eviction import DeviceTaintEvictionController
 from podsched.term.controllers.disruption import DisruptionController
@@ -223,13 +224,17 @@ class ControllerManager:
     def _stays_bare(self, event: Event) -> bool:
         """Whether a bare pod is new, or has changed and is the same pod, still bare."""
         old, new, key = event.old, event.new, event.key
-        if not isinstance(new, Pod) or not is_bare(new):
-            self._bare.discard(key)
-            return False
-        # Reading the old pod again would cost as much as the new one.
-        was_bare = key in self._bare
-        self._bare.add(key)
-        return old is None or (was_bare and old.metadata.uid == new.metadata.uid)
+        if isinstance(new, Pod):
+            # Reading the old pod again would cost as much as the new one.
+            was_bare = key in self._bare
+            if was_bare and old is not None and old.metadata.uid == new.metadata.uid:
+                if stays_bare(new):
+                    return True
+            elif is_bare(new):
+                self._bare.add(key)
+                return old is None
+        self._bare.discard(key)
+        return False
 
     async def run(self) -> None:
         """Work until cancelled.

@@ -30,8 +30,7 @@ class Activator:
     def activate_wanted(self, state: CycleState) -> None:
         """Activate the pods that plugins of a cycle put into ``pods_to_activate``."""
         if state.pods_to_activate:
-            pods = list(state.pods_to_activate.values())
-            state.pods_to_activate.clear()
+            pods, state.pods_to_activate = state.pods_to_activate, ()
             self.activate(pods)
 
     async def wait(self, timeout: float | None) -> None:

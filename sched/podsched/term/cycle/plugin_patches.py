@@ -47,8 +47,7 @@ class PluginPatches:
             return
         patches = [patch_request(patch) for patch in state.patches]
         deletions = [delete_request(deletion) for deletion in state.deletions]
-        state.patches.clear()
-        state.deletions.clear()
+        state.patches, state.deletions = (), ()
         self._tasks.start(self._write(patches, deletions, pod, try_again), f"patches for {pod.key}")
 
     async def _write(

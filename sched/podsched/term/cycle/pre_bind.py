@@ -90,9 +90,17 @@ class ClusterChanges:
 
 def wants_pre_bind(runtime: ProfileRuntime, assignment: Assignment) -> bool:
     """Return whether any PreBind plugin has something to do for the pod, or it gets tolerations."""
-    return bool(assignment.tolerations) or any(
-        not _pre_flight(named, assignment).skipped for named in runtime.pre_bind
-    )
+    if assignment.tolerations:
+        return True
+    state, pod, node = assignment.state, assignment.pod, assignment.node_name
+    for named in runtime.pre_bind:
+        # Nearly all pods of nearly all clusters are skipped, so this is called without ``guarded``.
+        try:
+            if not named.plugin.pre_bind_pre_flight(state, pod, node).skipped:
+                return True
+        except Exception:  # ``run_pre_bind`` asks again and reports it
+            return True
+    return False
 
 
 def _pre_flight(named: Named[PreBindPlugin], assignment: Assignment) -> Status:
