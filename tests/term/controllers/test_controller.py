@@ -9,8 +9,9 @@ import pytest
 
 from podsched.api.objects import Pod
 from podsched.serve.client.informer import Event, EventType
-from podsched.term.controllers.controller import Controller, is_bare
+from podsched.term.controllers.controller import Controller, is_bare, stays_bare
 from podsched.term.controllers.device_taint_eviction import DeviceTaintEvictionController
+from podsched.term.controllers.disruption import DisruptionController
 from podsched.term.controllers.ephemeral_volumes import EphemeralVolumeController
 from podsched.term.controllers.garbage_collector import GarbageCollector
 from podsched.term.controllers.jobs import JobController
@@ -21,6 +22,7 @@ from support.controller_world import ControllerWorld, bound_pod
 
 IGNORING: dict[str, Callable[[ControllerWorld], Controller]] = {
     "device taints": lambda world: DeviceTaintEvictionController(world, world, world, None),
+    "disruption budgets": lambda world: DisruptionController(world, world),
     "ephemeral volumes": lambda world: EphemeralVolumeController(world, world),
     "garbage": lambda world: GarbageCollector(world, world),
     "jobs": lambda world: JobController(world, world, world),
@@ -55,6 +57,12 @@ def test_a_controller_that_ignores_bare_pods_remembers_nothing_of_them(name: str
         kind: EventType = "ADDED" if old is None else "MODIFIED"
         controller.changed(Event(kind, "Pod", "default/p", old, new), world.now)
     assert remembered(controller, world) == before
+
+
+def test_volumes_and_claims_are_not_read_again_of_a_pod_that_was_bare() -> None:
+    pod = bound_pod("p", "n1")
+    pod.spec.volumes.add(name="v")
+    assert stays_bare(pod) and not is_bare(pod)
 
 
 def owned(pod: Pod) -> None:

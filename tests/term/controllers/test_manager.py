@@ -123,6 +123,23 @@ async def test_a_budget_is_current_within_a_second(term: Term) -> None:
     assert (found.status.current_healthy, found.status.disruptions_allowed) == (1, 0)
 
 
+async def test_a_new_budget_counts_pods_that_no_controller_had_to_be_told_of(term: Term) -> None:
+    budget = PodDisruptionBudget()
+    budget.metadata.name, budget.metadata.namespace = "web", "default"
+    budget.spec.min_available = "1"
+    budget.spec.selector.match_labels["app"] = "web"
+    await asyncio.sleep(1)
+    term.cluster.create(bound_pod("before", "n1", app="web"))
+    await asyncio.sleep(1)
+    term.cluster.create(budget)
+    await asyncio.sleep(1)
+    term.cluster.create(bound_pod("after", "n1", app="web"))
+    await asyncio.sleep(1)
+    found = term.cluster.object("PodDisruptionBudget", "default/web")
+    assert isinstance(found, PodDisruptionBudget)
+    assert found.status.current_healthy == 2
+
+
 async def test_a_taint_drives_a_pod_out_with_the_condition_that_says_so(term: Term) -> None:
     term.cluster.create(ready_node("n1"))
     pod = bound_pod("p", "n1")
