@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from podsched.framework.plugin import PermitResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unschedulable
 from podsched.serve.client.errors import Unavailable
+from podsched.term.cycle.pod_group_start import GroupStart
 from podsched.testing.fake_cluster import FakeCluster
 from podsched.v1 import api_pb2
 from support.dying_binder import DyingBinder
@@ -145,6 +147,29 @@ async def test_a_gang_is_recorded_before_its_first_binding_and_not_after_the_las
         assert seen == [BEING_BOUND]
         assert conditions(world) == STARTED
         world.check()
+
+
+async def test_nothing_of_a_start_that_is_over_waits_for_the_garbage_collector() -> None:
+    world = TermWorld()
+    world.node("n1")
+    rejected = "c"
+    world.script.on_permit = lambda pod: PermitResult(
+        unschedulable("not this one") if pod.name == rejected else SUCCESS
+    )
+    async with world.running():
+        gang(world, "warm", "up", of="first")
+        await asyncio.sleep(1)
+        gc.collect()
+        gc.disable()
+        try:
+            gang(world, "a", "b", of="bound")
+            gang(world, "c", "d", of="rejected")
+            await asyncio.sleep(1)
+            assert bound(world) == ["a", "b", "up", "warm"]
+            left = [one for one in gc.get_objects() if isinstance(one, GroupStart)]
+            assert left == []
+        finally:
+            gc.enable()
 
 
 async def test_a_gang_whose_start_cannot_be_recorded_is_not_bound() -> None:
