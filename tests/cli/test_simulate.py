@@ -183,6 +183,16 @@ def test_scenarios_that_cannot_be_read_are_one_line(sched: Commands, tmp_path: P
     assert len(done.errors) == 1
 
 
+def test_a_file_without_scenarios_is_an_error_that_names_it(
+    sched: Commands, tmp_path: Path
+) -> None:
+    file = tmp_path / "s.jsonl"
+    file.write_text("")
+    done = sched("simulate", "--scenarios", str(file))
+    message = f"error: {file}: no case in it; each line is one JSON document\n"
+    assert (done.code, done.out, done.err) == (1, "", message)
+
+
 def test_queue_cases_are_a_result_a_line(sched: Commands, tmp_path: Path) -> None:
     file = tmp_path / "cases.jsonl"
     case = {"id": "a", "kind": "available", "expect": {"available": {}}}

@@ -54,16 +54,19 @@ def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Itera
 
 
 def print_results(path: Path, results: Results) -> None:
-    """Print the results of a file's cases; exit if the file cannot be read."""
+    """Print the results of a file's cases; exit if the file cannot be read, or has none."""
+    count = 0
     try:
         with open_scenarios(path) as lines:
-            for result in results(_bounded(lines, path)):
+            for count, result in enumerate(results(_bounded(lines, path)), 1):
                 print(json.dumps(result, separators=(",", ":"), sort_keys=True))
     except (OSError, EOFError, zlib.error) as exc:
         fail(f"{path}: {getattr(exc, 'strerror', None) or exc}")
     except PluginError as exc:
         fail(str(exc))
     sys.stdout.flush()
+    if not count:
+        fail(f"{path}: no case in it; each line is one JSON document")
 
 
 def _bounded(lines: IO[bytes], path: Path) -> Iterator[bytes]:
