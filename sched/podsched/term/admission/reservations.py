@@ -253,9 +253,12 @@ class Reservations:
         return None
 
     def _overlaps(self, unit: Unit, old: Reservation) -> bool:
-        """Whether a unit is on nodes of a reservation, or uses quota of it."""
-        on = {pod.node_name for pod in unit.held.values()}
-        return bool(unit.usage.keys() & old.usage.keys() or on & old.nodes.keys())
+        """Whether a unit uses quota of a reservation, or the same resources of its nodes."""
+        return bool(unit.usage.keys() & old.usage.keys()) or any(
+            amount and resource in old.nodes.get(pod.node_name, ())
+            for pod in unit.held.values()
+            for resource, amount in pod.cls.requests.items()
+        )
 
     # ------------------------------------------------------------------ what is to be done
 
