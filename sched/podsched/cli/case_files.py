@@ -55,17 +55,18 @@ def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Itera
 
 def print_results(path: Path, results: Results) -> None:
     """Print the results of a file's cases; exit if the file cannot be read, or has none."""
-    count = 0
+    empty = True
     try:
         with open_scenarios(path) as lines:
-            for count, result in enumerate(results(_bounded(lines, path)), 1):
+            for result in results(_bounded(lines, path)):
+                empty = False
                 print(json.dumps(result, separators=(",", ":"), sort_keys=True))
     except (OSError, EOFError, zlib.error) as exc:
         fail(f"{path}: {getattr(exc, 'strerror', None) or exc}")
     except PluginError as exc:
         fail(str(exc))
     sys.stdout.flush()
-    if not count:
+    if empty:
         fail(f"{path}: no case in it; each line is one JSON document")
 
 
