@@ -50,7 +50,7 @@ print(int(last() is not None))
 #: of 200,000 objects in cycles were left when no other object referred to them any more.
 _GROWING = """
 import gc
-from podsched.lib.memory import freeze_survivors
+from podsched.lib.memory import expect_no_garbage, freeze_survivors
 class Kept: pass
 def made(count, cyclic):
     kept = []
@@ -62,6 +62,7 @@ def made(count, cyclic):
                 kept = []
     return kept
 freeze_survivors()
+{first}
 looked_at = 0
 def look(phase, info):
     global looked_at
@@ -93,10 +94,16 @@ def test_the_collector_looks_at_few_objects_at_once_and_at_all_when_it_is_told_t
     assert (before, after) == (1, 0)
 
 
-def test_the_collector_looks_at_growth_only_where_it_finds_garbage() -> None:
-    looked_at, garbage = printed_by(_GROWING)
+def test_where_no_garbage_is_expected_the_collector_looks_at_growth_only_if_it_finds_some() -> None:
+    looked_at, garbage = printed_by(_GROWING.format(first="expect_no_garbage()"))
     assert looked_at < 100_000
     assert garbage < 60_000
+
+
+def test_the_collector_looks_at_all_growth_where_garbage_is_expected() -> None:
+    looked_at, garbage = printed_by(_GROWING.format(first=""))
+    assert looked_at > 200_000
+    assert garbage < 5_000
 
 
 def test_arrays_take_the_memory_of_those_that_were_freed() -> None:

@@ -37,6 +37,7 @@ from podsched.ask.web.sources import Replica as PageReplica
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.decide.extenders.calls import make_extenders
+from podsched.lib.memory import expect_no_garbage
 from podsched.lib.tasks import TaskSet
 from podsched.registry import compile_plugins, factories
 from podsched.serve.client.channels import ClientOptions
@@ -180,6 +181,7 @@ class Replica:
 
     async def run(self) -> None:
         """Run until the process is asked to stop; a bug in any task ends it."""
+        expect_no_garbage()
         elector = self._elector(await self._backend.connect())
         requests = LeaderRequests(
             self._options.settings.identity or self.identity,

@@ -35,8 +35,8 @@ _NEW: Final = 3_000
 #: took 1.3 % of a leader's CPU more. Freezing it after the first one took 1.5 % less, but 0.6 kB of
 #: garbage stayed for each pod.
 _FEW: Final = 4_000
-#: After so many examined objects of garbage per freeze, further growth is not frozen unexamined;
-#: and the number of collections that are left out otherwise. Examining everything took a tenth of a
+#: If a sample has more objects of garbage than this, further growth is not frozen unexamined; and
+#: the number of collections that are left out otherwise. Examining everything took a tenth of a
 #: leader's CPU and found nothing. In an API server each gRPC call leaves five objects of garbage.
 _HARDLY_ANY: Final = 6
 _UNEXAMINED: Final = 12
@@ -64,15 +64,25 @@ def freeze_survivors() -> None:
     gc.callbacks.append(_freezer)
 
 
+def expect_no_garbage() -> None:
+    """Freeze growth before the collector looks at it, as long as samples have hardly any garbage.
+
+    For a process that calls ``collect_everything`` from time to time: garbage that the samples miss
+    stays until then. In an API server, clients could make such garbage on purpose.
+    """
+    _freezer.expects_garbage = False
+
+
 class _Freezer:
     """A callback of the collector that freezes growth.
 
-    Growth is examined until two collections in a row have survived, then frozen. As long as that
-    finds no garbage in cycles, the growth of the next ``_UNEXAMINED`` collections is frozen before
-    the collector looks at it.
+    Growth is examined until two collections in a row have survived, then frozen. If no garbage is
+    expected and that has found none, the growth of the next ``_UNEXAMINED`` collections is frozen
+    before the collector looks at it.
     """
 
     def __init__(self) -> None:
+        self.expects_garbage = True
         #: Size of the oldest generation after the last collection that added to it.
         self._before = 0
         #: Objects of garbage found since the last freeze.
@@ -96,7 +106,8 @@ class _Freezer:
         if added > _FEW:
             gc.freeze()
             oldest = 0
-            self._unexamined = _UNEXAMINED if self._garbage <= _HARDLY_ANY else 0
+            trusted = not self.expects_garbage and self._garbage <= _HARDLY_ANY
+            self._unexamined = _UNEXAMINED if trusted else 0
             self._garbage = 0
         self._before = oldest
 
