@@ -49,4 +49,4 @@ def test_no_http_request_harms_the_server_or_a_reader_of_what_it_stores(requests
 
     attack()
     done = sum(count for code, count in codes.items() if code.startswith("2"))
-    assert done > sum(codes.values()) / 10, f"too few requests get past the first check: {codes}"
+    assert done > sum(codes.values()) / 20, f"too few requests get past the first check: {codes}"

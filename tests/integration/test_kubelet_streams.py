@@ -388,7 +388,9 @@ async def test_an_answer_that_never_ends_waits_for_its_reader(cluster: Cluster, 
         path = f"/api/v1/{pod if what == 'log' else node}"
         before = resident_bytes()
         unread = await cluster.start("get", "--raw", path)
-        await eventually("it has begun", lambda: sent > 0)
+        await eventually("it has begun", lambda: sent > 0 or unread.returncode is not None)
+        if unread.returncode is not None:
+            pytest.fail((await unread.communicate())[0].decode())
         await asyncio.sleep(1)  # nothing reads the pipe of kubectl
         held = sent
         await asyncio.sleep(1)
