@@ -101,6 +101,8 @@ class Cycle:
         """``blocking``: heads of an earlier cycle that keep quota from those after them."""
         self._snapshot = snapshot
         self._rules = rules
+        # Without these, borrowers that come one after another would starve a head of StrictFIFO
+        # that finds no victims.
         self._entries = list(blocking)
         self._blocking = {entry.workload.key for entry in self._entries}
         self.has_taken = False
@@ -184,6 +186,7 @@ def nominate(
         assignment = assigner.assign(counts)
         victims: list[Victim] = []
         if assignment.mode is Mode.PREEMPT:
+            # A queue above its quota would count as borrowing for a need of 0, too.
             need = {key: amount for key, amount in assignment.usage.items() if amount}
             preemptor = Preemptor(workload, queue, need, assignment.short)
             victims = find_victims(snapshot, preemptor, rules)
@@ -211,6 +214,8 @@ def lacks(snapshot: Snapshot, workload: Workload, rules: Rules) -> Lacks:
         return None  # The share of a queue is that of all that it uses.
     line = [node, *node.ancestors] if preempts else []
     wanted: Counter[str] = Counter()
+    # Every flavor is compared with the sum of all pod sets, whoever gets it: a quota named in
+    # vain costs one more try, a quota not named would leave the workload waiting for ever.
     for pods in workload.pod_sets:
         wanted.update({**pods.total(pods.count), PODS: pods.count})
     return frozenset(
@@ -283,6 +288,8 @@ def _possibility(
 
 def _classic_turns(entries: Iterable[Entry]) -> Iterable[Entry]:
     """Return the heads in order: less borrowing, higher priority, earlier."""
+    # Kueue puts heads with reserved quota before all others. There are none here: quota is
+    # reserved and the workload admitted in one decision, which takes it out of the queue.
     return sorted(
         entries,
         key=lambda entry: (
@@ -326,6 +333,7 @@ class _Tournament:
             queue = snapshot.node(entry.queue.name)
             self._offer(queue, index)
             nodes |= dict.fromkeys(queue.ancestors)
+        # The deepest come first: a cohort has to know its own pick before its parent is offered it.
         for cohort in sorted(nodes, key=lambda node: -node.depth):
             self._offer(cohort, self._heaps[cohort][0][1])
 
@@ -338,6 +346,8 @@ class _Tournament:
             entry = self._entries[self._heaps[root][0][1]]
             yield entry
             node = self._snapshot.node(entry.queue.name)
+            # The winner tops the heap of each of its ancestors. What it took is counted by now, so
+            # the shares of those that take its place include it.
             while node.parent is not None:
                 heappop(self._heaps[node.parent])
                 if left := self._heaps.get(node):
@@ -353,6 +363,7 @@ class _Tournament:
         with self._snapshot.with_usage(entry.queue.name, usage):
             share = dominant_share(node)
         workload = entry.workload
+        # As in Kueue, who does not borrow what it asks for comes first, whatever its share.
         key = (share.borrows_on(usage), share.rank, -workload.priority, workload.queued_at)
         heappush(self._heaps.setdefault(node.parent, []), (key, index, node))
 
@@ -370,6 +381,7 @@ class _Turns:
 
     def take(self, entry: Entry) -> None:
         """Admit a head, let it preempt, or note why it waits."""
+        # Looking again may change the mode and the victims, so it comes before all questions.
         fits = self._fits(entry)
         if self._rules.recompute_overlap and self._overlaps(entry):
             fits = self._recompute(entry)
@@ -377,6 +389,7 @@ class _Turns:
             entry.requeue, entry.waiting = Requeue.NO_FIT, entry.assignment.waiting
         elif entry.mode is Mode.PREEMPT and not entry.victims:
             entry.requeue, entry.waiting = Requeue.NO_CANDIDATES, Waiting.QUOTA
+            # A queue that reclaims from anyone gets back what later heads borrow.
             if entry.queue.preemption.reclaim is not Policy.ANY:
                 node, borrowing = self._snapshot.node(entry.queue.name), entry.assignment.level > 0
                 self._hold(entry, reserved(node, entry.assignment.usage, borrowing=borrowing))
@@ -433,6 +446,7 @@ class _Turns:
     def _fits(self, entry: Entry) -> bool:
         """Whether the need fits without the victims so far and its own."""
         own = {victim.workload.key: victim.workload for victim in entry.victims}
+        # The usage of earlier heads is counted already; that of their victims would count twice.
         with self._snapshot.without_usage((self._victims | own).values()):
             return self._snapshot.fits(entry.queue.name, entry.assignment.usage)
 
@@ -449,6 +463,7 @@ class _Turns:
             )
         entry.mode, entry.message = entry.assignment.mode, entry.assignment.message
         entry.untried, entry.lacks = entry.assignment.untried, None
+        # It fits into what the victims of others still use, so it cannot be admitted yet.
         if entry.mode is Mode.FIT:
             entry.mode = Mode.DEFERRED_FIT
         return self._fits(entry)
@@ -471,5 +486,6 @@ def reserved(node: Node, need: Amounts, *, borrowing: bool) -> dict[FlavorResour
         if not borrowing:
             kept[key] = max(0, min(amount, left))
         else:
+            # Below 0 if the usage exceeds a limit that was lowered; a node then counts nothing.
             kept[key] = amount if limit is None else min(amount, left + limit)
     return kept

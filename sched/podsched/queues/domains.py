@@ -136,6 +136,8 @@ class _Search:
 
     def run(self) -> list[_Part]:
         """Return what the lowest domains take. Raises NoDomainError."""
+        # Down to the level of slices, the children of all chosen domains compete. Below it each
+        # domain shares out its own pods among its own children, so that no slice is torn.
         level, chosen = self._top(self._level)
         parts = self._spread(chosen, self._need, self._leaders, _slices, self._size)
         while level < self._outer:
@@ -204,10 +206,12 @@ class _Search:
             ordered = self._sorted_with_leader(domains.values())
             fitting = [one for one in ordered if one.leaders >= leaders and self._room(one) >= need]
             if fitting:
+                # In ascending order the first that fits has the least room already.
                 best = fitting[0] if self._ascending else min(fitting, key=self._room)
                 return level, [best]
             if self._required:
                 raise self._failure(ordered[0].slices, level)
+            # Without constraints several domains of one level will do, so no level above is tried.
             if level == 0 or self._free:
                 return level, self._several(ordered, level)
             level -= 1
@@ -232,6 +236,7 @@ class _Search:
         for index, domain in enumerate(left):
             if need <= 0:
                 break
+            # In ascending order this is the smallest that is left already.
             if not self._ascending and domain.slices >= need:
                 domain = _best_fit(left[index:], need, 0, _slices)
             chosen.append(domain)
@@ -244,6 +249,7 @@ class _Search:
         self, domains: list[Domain], need: int, leaders: int, room: _Room, size: int
     ) -> list[_Part]:
         """Return what domains take, in their order, until all have room; the last is a best fit."""
+        # Needs and room are in units of ``size`` pods, parts in pods.
         parts: list[_Part] = []
         ordered = _leader_first(domains, need, leaders, room)
         for index, domain in enumerate(ordered):

@@ -80,6 +80,8 @@ class Assigner:
         waiting: list[Waiting | None] = []
         for resource in sorted(total):
             group = self.queue.group(resource)
+            # All resources of a group get their flavor in one search. As in Kueue, a request of 0
+            # needs no group.
             if resource in flavors or (group is None and not total[resource]):
                 continue
             if group is None:
@@ -148,12 +150,14 @@ class _Search:
         failed: list[Waiting | None] = []
         names = self._group.flavors
         tried = assigner.workload.tried
+        # The pod sets of a group have one flavor, so the first of them tells what was tried.
         first = tried[self._members[0]].get(self._resource, 0) if tried else 0
         index = first - 1
         for index in range(first, len(names)):
             name = names[index]
             if reason := self._unsuitable(name):
                 self.reasons.append(reason)
+                # A flavor that this search leaves out on purpose is not why the workload waits.
                 if not reason.startswith("skipping"):
                     failed.append(Waiting.NO_MATCHING_FLAVOR)
                 continue
@@ -165,6 +169,8 @@ class _Search:
                 break
             if _preferred(mode, best_mode, assigner.queue.fungibility):
                 best, best_mode = found, mode
+        # Flavors are alternatives, so the mildest reason counts. Groups are all needed, so of their
+        # reasons the most severe counts (``_assign_group``).
         self.waiting = min(failed, key=SEVERITY.index, default=None)
         if best_mode[0] is Outcome.FIT:
             self.reasons = []
@@ -213,6 +219,7 @@ class _Search:
             key = FlavorResource(name, resource)
             mode, reason = self._quota(key, taken.get(key, 0), requests[resource])
             waiting.append(reason)
+            # The loop goes on after a resource without quota: the message names every one.
             if _preferred(worst, mode, self._assigner.queue.fungibility):
                 worst = mode
             if worst[0] is not Outcome.NO_FIT:
@@ -243,6 +250,8 @@ class _Search:
             f"insufficient unused quota for {key.resource} in flavor {key.flavor}, "
             f"{amount_text(key.resource, wanted - available)} more needed"
         )
+        # Preemption can help only within the nominal quota, where a subtree with room can reclaim
+        # from outside, or where the policies let a borrower preempt.
         preemption = assigner.queue.preemption
         if (
             node.quota.get(key, 0) >= wanted
@@ -291,6 +300,8 @@ def _preferred(one: _Granular, other: _Granular, fungibility: Fungibility) -> bo
         coarse = min(int(outcome), int(Outcome.PREEMPT))
         if outcome is Outcome.NO_FIT:
             return coarse, 0, 0
+        # The comment on Kueue's field ``preference`` says the reverse; its code and tests
+        # compare the level first.
         if fungibility.preemption_over_borrowing:
             return coarse, -level, int(outcome)
         return coarse, int(outcome), -level

@@ -75,6 +75,7 @@ class Pending:
 
     def push(self, workload: Workload) -> None:
         """Add a workload that is new or has changed, or whose backoff is over."""
+        # A preemptor is sticky for one version only, so this ends it, as in Kueue.
         self.remove(workload.key)
         self._join(workload, workload.shape)
 
@@ -89,6 +90,7 @@ class Pending:
     def pop(self) -> Workload | None:
         """Take the head out for a cycle; None without an active workload."""
         head = self._tried(self.sticky) if self.sticky is not None else None
+        # Places of those that left or changed stay in the heap, and are dropped here.
         while head is None and self._heap:
             place = heappop(self._heap)
             first = self._tried(place[-1])
@@ -237,6 +239,7 @@ class SharedPending:
         if not heads:
             return None
         chosen = min(heads, key=self._rank)
+        # The others were not tried, so they are not requeued: that could set them aside.
         for of, head in heads:
             if head is not chosen[1]:
                 of.put_back(head)
@@ -245,6 +248,7 @@ class SharedPending:
     def _rank(self, head: tuple[Pending, Workload]) -> tuple[object, ...]:
         of, workload = head
         usage = self._usage(workload.local_queue)
+        # As in Kueue, a sticky preemptor comes before past usage and priority.
         return of.sticky != workload.key, usage, queue_order(workload)
 
     def requeue(

@@ -23,6 +23,7 @@ class FlavorResource(NamedTuple):
     resource: str
 
 
+#: Integers: thousandths of a CPU, units of all other resources (see ``amounts``).
 Amounts = Mapping[FlavorResource, int]
 
 
@@ -94,6 +95,7 @@ class Node:
         """How many ancestors the node has."""
         self.lendable: dict[str, int] | None = None
         """What may be borrowed of each resource, for ``shares``; counted once it is needed."""
+        # Kept once counted: both depend on quotas only, which stay as planted.
         self._local: dict[FlavorResource, int] = {}
         self._most: dict[FlavorResource, int] = {}
 
@@ -139,6 +141,8 @@ class Node:
         line = [self, *self.ancestors]
         top = line[-1]
         free = top.quota.get(key, 0) - top.usage.get(key, 0)
+        # From the root down. A borrowing limit bounds what comes from above, not the node's local
+        # part; and what a cohort overuses is missing below, so nothing is cut off at 0 on the way.
         for node in line[-2::-1]:
             limit = node.quotas.get(key, NO_QUOTA).borrowing_limit
             if limit is not None:
@@ -167,6 +171,7 @@ class Node:
         """Count an amount as used, here and above as far as it is visible."""
         node: Node | None = self
         while node is not None and amount > 0:
+            # Read before the amount is counted: what exceeds the local part is the parent's, too.
             visible = amount - node.local_available(key)
             node.usage[key] = node.usage.get(key, 0) + amount
             node, amount = node.parent, visible
@@ -175,6 +180,7 @@ class Node:
         """Count an amount as no longer used."""
         node: Node | None = self
         while node is not None and amount > 0:
+            # Read before the amount is taken off: what was counted above is taken back first.
             above = node.usage.get(key, 0) - node.local(key)
             node.usage[key] = node.usage.get(key, 0) - amount
             node, amount = node.parent, min(amount, above)
@@ -204,6 +210,7 @@ class Node:
             return 0, self.parent is not None
         node: Node = self
         while node.parent is not None:
+            # As ``add``: a node's parent sees only what exceeds the node's local part.
             amount -= node.local_available(key)
             node = node.parent
             if not node.borrows(key, amount):
@@ -235,6 +242,7 @@ def plant(cohorts: Iterable[Cohort], queues: Iterable[tuple[Node, str | None]]) 
         forest.queues[node.name] = node
         of_queue[node.name] = parent
     for name in [*parents.values(), *of_queue.values()]:
+        # As in Kueue, a cohort that is only named exists, with no quota and no limits.
         if name is not None and name not in forest.cohorts:
             forest.cohorts[name] = Node(name, {}, Fraction(1), is_cohort=True)
             parents[name] = None
@@ -282,6 +290,7 @@ def _sum_up(cohorts: Iterable[Node]) -> None:
         for child in node.children:
             child.depth = node.depth + 1
         stack.extend(node.children)
+    # A node is complete before its parent counts it; ``local`` keeps what it first returns.
     for node in reversed(line):
         if node.parent is not None:
             node.parent.height = max(node.parent.height, node.height + 1)

@@ -113,6 +113,7 @@ def victim_order(victims: Iterable[Workload], preemptor_queue: str) -> list[Work
 
 
 def _by_priority(one: Workload, preemptor_queue: str) -> tuple[bool, bool, int, float, str, str]:
+    # Without a time of reservation it counts as the latest.
     reserved = float("inf") if one.reserved_at is None else one.reserved_at
     own = one.queue == preemptor_queue
     return not one.evicted, own, one.priority, -reserved, one.uid, one.key
@@ -161,6 +162,9 @@ def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
         return []
     forbidden = not preemptor.queue.preemption.while_borrowing
     node = snapshot.node(preemptor.queue.name)
+    # The attempts, and their order, are Kueue's. Without borrowing, victims may be taken that may
+    # not go for a workload that borrows (``_Candidate.borrowing``), but the need has to fit into
+    # the queue's own quota.
     under = all(node.usage.get(key, 0) < node.quota.get(key, 0) for key in preemptor.short)
     if not (hierarchical or others) or (forbidden and not under):
         attempts: tuple[bool, ...] = (True,)
@@ -169,12 +173,14 @@ def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
     else:
         attempts = (True, False)
     parts = [_sorted(part, preemptor) for part in (hierarchical, others, own)]
+    # Who is being evicted goes anyway, so all of them come before anyone else.
     line = [one for part in parts for one in part if one.workload.evicted]
     line += [one for part in parts for one in part if not one.workload.evicted]
     for borrowing in attempts:
         taken: list[Victim] = []
         asks, fits = Asks(), partial(preemptor.fits, snapshot, borrowing=borrowing)
         for candidate in line:
+            # Asked anew for each: a queue may be back within its quota by what was taken out.
             if not _valid(snapshot, preemptor, candidate, borrowing=borrowing):
                 continue
             snapshot.remove(candidate.workload)
@@ -255,6 +261,7 @@ def _of_cohort(
     child = snapshot.node(preemptor.queue.name)
     need, advantage = dict(preemptor.need), False
     for cohort in child.ancestors:
+        # The child is asked with the need that reaches it, before its own part is taken off.
         advantage = advantage or not any(child.borrows(key, more) for key, more in need.items())
         need = {key: max(0, more - child.local_available(key)) for key, more in need.items()}
         for below in _borrowers(cohort, child, preemptor.short):
@@ -290,4 +297,5 @@ def _borrowers(
                 if child.is_cohort:
                     stack.append((*line, child))
                 else:
+                    # The common cohort itself is left out: it may be within its quota.
                     yield (*line[1:], child)
