@@ -175,6 +175,7 @@ class Admission:
         # The queue last, because finding it out takes longest.
         if key == self.current or self._queue_of(pod) is None:
             return SUCCESS
+        # The queue asks the gate when an event may help the pod: turns learn of the event here.
         self.turns.note_helped(key)
         return _GATED
 
@@ -194,6 +195,7 @@ class Admission:
         No trial may be open during a step.
         """
         self.now = now
+        # An object may change between two steps, so one reading may not be enough.
         while self._outdated:
             yield from self._rebuild()
         if not self.active:
@@ -316,6 +318,7 @@ class Admission:
         self.turns.admitted(key)
         self._stale[key] = None
         for pod in keys:
+            # They are counted below, so the next refresh need not count them again.
             changed.pop(pod, None)
         self.count(keys)
 
@@ -338,6 +341,7 @@ class Admission:
             lost.clear()
         self._devices.forget()
         self._unsettled.clear()
+        # Before pods are read: what changes between the steps below is counted by the next refresh.
         cluster.changed_pods = OrderedDict() if self.active else None
         listed = cluster.list("Topology")
         topologies = {one.metadata.name: read_levels(one) for one in listed}
@@ -356,6 +360,7 @@ class Admission:
             key = f"{local.metadata.namespace}/{local.metadata.name}"
             self.tallies.changed[QueueKey("LocalQueue", key)] = None
         if self.active:
+            # A pod that is deleted during its binding is only here, and uses quota until that ends.
             assumed = [pod.key for pod, _ in self._cache.held_pods()]
             for key in dict.fromkeys([*cluster.pods, *assumed]):
                 self._count(key)
@@ -403,6 +408,7 @@ class Admission:
             counted = self.units[unit]
             if counted.local_queue == name:
                 (counted.held if held else counted.waiting)[pod.uid] = pod
+                # The pod's new status may say that it is Ready.
                 if held and self.endings.waits_for_ready:
                     self._stale[unit] = None
                 if pod.cls is old.pod.cls and pod.terminating is old.pod.terminating:
@@ -439,6 +445,7 @@ class Admission:
         unit = self.units.get(key)
         if unit is None:
             unit = self.units[key] = Unit(key, name)
+        # Kueue's rule: the queue of a unit stays once quota is reserved.
         elif unit.local_queue != name and not unit.held:
             unit.local_queue = name
         local: LocalQueue | None = self._cluster.get("LocalQueue", pod.namespace, unit.local_queue)
@@ -478,6 +485,7 @@ class Admission:
         queue = self.snapshot.queues.get(unit.queue)
         if queue is None:
             return {}
+        # The annotation of an assumed pod comes with its binding, later than its count.
         flavors = self._flavors.get(pod.uid) or read(pod)
         devices, known = self._devices.use(pod), self._known
         if known is not None and not devices and known.is_for(pod.cls, flavors, queue):

@@ -106,6 +106,7 @@ class Endings:
             self._due.pop(key, None)
             self._limits.pop(key, None)
             unit.was_ready = False
+            # A new leader has not seen the pods, but the condition says that the unit was admitted.
             admitted = key in self._running or _is_true(self._group(key), QUOTA_RESERVED)
             self._running.discard(key)
             if known is not None:
@@ -117,6 +118,7 @@ class Endings:
         if stopped and known is None:
             kind = stopped.removesuffix("Stopped")
             self.current[key] = Ending(stopped, f"The {kind} is stopped")
+        # The queue goes on: the pods that are not evicted yet stay.
         elif not stopped and known is not None and known.reason in _OF_QUEUES:
             del self.current[key]
         if key not in self.current:
@@ -158,6 +160,7 @@ class Endings:
         if unit.was_ready:
             return
         pods = [pod for pod in unit.held.values() if not pod.terminating]
+        # Once all pods have been Ready the time does not count any more, also for the next leader.
         if _is_true(self._group(unit.key), PODS_READY):
             unit.was_ready = True
         elif pods and all(is_pod_ready(pod.pod) for pod in pods):
@@ -166,6 +169,7 @@ class Endings:
         if unit.was_ready:
             self._due.pop(unit.key, None)
         elif unit.key not in self._due:
+            # From the binding, which a new leader knows, too: it does not start the time anew.
             begun = min([now, *(self._bound_at(pod) for pod in pods)])
             due = self._due[unit.key] = begun + settings.timeout
             heappush(self._times, (due, unit.key))
@@ -190,6 +194,7 @@ class Endings:
     def _late(self, key: str) -> Ending:
         assert self._settings is not None
         limit = self._settings.requeuing_strategy.backoff_limit_count
+        # The count includes this eviction only afterwards, and then exceeds the limit.
         if limit is not None and self.count(key) >= limit:
             return Ending(DEACTIVATED, _DEACTIVATED_TEXT)
         name = key.replace("/pod:", "/")

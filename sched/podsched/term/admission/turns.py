@@ -213,6 +213,7 @@ class Turns:
             if name in waiting or name in self._blocked:
                 del self._ready[name]
         for name in [name for name in self._ready if name in served] or list(self._ready):
+            # One head for each queue in a cycle, as in Kueue; the queue stays ready for the next.
             head = self._pending[name].pop()
             if head is None:
                 del self._ready[name]
@@ -234,6 +235,7 @@ class Turns:
             pending = self._pending[workload.queue]
             pending.remove(key)
             if isinstance(pending, SharedPending):
+                # Kueue's penalty: past usage grows with the admission, not with the next sample.
                 asked: Counter[str] = Counter()
                 for pods in workload.pod_sets:
                     asked.update(pods.total(pods.count))
@@ -266,6 +268,7 @@ class Turns:
         pending = self._pending[name]
         pending.requeue(workload, reason, untried=bool(tried), lacks=lacks)
         stays = stays_in_heap(strategy, reason, untried=bool(tried), backoff=False)
+        # A head that lost to another of its cycle is tried in the next: it blocks nothing.
         if stays and not tried and reason is not Requeue.FAILED_AFTER_NOMINATION:
             # Whose turn it is among LocalQueues changes with time.
             shared = isinstance(pending, SharedPending)

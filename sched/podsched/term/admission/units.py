@@ -163,8 +163,10 @@ def waiting_workload(
         return None
     alike: dict[Hashable, list[PodInfo]] = {}
     for pod in unit.waiting.values():
+        # Pods of one class may have claims of different devices.
         more = frozenset(devices.get(pod.uid, {}).items())
         alike.setdefault((_pod_set(pod.cls).like, more), []).append(pod)
+    # A group that runs has a part of its minimum, or all of it: then it grows by any number.
     missing = max(1, least - len(unit.held))
     sets, unit.sets, level = [], {}, level_of(cluster, unit)
     for index, pods in enumerate(alike.values()):
@@ -242,6 +244,7 @@ def _pod_set(cls: PodClass) -> _OfClass:
             affinity=_affinity(spec),
             tolerations=tuple(spec.tolerations),
         )
+        # Bytes in a fixed order, as messages have no hash.
         like = (
             frozenset(pods.requests.items()),
             frozenset(spec.node_selector.items()),
