@@ -128,6 +128,7 @@ class Reservations:
         if workload is None:
             self.withdraw(key, "Suspended", why or "pods of it, or their claims, are missing")
             return None
+        # The limit is a part of the shape: a shorter unit may pass where a longer one may not.
         seconds = occupied(self._cluster, unit)
         workload = replace(workload, seconds=seconds, shape=(workload.shape, seconds))
         if not unit.held:
@@ -138,6 +139,7 @@ class Reservations:
         """Read the reservation of a waiting unit, or bring the one that is known up to date."""
         key, found = unit.key, self.of.get(unit.key)
         if key not in self._read:
+            # Only once: afterwards the annotation may be older than what is known here.
             self._read.add(key)
             found = found or _parsed(self._annotation(unit), workload, self._endings.epoch)
         if found is not None:
@@ -156,6 +158,7 @@ class Reservations:
     def make(self, key: str, made: Reservation) -> None:
         """Promise a start to a unit, or another one than before."""
         epoch, old = self._endings.epoch, self.of.get(key)
+        # Whole seconds, as in the annotation: the next leader reads the same start, none earlier.
         made = replace(made, start=ceil(made.start + epoch) - epoch)
         if old == made:
             return
@@ -272,6 +275,7 @@ class Reservations:
 
         That is its start, or when it has waited for long enough to be promised one.
         """
+        # Once: a unit that finds no room at its time would be tried without end.
         due = [key for key, one in self.of.items() if one.start <= now and key not in self._due]
         self._due.update(due)
         grown = [key for key, (at, _) in self._young.items() if at <= now]
@@ -349,6 +353,7 @@ class Reservations:
         lowest = settings.min_priority
         if len(self.of) >= _MOST_RESERVED or (lowest is not None and workload.priority < lowest):
             return False
+        # ``queued_at`` is a Unix time, ``now`` is monotonic.
         grown = workload.queued_at - self._endings.epoch + settings.min_age
         if settings.min_age and grown > now:
             self._young[key] = grown, workload.queue
@@ -373,6 +378,7 @@ def _parsed(text: str, workload: Workload, epoch: float) -> Reservation | None:
             for node, amounts in body["nodes"].items()
         }
         devices = tuple(map(_device, body.get("devices", ())))
+    # Users may write the annotation: one that cannot be read counts as none.
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
     who = workload.queue, workload.priority

@@ -77,6 +77,7 @@ class FlavorNodes:
 
 
 def _has(labels: Mapping[str, str], wanted: Mapping[str, Collection[str] | None]) -> bool:
+    # No node has two values of one label, so none is of flavors that differ in it.
     return all(
         label in labels and (values is None or (len(values) == 1 and labels[label] in values))
         for label, values in wanted.items()
@@ -117,6 +118,7 @@ class FlavorTolerations:
             self._flavors, self._adapted = known, {}
         cls = self._adapted.get((pod.cls.id, names))
         if cls is None:
+            # Plugins read the class. The pod itself gets the tolerations before it is bound.
             tolerant = Pod()
             tolerant.CopyFrom(pod.pod)
             tolerant.spec.tolerations.extend(more)
@@ -164,6 +166,7 @@ class FlavorTerms:
 
     def _first_members(self) -> frozenset[str]:
         """Return the uids of the pods that may start: of each pod set as many as are admitted."""
+        # In partial admission fewer are admitted than wait.
         left = {pods.name: pods.count for pods in self.assignment.pod_sets}
         chosen = []
         for pod in self._unit.waiting.values():
@@ -197,6 +200,7 @@ class FlavorTerms:
             return group
         if level.required:
             return replace(group, topology_key=level.label)
+        # Levels go from the widest to the narrowest. The one that is asked for is tried first.
         wider = levels[: levels.index(level.label) + 1]
         return replace(group, preferred_topology=wider[::-1])
 
@@ -226,6 +230,7 @@ class FlavorTerms:
     def annotations(self, pod: PodInfo) -> dict[str, str]:
         """See ``Terms``."""
         flavors = self.flavors_of(pod)
+        # Most pods of a set have the same object, so its annotation is made once.
         if self._written is None or self._written[0] is not flavors:
             self._written = flavors, written(flavors)
         return self._written[1]
@@ -272,6 +277,7 @@ class FlavorTerms:
             victims = next(search)
             while True:
                 pods = self._pods(victims)
+                # Nothing is evicted for a unit that would then delay a promised start.
                 may_go = budgets.permit(pods) and not self.delay(victims)
                 fits = (yield self._without(victims)) if may_go else False
                 victims = search.send(bool(fits))
@@ -367,6 +373,7 @@ def terms_of(
             fewer = nominate_fewer(admission.snapshot, queue, workload, admission.rules)
             if fewer is not None:
                 yield FlavorTerms(admission, cluster, nodes, tolerations, unit, workload, fewer)
+        # Unlike in Kueue, a flavor with quota may have no room on its nodes, and the next may have.
         left = without_flavors(queue, workload, assignment)
         if left is None:
             return
@@ -389,6 +396,7 @@ class _Budgets:
 
     def permit(self, pods: Collection[PodInfo]) -> bool:
         """Whether all these pods may be evicted together."""
+        # Pods that go already count as disrupted: ``disruptionsAllowed`` is without them.
         for namespace, selector, status in self._budgets:
             counted = sum(
                 pod.namespace == namespace

@@ -112,6 +112,7 @@ class Timetable:
             begun = max(min(now, bound_at(pod) - self._endings.epoch) for pod in pods)
         end = begun + occupied(self._cluster, unit)
         if all(pod.terminating for pod in pods):
+            # Kubernetes' deletionTimestamp is when the grace period ends.
             gone = max(pod.pod.metadata.deletion_timestamp.seconds for pod in pods)
             end = min(end, gone + SLACK - self._endings.epoch)
         return end
@@ -148,6 +149,7 @@ class Timetable:
                 on = self._pods_on.setdefault(node, [])
                 on.append(_Ending(end, key, {**pod.cls.requests, PODS: 1}))
         later = profile.times[1:2].tolist()
+        # What should be gone already is planned to end at now + SLACK: no plan holds for longer.
         self._plan_until = min([now + SLACK, *later])
         self._plan = Plan(profile, self._reserved)
         return self._plan
@@ -158,6 +160,7 @@ class Timetable:
         """Return whose start would be late for lack of quota if a unit started now, or ""."""
         gone = [(one.queue, one.usage, self.ends.get(one.key, inf)) for one in victims]
         who = workload.key, workload.queue, workload.priority
+        # It starts only when its victims are gone, and ends so much later.
         seconds = self._seconds(workload, now) + self.pause(victims)
         found = self.plan(now).delays(*who, usage, seconds, gone)
         if found is None:
@@ -257,6 +260,7 @@ class Timetable:
         ``gone``: the keys of units whose room is free already.
         """
         most: Counter[str] = Counter()
+        # The need grows only when a reservation starts: between these times it is never more.
         for moment in {max(one.start, at) for one in here}:
             need: Counter[str] = Counter()
             for one in here:
@@ -265,6 +269,7 @@ class Timetable:
             for ending in self._pods_on.get(node, ()):
                 if at < ending.end <= moment and ending.key not in gone:
                     need.subtract(ending.requests)
+            # This keeps the larger amount of each resource, and none below 0.
             most |= need
         return most
 
@@ -276,6 +281,7 @@ class Timetable:
             message.metadata.name = f"reserved-{self._placeholders}"
             message.metadata.uid = f"podsched.io/{message.metadata.name}"
             requests = message.spec.containers.add(name="reserved").resources.requests
+            # The first requests everything; each of the others only counts as a pod.
             for resource, number in amounts.items() if index == 0 else ():
                 if resource != PODS and number > 0:
                     requests[resource] = f"{number}m" if resource == "cpu" else str(number)
@@ -326,6 +332,7 @@ class Timetable:
         found, ended = [], 0
         window = self._window or inf
         tried = _thinned(sorted(t for t in times | kept if now < t < inf and t - now <= window))
+        # The shared snapshot is changed to what it is at each time, and changed back below.
         for at in sorted({*tried, *(t for t in kept if t > now)}):
             while ended < len(ending) and ending[ended][0] <= at:
                 snapshot.remove_usage(*ending[ended][1:])
@@ -335,6 +342,7 @@ class Timetable:
                 snapshot.add_usage(one.queue, one.usage)
             for assignment in _fitting(snapshot, workload, rules):
                 of_usage = frozenset(assignment.usage.items())
+                # The plan returns all times for a usage, so it is asked once for each.
                 if of_usage not in starts:
                     who = workload.key, workload.queue, workload.priority
                     starts[of_usage] = set(plan.starts(*who, assignment.usage, workload.seconds))
@@ -349,6 +357,7 @@ class Timetable:
 
 def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[Assignment]:
     """Yield the choices of flavors for which there is room, without victims."""
+    # Victims are not planned with: a promised start needs none.
     queue = replace(snapshot.queues[workload.queue], preemption=Preemption())
     left: Workload | None = replace(workload, tried=())
     while left is not None:

@@ -137,6 +137,7 @@ class AdmissionCycle:
             del uids[-_GATED_AT_ONCE:]
             if uids:
                 await self._turn.give_way()
+        # After admission, which finds the units that have to be evicted.
         self._endings.refresh()
         await self._in_steps(self._statuses.refresh(now))
         self._backfilling.tell()
@@ -165,6 +166,7 @@ class AdmissionCycle:
             await self._turn.pause()
             for entry in cycle.turns():
                 joins = self._joins(entry) if together else None
+                # This head ends the row. Those before it have their turn first.
                 if joined and (joins is None or not joins.goes_with(joined)):
                     await self._decide_together(cycle, joined, now)
                     joined = []
@@ -174,6 +176,7 @@ class AdmissionCycle:
                 if joins is not None and entry.admitted:
                     joined.append(joins)
                     continue
+                # Those before it may have found no nodes: what they have not taken is left to it.
                 if joined and not await self._decide_together(cycle, joined, now):
                     entry = cycle.take_again(entry)
                 joined = []
@@ -211,6 +214,7 @@ class AdmissionCycle:
         unit = self._admission.units.get(workload.key)
         if entry.mode is not Mode.FIT or unit is None or unit.held or not unit.waiting:
             return None
+        # Beside promised starts each head is tried with what is kept for them.
         if self._admission.reservations.of:
             return None
         group = unit_group(self._cluster, unit)
@@ -234,6 +238,7 @@ class AdmissionCycle:
         await self._turn.pause()
         attempted = await self._groups.admit_together(units, joined[0].nodes, now)
         for one in joined:
+            # Admission counts the pods that were placed: the cycle must not count them, too.
             cycle.withdraw(one.entry)
         if attempted is None:
             self._all_were_placed = False
@@ -339,6 +344,7 @@ class AdmissionCycle:
         self._all_were_placed = False
         if result.victims is not None and isinstance(chosen, FlavorTerms):
             victims = {one.workload.key for one in chosen.victims}
+            # By quota and nodes others may have been chosen than by quota alone.
             cycle.claim(chosen.victims)
             self._endings.preempted(chosen.victims, chosen.note_of)
             admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
@@ -404,6 +410,7 @@ class AdmissionCycle:
         unit = self._admission.units.get(key)
         if unit is None or not unit.waiting:
             return
+        # Only a unit that waits for its victims keeps nodes.
         if reason is not Waiting.PREEMPTED:
             self._withdraw(unit)
         if self._said.get(key) == (reason, message):
@@ -428,6 +435,7 @@ class AdmissionCycle:
         said = (
             QueueCondition(QUOTA_RESERVED, "True", QUOTA_RESERVED, reserved),
             QueueCondition(ADMITTED, "True", ADMITTED, "The workload is admitted"),
+            # Kueue's rule: a new reservation turns Evicted and Preempted False.
             *self._endings.admitted(group),
         )
         self._conditions.queued(group, said)
