@@ -59,6 +59,7 @@ def fair_search(
     if not found:
         restore(snapshot, search.taken)
         return []
+    # The need is no longer counted here: ``fits`` asks whether it fits in addition.
     fits = partial(preemptor.fits, snapshot, borrowing=True)
     return (yield from fill_back(snapshot, search.taken, fits))
 
@@ -98,6 +99,8 @@ class _Search:
     def first(self, candidates: list[Workload], strategy: FairStrategy) -> _Step:
         """Take victims by a strategy; return whether the preemptor fits then."""
         turns = _Turns(self._snapshot, self._preemptor, candidates)
+        # With its usage counted, a preemptor within quota reclaims what is its own; as in Kueue,
+        # no shares are compared.
         within = not self._node.borrows_any(self._preemptor.short)
         for queue, line in turns:
             if queue is self._node or within:
@@ -141,6 +144,7 @@ class _Search:
 
     def _is_enough(self, *, last: bool = False) -> _Step:
         queue, need = self._node.name, self._preemptor.need
+        # The need is counted during the search, and ``fits`` asks for it in addition.
         self._snapshot.remove_usage(queue, need)
         fits = self._preemptor.fits(self._snapshot, borrowing=True)
         self._snapshot.add_usage(queue, need)

@@ -71,6 +71,7 @@ def stays_in_heap(strategy: Strategy, reason: Requeue, *, untried: bool, backoff
     """
     if backoff:
         return False
+    # A head of StrictFIFO blocks its queue, unless its namespace does not match, as in Kueue.
     if strategy is Strategy.STRICT:
         return reason is not Requeue.NAMESPACE_MISMATCH or untried
     return reason in _AT_ONCE or untried

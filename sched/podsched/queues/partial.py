@@ -36,5 +36,7 @@ def search_counts(
         )
         return found[step] is not None
 
+    # As Kueue's search does, this takes for granted that fewer pods fit wherever more do. The
+    # result of each step is kept, so that the best is not tried twice.
     best = bisect_left(range(total + 1), True, key=fits)
     return found.get(best)

@@ -60,6 +60,7 @@ def dominant_share(node: Node, extra: Amounts | None = None) -> Share:
         of_resource[key.resource] = of_resource.get(key.resource, 0) + over
     lendable = _lendable(node.parent)
     ratio, dominant = _NOTHING, ""
+    # Of equal ratios the first by name is shown.
     for resource in sorted(of_resource):
         if lendable.get(resource, 0) > 0:
             this = Fraction(1000 * of_resource[resource], lendable[resource])
@@ -71,6 +72,7 @@ def dominant_share(node: Node, extra: Amounts | None = None) -> Share:
 def _lendable(cohort: Node) -> dict[str, int]:
     if cohort.lendable is None:
         cohort.lendable = {}
+        # The root has each flavor and resource of its tree, also those of which nothing is lent.
         for key in cohort.root.quota:
             more = cohort.lendable.get(key.resource, 0) + cohort.most(key)
             cohort.lendable[key.resource] = more

@@ -170,6 +170,7 @@ class Topology:
             if reason is not None:
                 found.reasons[reason] += 1
         outer = min(slices)
+        # From the lowest level up: a domain is the sum of its children.
         for domains in reversed(self.domains):
             for domain in domains.values():
                 if domain.children:
@@ -204,6 +205,7 @@ def _free(nodes: Iterable[TopologyNode], used: Mapping[str, int]) -> Counter[str
 
 def _fitting(requests: Mapping[str, int], free: Mapping[str, int]) -> tuple[int, str]:
     """Return how many pods fit, and the resource that limits them."""
+    # Every pod takes one of a node's ``pods``, whatever it asks for.
     wanted = {**requests, PODS: requests.get(PODS, 0) + 1}
     return min(
         (max(0, free.get(resource, 0) // amount) if amount else _NO_BOUND, resource)
@@ -235,6 +237,7 @@ def _sum_up(domain: Domain, slices: Mapping[int, int], *, with_leader: bool) -> 
     pods_cost: list[int] = []
     slices_cost: list[int] = []
     for child in domain.children:
+        # Of a child only whole slices of its level count: a slice is not split between children.
         pods, led_pods = child.pods // inner * inner, child.led_pods // inner * inner
         domain.pods += pods
         domain.slices += child.slices
