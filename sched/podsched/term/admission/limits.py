@@ -6,7 +6,8 @@
 | deadline: ``activeDeadlineSeconds``, if all pods have one | evicted, if it is still there |
 
 The annotations of the ClusterQueue have the execution time of units without the label, and the
-longest of any unit. Both limits count from the time at which the first pod got its node.
+longest of any unit. Both limits of a group count from its admission, those of a lone pod from the
+time at which it got its node.
 
 Source: Kueue 0.20, pkg/controller/core/workload_controller.go. There, the time before an eviction
 counts, too.
