@@ -166,8 +166,9 @@ async def test_nothing_of_a_start_that_is_over_waits_for_the_garbage_collector()
             gang(world, "c", "d", of="rejected")
             await asyncio.sleep(1)
             assert bound(world) == ["a", "b", "up", "warm"]
-            left = [one for one in gc.get_objects() if type(one) is GroupStart]
-            assert left == []
+            left = [one.group.key for one in gc.get_objects() if type(one) is GroupStart]
+            # Other tests may have left starts of their own.
+            assert not {"default/bound", "default/rejected"}.intersection(left)
         finally:
             gc.enable()
 
