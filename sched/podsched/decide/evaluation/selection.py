@@ -29,7 +29,6 @@ from podsched.decide.evaluation.sampling import Rotation, num_feasible_nodes_to_
 from podsched.decide.evaluation.scoring import run_pre_score, run_score
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.filter_outcome import PASSED
-from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows, Scores
 
@@ -151,7 +150,7 @@ class Selector:
         evaluation = self.evaluation
         if len(rows) == len(evaluation.feasible_rows):
             return evaluation.total[rows]
-        state = CycleState(dict(evaluation.state.data), evaluation.state.skip_filter)
+        state = evaluation.state.copy()
         run_pre_score(evaluation.runtime, state, pod, evaluation.cluster, rows)
         return run_score(evaluation.runtime, state, pod, evaluation.cluster.nodes, rows).total
 

@@ -30,7 +30,7 @@ class PodGroupProtectionController:
         self._writes = writes
         self._members: dict[str, set[str]] = {}
         """The unfinished pods that name each group, by their keys."""
-        self._group_of: dict[str, str] = {}
+        self._counted_for: dict[str, str] = {}
         """The same by pod, because reading it from the old version of a pod takes longer."""
         self._dirty: dict[str, None] = {}
 
@@ -49,7 +49,7 @@ class PodGroupProtectionController:
             self._pod_changed(event.key, event.new)
 
     def _pod_changed(self, key: str, pod: AnyObject | None) -> None:
-        joined, left = _group_of(pod), self._group_of.get(key, "")
+        joined, left = _group_of(pod), self._counted_for.get(key, "")
         if joined == left:
             return  # Nearly all changes of pods end here.
         if left:
@@ -58,10 +58,10 @@ class PodGroupProtectionController:
             if not members:
                 del self._members[left]
                 self._dirty[left] = None
-            del self._group_of[key]
+            del self._counted_for[key]
         if joined:
             self._members.setdefault(joined, set()).add(key)
-            self._group_of[key] = joined
+            self._counted_for[key] = joined
 
     def work(self, now: Instant) -> float | None:
         """Remove the finalizer of deleted groups without members."""
