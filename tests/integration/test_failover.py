@@ -37,7 +37,8 @@ async def test_every_pod_is_bound_once_though_the_leader_is_killed_three_times(
         assert await submitter.wait() == 0
         await eventually("all pods bound", lambda: real.bound("pod") == 1000)
         await real.check_history("pod", 1000)
-        assert len(real.observer.leaders) == 4
+        # At least: on a busy machine a leader may lose the lock without having been killed.
+        assert len(real.observer.leaders) >= 4
 
 
 async def test_a_gang_is_whole_after_its_leader_was_killed_amid_its_bindings(

@@ -214,10 +214,14 @@ async def stand_in_kubelet(files: Certificates, address: str) -> AsyncIterator[S
     app.router.add_route("*", "/{path:.*}", kubelet.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
-    site = web.TCPSite(runner, address, 0, ssl_context=context)
-    await site.start()
-    kubelet.port = runner.addresses[0][1]
-    try:
-        yield kubelet
-    finally:
-        await runner.cleanup()
+    # Its port is held on loopback, too: no API server there may get the same one, for an API server
+    # refuses to connect to a port of its own at any address of this machine.
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        kubelet.port = held.getsockname()[1]
+        site = web.TCPSite(runner, address, kubelet.port, ssl_context=context)
+        try:
+            await site.start()
+            yield kubelet
+        finally:
+            await runner.cleanup()
