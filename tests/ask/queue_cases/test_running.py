@@ -74,6 +74,39 @@ def test_a_result_says_whether_it_is_as_expected() -> None:
     assert not second["agrees"]
 
 
+def got_of(case: dict[str, Any]) -> dict[str, Any]:
+    (result,) = run_lines([json.dumps({"expect": {}, **case})])
+    return dict(result["got"])
+
+
+@pytest.mark.parametrize(("gate", "found"), [(True, True), (False, False)])
+def test_counts_get_smaller_only_with_the_gate_of_partial_admission(
+    gate: bool, found: bool
+) -> None:
+    pods = {"name": "main", "count": 5, "minCount": 2}
+    case = {
+        "kind": "partial-admission",
+        "config": {"featureGates": {"PartialAdmission": gate}},
+        "podSets": [pods],
+        "largestTotalThatFits": 4,
+    }
+    assert got_of(case)["found"] is found
+
+
+def test_a_priority_boost_that_is_no_number_counts_as_none() -> None:
+    workloads = [
+        {"name": boost, "annotations": {"kueue.x-k8s.io/priority-boost": boost}}
+        for boost in ("1", "much", "-1")
+    ]
+    case = {
+        "kind": "victim-order",
+        "config": {"featureGates": {"PriorityBoost": True}},
+        "preemptorClusterQueue": "mine",
+        "workloads": workloads,
+    }
+    assert got_of(case)["order"] == ["-1", "much", "1"]
+
+
 @pytest.mark.parametrize(
     ("line", "error"),
     [

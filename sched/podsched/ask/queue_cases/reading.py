@@ -164,7 +164,7 @@ def read_pod_sets(case: Case, written: Mapping[str, Any]) -> tuple[PodSet, ...]:
             one["name"],
             max(0, one["count"] - done.get(one["name"], 0)),
             _requests(one),
-            one.get("minCount"),
+            one.get("minCount") if gate(case, "PartialAdmission", default=True) else None,
             (one.get("topology") or {}).get("podSetGroup"),
             one.get("nodeSelector", {}),
             _affinity(one),
@@ -207,6 +207,14 @@ def key_of(written: Mapping[str, Any]) -> str:
     return f"{namespace}/{written['name']}" if namespace else str(written["name"])
 
 
+def _boost(written: Mapping[str, Any]) -> int:
+    """Return what an annotation adds to the priority: nothing, if it is no number."""
+    try:
+        return int(written.get("annotations", {}).get(_BOOST, "0"))
+    except ValueError:
+        return 0
+
+
 def read_workload(case: Case, written: Mapping[str, Any]) -> Workload:
     """Return a workload with the usage that it has reserved."""
     reserved = written.get("reserved") or {}
@@ -216,9 +224,7 @@ def read_workload(case: Case, written: Mapping[str, Any]) -> Workload:
             key = FlavorResource(flavor, resource)
             more = amount(resource, str(pods["usage"].get(resource, 0)))
             usage[key] = usage.get(key, 0) + more
-    boost = 0
-    if gate(case, "PriorityBoost", default=False):
-        boost = int(written.get("annotations", {}).get(_BOOST, "0"))
+    boost = _boost(written) if gate(case, "PriorityBoost", default=False) else 0
     evicted = next(
         (
             condition
