@@ -154,6 +154,11 @@ def test_a_node_that_begins_to_match_wakes_the_pod(
     assert hinted(made(NodeAffinity), wanted, (Resource.NODE, action), old, new) is hint
 
 
+def test_a_node_that_begins_to_match_the_added_affinity_wakes_a_pod() -> None:
+    event = (Resource.NODE, ActionType.UPDATE_NODE_LABEL)
+    assert hinted(added(), pod("p"), event, labelled(), labelled(team="x")) is QUEUE
+
+
 def test_a_node_outside_the_added_affinity_does_not_wake_a_pod() -> None:
     event = (Resource.NODE, ActionType.ADD)
     assert hinted(added(), pod("p"), event, None, labelled(team="x")) is QUEUE

@@ -1,8 +1,8 @@
-"""The plugins: what kube-scheduler's in-tree plugins decide, computed over rows.
+"""The plugins: the rules of kube-scheduler's in-tree plugins, computed for many nodes at once.
 
-One module per plugin or, where it has parts, one package with a ``plugin`` module. All have one
-shape: docstring with the rule and its source, reasons as constants, then the class with its name,
-traits, extension points in cycle order, and events last. ``registry`` lists them. ``rows`` and
-``volumes`` are what several of them share; ``per_node`` is for users' plugins. Plugins see
-``podsched.framework``, ``podsched.api`` and their arguments in ``podsched.config.plugin_args``.
+A plugin is one module or, if it is large, one package with a module ``plugin``. All have the same
+order: docstring with the rule and its source, reasons as constants, then the class with its name,
+traits, extension points in cycle order, and events last. ``registry`` lists them. Several plugins
+share ``rows`` and ``volumes``; ``per_node`` is for users' plugins. Plugins import only
+``podsched.framework``, ``podsched.api``, and their arguments from ``podsched.config.plugin_args``.
 """

@@ -1,10 +1,11 @@
-"""GangScheduling: the members of a gang start together, or not at all (kube-scheduler v1.36).
+"""GangScheduling: the pods of a PodGroup start together, or not at all (kube-scheduler v1.36).
 
-PreEnqueue keeps members out of activeQ until their PodGroup exists and has minCount members.
-PlacementFeasible then lets the group start as soon as minCount members have a node.
+The pods of a PodGroup are its members. PreEnqueue keeps members out of activeQ until the PodGroup
+exists and has minCount members. PlacementFeasible then lets the group start as soon as minCount
+members have a node.
 
-kube-scheduler counts in Permit, where placed members wait for the others. Here a group is decided
-in one trial and assumed as one, so that no member ever waits while it takes room.
+kube-scheduler counts in Permit, where members that have a node wait for the others. Here all members
+are decided in one trial and assumed together, so no member holds resources while it waits.
 """
 
 from __future__ import annotations
@@ -30,24 +31,26 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable
 from podsched.v1 import objects_pb2 as v1
 
+#: The texts are kube-scheduler's, "pods's" included.
 REASON_NO_GROUP = "waiting for pods's pod group {} to appear in scheduling queue"
 REASON_TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 REASON_WAITING = "waiting for minCount pods from a gang to be scheduled"
 
 
 class GangScheduling:
-    """PreEnqueue and PlacementFeasible: wait until minCount members exist, and fit."""
+    """PreEnqueue waits until minCount members exist, PlacementFeasible until they have a node."""
 
     name: ClassVar[str] = "GangScheduling"
 
     def __init__(self, args: GangSchedulingArgs | None, handle: Handle) -> None:
         self._label_groups = args is not None and args.label_groups
         self._cluster = handle.cluster
-        #: By key, a PodGroup object and what was read of it: each of 10,000 members asks for it.
+        #: Parsed PodGroups by key, each with the object that it was parsed from. A gang may have
+        #: 10,000 members, and each of them asks for it.
         self._read: dict[str, tuple[v1.PodGroup, PodGroup]] = {}
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Reject members unresolvably while their group is missing or has too few members."""
+        """Reject a member while its group is missing or has fewer than minCount members."""
         if not pod.group:
             return SUCCESS
         group = self._group(pod.group)
@@ -63,7 +66,7 @@ class GangScheduling:
         return SUCCESS
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for new members, and for the group itself."""
+        """Register for new members, and for new and updated groups."""
         member = ClusterEvent(Resource.POD, ActionType.ADD)
         group = ClusterEvent(Resource.POD_GROUP, ActionType.ADD | ActionType.UPDATE)
         return [self._about(member, self._key_of), self._about(group, object_key)]
@@ -76,12 +79,12 @@ class GangScheduling:
     def _about(self, event: ClusterEvent, key_of: Callable[[Any], str]) -> ClusterEventWithHint:
         """Return a registration that wakes the members of the event's group.
 
-        Its index finds no member while the group is incomplete. Without this check every new member
-        would call the hint for all earlier ones, 50 million times for a gang of 10,000.
+        Its index finds no pods while the group has too few members. Without this check, every new
+        member would call the hint for all earlier ones: 50 million calls for a gang of 10,000.
         """
 
         def key(old: Any | None, new: Any | None) -> str:
-            # Not after a change of the status, as by the condition of the last attempt.
+            # A change of the status alone does not count: every failed attempt writes a condition.
             changed = new is not None and (old is None or old.spec != new.spec)
             return key_of(new) if changed else ""
 

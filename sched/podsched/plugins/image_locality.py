@@ -1,7 +1,12 @@
 """ImageLocality: nodes that have the pod's images score higher (kube-scheduler v1.36).
 
-Each image counts its size times the share of nodes that have it; the sum is scaled between 23 MiB
-and 1000 MiB per container to 0..100.
+Formula (``framework/plugins/imagelocality``)::
+
+    sum   = sum of size * nodes with the image / all nodes, over the pod's images on the node
+    score = 100 * (clamp(sum, 23 MiB, max) - 23 MiB) / (max - 23 MiB)
+    max   = 1000 MiB * number of containers and init containers
+
+The share of nodes keeps pods from gathering on the few nodes that have a rare image.
 """
 
 from __future__ import annotations
@@ -18,12 +23,13 @@ from podsched.framework.status import SUCCESS, Status
 from podsched.framework.verdicts import Rows, Scores
 from podsched.plugins.without_args import WithoutArgs
 
+#: In bytes.
 MIN_THRESHOLD = 23 * 1024 * 1024
 MAX_CONTAINER_THRESHOLD = 1000 * 1024 * 1024
 
 
 class ImageLocality(WithoutArgs):
-    """Score: the sizes of the images that are already there."""
+    """Score: the sizes of the pod's images that the node has."""
 
     name: ClassVar[str] = "ImageLocality"
     traits: ClassVar[Traits] = Traits(
@@ -36,10 +42,10 @@ class ImageLocality(WithoutArgs):
     )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the images that some node has, and how many containers share the limit."""
+        """Return the pod's images that some node has, and the number of containers."""
         nodes = cluster.nodes
-        there = tuple(image for image in self.images(pod.cls) if len(nodes.image_rows(image)[0]))
-        return (there, _containers(pod.cls)) if there else ()
+        held = tuple(image for image in self.images(pod.cls) if len(nodes.image_rows(image)[0]))
+        return (held, _containers(pod.cls)) if held else ()
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return how many nodes there are, and how many of them have each image."""
@@ -67,11 +73,12 @@ class ImageLocality(WithoutArgs):
         return MAX_NODE_SCORE * (clamped - MIN_THRESHOLD) // (highest - MIN_THRESHOLD)
 
     def image_sums(self, state: CycleState, nodes: NodeColumns) -> Int64s:
-        """Return for all rows the sizes of the images there, each times its share, in bytes."""
+        """Return the formula's sum for each row, in bytes, shape ``(size,)``."""
         present: list[tuple[str, float]] = state.data[self.name]
         sums = np.zeros(nodes.size, dtype=np.int64)
         for image, share in present:
             holders, sizes = nodes.image_rows(image)
+            # Truncated for each image, as in kube-scheduler's ``scaledImageScore``.
             sums[holders] += (sizes.astype(np.float64) * share).astype(np.int64)
         return sums
 
@@ -93,5 +100,6 @@ class ImageLocality(WithoutArgs):
 
 
 def _containers(cls: PodClass) -> int:
+    """Return the number of containers; image volumes do not count, as in kube-scheduler."""
     spec = cls.spec_parts.bare
     return len(spec.containers) + len(spec.init_containers)

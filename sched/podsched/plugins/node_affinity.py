@@ -101,11 +101,14 @@ class NodeAffinity:
         )
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return nothing: the result depends on the row alone."""
+        """Return FIXED_INPUTS: the results depend only on the pod's class and the row."""
         return FIXED_INPUTS
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Narrow to the nodes that all terms name; unresolvable where no term can match a node."""
+        """Return the named nodes if every required term names nodes by ``metadata.name``.
+
+        If each term's name conditions contradict each other, the pod is unresolvable.
+        """
         selector = _required(pod.cls.spec.affinity.node_affinity)
         if selector is None and self._added is None and not pod.cls.spec.node_selector:
             return PreFilterResult(SKIP)
@@ -122,13 +125,14 @@ class NodeAffinity:
         return PreFilterResult(node_names=frozenset(names))
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject, unresolvably, nodes that the profile's or the pod's affinity does not match."""
+        """Reject nodes that addedAffinity or the pod's own affinity does not match."""
         verdicts = Verdicter(len(rows))
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         matches = required_affinity(pod.cls).match(nodes, rows)
         if self._added is not None:
             enforced = match_terms(self._added, nodes, rows)
             verdicts.flag(~enforced, unresolvably, REASON_ENFORCED)
+            # kube-scheduler returns at the first mismatch, so such a node has only this reason.
             matches |= ~enforced
         verdicts.flag(~matches, unresolvably, REASON)
         return verdicts.done()
@@ -193,20 +197,20 @@ class NodeAffinity:
     def _after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
     ) -> QueueingHint:
-        if new is None:
-            return QueueingHint.SKIP
-        if self._added is not None and not self._added.matches(
-            new.metadata.labels, new.metadata.name
-        ):
-            return QueueingHint.SKIP
-        required = required_affinity(pod.cls)
-        if not required.matches_node(new) or (old is not None and required.matches_node(old)):
-            return QueueingHint.SKIP
-        return QueueingHint.QUEUE
+        # kube-scheduler compares the old node only with the pod's own affinity. So a node that is
+        # relabelled to match addedAffinity would not wake a pod whose own affinity it matched before.
+        matches = new is not None and self._matches(pod, new)
+        return QueueingHint.of(matches and (old is None or not self._matches(pod, old)))
+
+    def _matches(self, pod: PodInfo, node: v1.Node) -> bool:
+        added = self._added
+        if added is not None and not added.matches(node.metadata.labels, node.metadata.name):
+            return False
+        return required_affinity(pod.cls).matches_node(node)
 
 
 def _shown(requirement: LabelRequirement) -> str:
-    """Return a condition on a label, or on the node's name, as selectors are written."""
+    """Return a condition on a label or on the node's name as text, such as ``label a in (b,c)``."""
     key, values = requirement.key, ",".join(sorted(requirement.values))
     if key == NAME_FIELD:
         return f"{key} {requirement.operator.lower()} ({values})"
@@ -224,14 +228,15 @@ def _shown(requirement: LabelRequirement) -> str:
 def _index_of_nodes() -> KeyedIndex:
     """Return an index of pods by a label or node name that they require.
 
-    One requirement per pod suffices, or one per term if there are terms. The hint is called for
-    every node if a pod or a term requires only the absence of labels.
+    A node must meet all requirements of a node selector, and one of the terms. So one requirement
+    of the selector suffices as the key, else one of each term. If a term only requires that labels
+    or values are absent, there is no key, and the hint is called for every node.
     """
     return KeyedIndex(_keys_of_pod, _keys_of_node)
 
 
 def _keys_of_pod(pod: PodInfo) -> Sequence[Hashable] | None:
-    """Return keys of which a node must have one, for the index; None: any node may fit."""
+    """Return keys, at least one of which a node that fits has; None: any node may fit."""
     spec = pod.cls.spec
     for pair in spec.node_selector.items():
         return (pair,)
@@ -248,11 +253,12 @@ def _keys_of_pod(pod: PodInfo) -> Sequence[Hashable] | None:
 
 
 def _keys_of_term(term: v1.NodeSelectorTerm) -> Sequence[Hashable] | None:
-    """Return keys of which a node must have one to match the term; None: unknown."""
+    """Return keys, at least one of which a node that matches the term has; None: unknown."""
     if not term.match_fields and not term.match_expressions:
         return ()  # It matches no node.
     names = _term_names(term)
     if names is not None:
+        # Three elements, so that a name never equals the (key, value) of a label.
         return [(NAME_FIELD, name, True) for name in names]
     for requirement in term.match_expressions:
         if requirement.operator == "In":
@@ -276,7 +282,7 @@ def _required(affinity: v1.NodeAffinity) -> v1.NodeSelector | None:
 
 
 def _term_names(term: v1.NodeSelectorTerm) -> frozenset[str] | None:
-    """Return the names that a term's matchFields allow; None where it does not name nodes."""
+    """Return the node names that a term's matchFields allow; None if they do not restrict names."""
     names: frozenset[str] | None = None
     for requirement in term.match_fields:
         if requirement.key == NAME_FIELD and requirement.operator == "In":

@@ -1,7 +1,8 @@
-"""NodeDeclaredFeatures: the node declares every feature that the pod needs (kube-scheduler v1.36).
+"""NodeDeclaredFeatures: a node fits if it declares all features that the pod needs.
 
-Only one of the features of 1.36 is visible in a pod that is to be scheduled: the restart rule
-RestartAllContainers. The others concern resizes, which the scheduler does not see.
+Rules: kube-scheduler v1.36 ``framework/plugins/nodedeclaredfeatures``. Of the features of v1.36, only
+one can be needed by a pod that waits for a node: the restart rule RestartAllContainers. The others
+are needed for a resize, and only pods that have a node are resized.
 """
 
 from __future__ import annotations

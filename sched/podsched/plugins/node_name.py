@@ -34,7 +34,7 @@ class NodeName(WithoutArgs):
         return pod.pod.spec.node_name
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the name: pods of one class may name different nodes."""
+        """Return the name: it is not part of the class, so pods of one class may differ in it."""
         return pod.pod.spec.node_name
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:

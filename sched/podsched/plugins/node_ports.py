@@ -74,7 +74,7 @@ class NodePorts(WithoutArgs):
 
 
 def conflicts(wanted: Iterable[HostPort], used: Mapping[HostPort, int]) -> bool:
-    """Return whether one of the wanted ports is among the used ones."""
+    """Return whether a wanted port conflicts with a used one (``framework.HostPortInfo``)."""
     for address, protocol, port in wanted:
         if address == ANY_ADDRESS:
             if any(key[1] == protocol and key[2] == port for key in used):
@@ -101,7 +101,10 @@ def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> 
 
 
 def _index_of_ports() -> KeyedIndex:
-    """Return an index of the pods by the port numbers that they wait for."""
+    """Return an index of the pods by the (protocol, port) that they wait for.
+
+    The hint then compares the addresses.
+    """
     return KeyedIndex(
         lambda pod: _numbers(pod.cls.spec),
         lambda old, new: () if old is None else _numbers(old.spec),

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: only pods that tolerate it run on cordoned nodes (kube-scheduler v1.36)."""
+"""NodeUnschedulable: a cordoned node fits only pods that tolerate it (kube-scheduler v1.36)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAINT = v1.Taint(key=TAINT_UNSCHEDULABLE, effect=NO_SCHEDULE)
 
 
 class NodeUnschedulable(WithoutArgs):
-    """Filter: the node is not cordoned, or the pod tolerates the taint of cordoned nodes."""
+    """Filter: the node is not cordoned, or the pod tolerates the taint that cordoned nodes get."""
 
     name: ClassVar[str] = "NodeUnschedulable"
     traits: ClassVar[Traits] = Traits(
@@ -45,7 +45,10 @@ class NodeUnschedulable(WithoutArgs):
         return rejecting(cordoned, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for nodes added or uncordoned, and the pod's own new tolerations."""
+        """Register for added and uncordoned nodes, and for new tolerations of the pod itself.
+
+        Cordoning a node sets ``spec.unschedulable``, which counts as a change of its taints.
+        """
         node = ActionType.ADD | ActionType.UPDATE_NODE_TAINT
         pod = ActionType.UPDATE_POD_TOLERATION
         return [
@@ -68,7 +71,7 @@ def _uncordoned(old: v1.Node | None, new: v1.Node | None) -> bool:
 
 
 def _index_of_nodes() -> KeyedIndex:
-    """Find all pods when a node is uncordoned, none otherwise."""
+    """Return an index that finds all pods when a node is uncordoned, and none otherwise."""
     return KeyedIndex(lambda pod: (), lambda old, new: None if _uncordoned(old, new) else ())
 
 

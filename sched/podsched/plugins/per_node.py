@@ -1,4 +1,4 @@
-"""Base classes for plugins that look at one node at a time, for users' own slower plugins.
+"""Base classes for users' plugins that look at one node at a time: simpler, but slower.
 
 Subclass ``PerNodeFilter``, ``PerNodeScore`` or both and implement ``filter_node`` or
 ``score_node``. If a plugin reads data beyond the node and the pod's class, it implements ``inputs``

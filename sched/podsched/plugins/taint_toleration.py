@@ -1,4 +1,7 @@
-"""TaintToleration: hard taints reject pods, soft taints lower the score (kube-scheduler v1.36)."""
+"""TaintToleration: untolerated taints reject the pod or lower the score (kube-scheduler v1.36).
+
+Hard taints (NoSchedule, NoExecute) reject, soft ones (PreferNoSchedule) lower the score.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ REASON = "node(s) had untolerated taint(s)"
 
 
 class TaintToleration(WithoutArgs):
-    """Filter on NoSchedule and NoExecute taints, Score on PreferNoSchedule taints."""
+    """Filter looks at NoSchedule and NoExecute taints, Score at PreferNoSchedule taints."""
 
     name: ClassVar[str] = "TaintToleration"
     traits: ClassVar[Traits] = Traits(
@@ -69,7 +72,7 @@ class TaintToleration(WithoutArgs):
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Never skip: without soft taints every node scores 100."""
+        """Return SUCCESS, never SKIP: without soft taints every node scores 100, not 0."""
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
@@ -86,7 +89,7 @@ class TaintToleration(WithoutArgs):
         return default_normalize(scores, reverse=True)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for nodes added or with other taints, and the pod's own new tolerations."""
+        """Register for added nodes, changed taints, and new tolerations of the pod itself."""
         node = ActionType.ADD | ActionType.UPDATE_NODE_TAINT
         pod = ActionType.UPDATE_POD_TOLERATION
         return [
@@ -109,15 +112,17 @@ def _after_node_change(pod: PodInfo, old: v1.Node | None, new: v1.Node | None) -
 
 
 def _index_of_nodes() -> KeyedIndex:
-    """Return an index of the pods by tolerated keys; a node is looked up by its first hard taint.
+    """Return an index of the pods by the taint keys that they tolerate.
 
-    A node without a hard taint may help any pod.
+    A node is looked up by the key of its first hard taint: a pod that fits must tolerate all hard
+    taints, so this one too. A node without a hard taint may help any pod.
     """
     return KeyedIndex(_tolerated_keys, _first_hard_taint)
 
 
 def _tolerated_keys(pod: PodInfo) -> Iterable[Hashable] | None:
     keys = {toleration.key for toleration in pod.cls.spec.tolerations}
+    # A toleration without a key (operator Exists) tolerates taints of all keys.
     return None if "" in keys else keys
 
 

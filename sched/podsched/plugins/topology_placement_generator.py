@@ -1,10 +1,12 @@
 """TopologyPlacementGenerator: one placement per topology domain (kube-scheduler v1.36).
 
-A group with a topology constraint is tried in one domain after another. A domain has the nodes with
-one value of the constraint's label key. If members have nodes already, only their domain is tried.
-A group may also prefer domains of some labels (the annotation ``podset-preferred-topology``), the
-narrowest first; it gets the first that holds it, and may be spread over all nodes otherwise.
-Meanwhile PreFilter restricts the members to the placement's nodes (``ClusterView.placement``).
+A PodGroup with a topology constraint is tried in one domain after another. A domain is the set of
+nodes with the same value of the constraint's label key. If members have nodes already, only their
+domain is tried. While a placement is tried, PreFilter restricts the members to its nodes
+(``ClusterView.placement``).
+
+Kueue's annotation ``podset-preferred-topology`` gives a group preferred domains, the narrowest first.
+The group gets the first of them in which it fits, or else may be spread over all nodes.
 """
 
 from __future__ import annotations
@@ -44,9 +46,10 @@ class TopologyPlacementGenerator(WithoutArgs):
     def generate_placements(
         self, group: PodGroup, placed: Sequence[PodInfo], cluster: ClusterView
     ) -> Sequence[Placement] | Status:
-        """Return the domains in the order of their first rows; without a constraint, all nodes.
+        """Return one placement per domain, in the order of the domains' first rows.
 
-        Domains of preferred labels come first, with one level per label.
+        Without a constraint, the only domain has all nodes. Domains of preferred labels come first;
+        each label is a level of its own.
         """
         required = self._required(group, placed, cluster)
         if isinstance(required, Status) or not group.preferred_topology:
@@ -94,12 +97,14 @@ class TopologyPlacementGenerator(WithoutArgs):
 
 
 def _both(names: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str]:
+    """Return the names in both sets; None is the set of all names, but not twice."""
     if names is None or others is None:
         return names or others or frozenset()
     return names & others
 
 
 def _domains(nodes: NodeColumns, key: str) -> list[Placement]:
+    """Return a placement for each value of a label that a node has."""
     rows = np.flatnonzero(nodes.alive)
     values = nodes.label(key)[rows]
     rows, values = rows[values != ABSENT], values[values != ABSENT]

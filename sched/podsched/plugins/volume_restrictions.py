@@ -1,7 +1,7 @@
-"""VolumeRestrictions: a disk is mounted once per node, a ReadWriteOncePod claim by one pod only.
+"""VolumeRestrictions: only one pod of a node mounts a disk, only one pod a ReadWriteOncePod claim.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/volumerestrictions``. Both are counts of pods. So a
-dry run of preemption that removes the user of a disk or claim sees them as free.
+Rules: kube-scheduler v1.36 ``framework/plugins/volumerestrictions``. Pods that use a disk or a claim
+are counted per node (``PodQuery``). So it is free in a dry run of preemption that removes its user.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Disk:
     monitors: frozenset[str] = frozenset()
 
     def conflicts(self, other: Disk) -> bool:
-        """Return whether a node cannot mount both: the same disk, not read-only in both."""
+        """Return whether a node cannot mount both: they are one disk, and one of them writes."""
         if self.kind != other.kind or self.name != other.name:
             return False
         if self.kind == "rbd" and not self.monitors & other.monitors:
@@ -128,7 +128,7 @@ class ClaimUse:
 class ClaimReferences:
     """Counts volumes whose claim has one of these names.
 
-    Like kube-scheduler's AddPod and RemovePod, it ignores the namespace.
+    It ignores the namespace, as kube-scheduler's AddPod and RemovePod do.
     """
 
     reads_requests: ClassVar[bool] = False
@@ -141,13 +141,15 @@ class ClaimReferences:
 
 @dataclass(frozen=True, slots=True)
 class _State:
+    """``claims``: the pod's ReadWriteOncePod claims; ``in_use``: how many of them a pod mounts."""
+
     disks: tuple[Disk, ...]
     claims: frozenset[str]
     in_use: int
 
 
 class VolumeRestrictions(WithoutArgs):
-    """PreFilter looks for users of the pod's ReadWriteOncePod claims, Filter for those of disks."""
+    """PreFilter counts the pod's ReadWriteOncePod claims in use, Filter rejects nodes by it."""
 
     name: ClassVar[str] = "VolumeRestrictions"
     traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
@@ -168,7 +170,7 @@ class VolumeRestrictions(WithoutArgs):
         return (cluster.version(CLAIM), *(nodes.counter_version(use) for use in uses))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Skip pods with neither disks nor a claim in use; a missing claim is unresolvable."""
+        """Skip pods without disks and without a claim in use; a missing claim is unresolvable."""
         disks = _disks(pod.cls)
         uses = self._uses(pod, cluster)
         if isinstance(uses, str):
@@ -202,6 +204,8 @@ class VolumeRestrictions(WithoutArgs):
             verdicts.flag(taken, Code.UNSCHEDULABLE, REASON_DISK)
             free = ~taken
         if mine.claims:
+            # A claim in use rejects every node. A fork's row sees it as free after its user was
+            # removed from this row (kube-scheduler's ``conflictingPVCRefCount``).
             delta = nodes.own_delta(ClaimReferences(mine.claims))
             in_use = mine.in_use > 0 if delta is None else mine.in_use + delta[rows] > 0
             verdicts.flag(free & in_use, Code.UNSCHEDULABLE, REASON_IN_USE)

@@ -1,7 +1,8 @@
-"""VolumeZone: the node's zone and region are among those of the pod's bound volumes.
+"""VolumeZone: a node fits if it is in the zones and regions of the pod's bound volumes.
 
 Rules: kube-scheduler v1.36 ``framework/plugins/volumezone``. Nodes without any zone or region label
-pass. Beta labels of a volume also match the node's current labels.
+pass. A beta label of a volume (``failure-domain.beta.kubernetes.io/zone``) is compared with the
+node's beta label or, if the node has none, with its GA label (``topology.kubernetes.io/zone``).
 """
 
 from __future__ import annotations
@@ -45,30 +46,31 @@ from podsched.v1 import objects_pb2 as v1
 REASON = "node(s) had no available volume zone"
 
 TOPOLOGY_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
-_TODAY: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+_GA_LABELS: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+#: Separates the zones of a volume that is in several (``volume/helpers.ZonesToSet``).
 _SEPARATOR: Final = "__"
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A label of a volume and the values it allows a node."""
+    """A zone or region label of a volume, and the values that a node may have for it."""
 
     key: str
     values: frozenset[str]
 
 
 class Rejected(Exception):
-    """No node fits because of the pod's claims; caught in PreFilter."""
+    """The pod fits no node because of its claims; PreFilter turns it into a Status."""
 
 
 class VolumeZone(WithoutArgs):
-    """PreFilter reads the zones of the pod's bound volumes, Filter compares them with the nodes."""
+    """PreFilter reads the zones of the pod's volumes, Filter compares them with the nodes' labels."""
 
     name: ClassVar[str] = "VolumeZone"
     traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the zones of the volumes, or why no node fits."""
+        """Return the zones of the volumes, or the reason why the pod fits no node."""
         if not pod_claims(pod):
             return NOTHING_READ
         try:
@@ -119,16 +121,16 @@ class VolumeZone(WithoutArgs):
         other_zone = np.zeros(len(rows), dtype=np.bool_)
         for topology in state.data[self.name]:
             ids = nodes.label(topology.key)[rows]
-            today = _TODAY.get(topology.key)
-            if today is not None:
-                ids = np.where(ids == ABSENT, nodes.label(today)[rows], ids)
+            ga_label = _GA_LABELS.get(topology.key)
+            if ga_label is not None:
+                ids = np.where(ids == ABSENT, nodes.label(ga_label)[rows], ids)
             allowed = [nodes.value_id(value) for value in topology.values]
             other_zone |= ~np.isin(ids, allowed)
         wrong = constrained & other_zone
         return rejecting(wrong, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for late-binding classes, nodes, the pod's claims and volumes of other zones."""
+        """Register for classes, nodes, the pod's claims, and volumes whose zones change."""
         changed, claim = ActionType.ADD | ActionType.UPDATE, Resource.PERSISTENT_VOLUME_CLAIM
         return [
             ClusterEventWithHint.on(Resource.STORAGE_CLASS, ActionType.ADD, _after_class_added),
@@ -139,7 +141,7 @@ class VolumeZone(WithoutArgs):
 
 
 def _check_delayed(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> None:
-    """Raise Rejected unless the unbound claim is to be bound at its first consumer."""
+    """Raise Rejected unless the unbound claim's class has the mode WaitForFirstConsumer."""
     name = claim_class(claim)
     if not name:
         raise Rejected("PersistentVolumeClaim had no pv name and storageClass name")
@@ -153,7 +155,7 @@ def _check_delayed(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Non
 
 
 def topologies(volume: v1.PersistentVolume) -> list[Topology]:
-    """Return the zone and region labels of a volume, without lists that have an empty zone."""
+    """Return the zone and region labels of a volume; a list with an empty zone is ignored."""
     found = []
     for key in TOPOLOGY_LABELS:
         if key not in volume.metadata.labels:

@@ -1,20 +1,20 @@
-"""A cache of dry runs of preemption, per pod class, until something they depend on changes.
+"""A cache of the results of preemption's dry runs, per pod class and node.
 
-Often many pods of one template preempt, and kube-scheduler tries at least a hundred nodes for each.
-The result of a dry run is valid for the next pod of the class as long as nothing that it depends on
-changes, so most pods try only the nodes that changed:
+Often many pods of one template preempt, and by default at least a hundred nodes are tried for each.
+A result is valid for the next pod of the class until something changes that it depends on, so for
+most pods only the changed nodes are tried:
 
-    depends on                                   when it changes
+    a result depends on                          when that changes
     ------------------------------------------   -----------------------------------
     what the filters read beyond the row         all results of the class are dropped
     (``FilterRunner.inputs``), the budgets
     the node and its pods, their start times,    the results of these rows are dropped
     the pods nominated to it
 
-Dry runs may also be made by another process (``learn``). Their results are cached like others, but
-the dry run on the chosen node is repeated here before any pod is evicted (``confirm``).
+Another process may make dry runs, too (``learn``). Their results are cached like others, but the
+dry run on the chosen node is repeated in this process before any pod is evicted (``confirm``).
 
-Guarantee: the same results as trying every node anew (property test).
+Guarantee: the results are the same as if every node were tried again (property test).
 """
 
 from __future__ import annotations
@@ -33,20 +33,19 @@ from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.preemption import VictimUids
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Rows
-from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, cost, dry_run
+from podsched.plugins.default_preemption.dry_run import BUDGET, Budgets, DryRun, cost, dry_run
 
-BUDGET = "PodDisruptionBudget"
 #: Max classes of preemptors with cached results; the least recently used are dropped.
 MAX_CLASSES = 64
-#: Pods on the nodes that are tried together, which takes some 4 ms. With half as many, the cost per
-#: pod is a sixth higher.
+#: The number of pods on the nodes of one dry run, which takes some 4 ms. The loop can do other work
+#: between two dry runs. With half as many, the cost per pod is a sixth higher.
 PART = 800
 
 _UNTRIED, _CANDIDATE, _REJECTED = 0, 1, 2
 
 
 class Moment(NamedTuple):
-    """The versions of what dry runs depend on.
+    """The versions of everything that a dry run depends on.
 
     If ``inputs`` or ``budgets`` changes, all results are dropped. The other three are positions in
     journals, which tell the rows that changed.
@@ -63,8 +62,9 @@ class Moment(NamedTuple):
 class _ClassEntry:
     """The results for one pod class, valid at a moment.
 
-    ``verdict`` has shape ``(size,)``: one of the constants above. ``costs`` has a column for each
-    number of ``cost``, defined only for candidates.
+    ``verdict``, of shape ``(size,)``, is one of the constants above. ``costs`` has an array of the
+    same shape for each number of ``cost``; its cells are undefined for rows that are no candidates.
+    ``candidates`` and ``rejected`` may have outdated rows: ``verdict`` decides.
     """
 
     moment: Moment
@@ -123,7 +123,7 @@ class _ClassEntry:
 class Found:
     """The result of a search, valid until the cluster changes.
 
-    ``is_complete``: the search was not stopped before it had tried enough nodes.
+    ``is_complete``: whether enough nodes were tried, so that the search was not stopped early.
     """
 
     def __init__(
@@ -137,11 +137,11 @@ class Found:
 
     @property
     def memory(self) -> object:
-        """The object that holds the results; the same until all of them are dropped."""
+        """The object that holds the class's results; another one after all were dropped."""
         return self._entry
 
     def holds(self, cluster: ClusterView, runner: FilterRunner) -> bool:
-        """Return whether certainly nothing has changed since."""
+        """Return whether nothing has changed since the search; False if that is unknown."""
         return runner.inputs is not None and self._moment == _moment(cluster, runner)
 
     def best(self) -> int | None:
@@ -188,9 +188,10 @@ class DryRunCache:
         runner: FilterRunner,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Found:
-        """Try chunk after chunk until there are as many candidates as the first chunk has rows.
+        """Try one chunk of nodes after another until there are enough candidates (``suffices``).
 
-        Ends early, after a part of a chunk, if ``should_stop`` returns True.
+        As many are wanted as the first chunk has rows. The search stops early, but not before one
+        part of a chunk was tried, if ``should_stop`` returns True.
         """
         entry = self._current(pod, cluster, runner)
         tried, candidates, made = [], np.empty(0, dtype=np.intp), False
@@ -227,10 +228,10 @@ class DryRunCache:
     def cached(
         self, pod: PodInfo, cluster: ClusterView, rows: Rows, runner: FilterRunner
     ) -> tuple[DryRun, Rows]:
-        """Return the cached results for these rows, and the other rows that may be tried remotely.
+        """Return the cached results for these rows, and the rows that other processes may try.
 
-        The latter have no nominated pods that count for the pod, because other processes know no
-        nominations.
+        These are the rows without a cached result, except those with nominated pods of the same or
+        higher priority: other processes do not know nominations.
         """
         entry = self._current(pod, cluster, runner)
         untried = rows[entry.verdict[rows] == _UNTRIED]
@@ -239,7 +240,7 @@ class DryRunCache:
         return entry.of(rows), untried
 
     def moment(self, pod: PodInfo) -> Moment | None:
-        """Return the versions for dry runs that are made right after ``cached``."""
+        """Return the versions that dry runs made right after ``cached`` depend on."""
         entry = self._entries.get(pod.cls)
         return None if entry is None else entry.moment
 
@@ -250,10 +251,10 @@ class DryRunCache:
         moment: Moment,
         found: Mapping[int, VictimUids | Status],
     ) -> None:
-        """Store remote results for rows without nominated pods, computed at a moment.
+        """Store results of another process, computed at a moment, for rows that ``cached`` returned.
 
-        Ignored if the class's entry was updated since. Rows that changed since are detected when
-        the results are read, as for other results.
+        They are ignored if the class's entry was updated after that moment. Rows that changed after
+        it are found when the results are read, as for results of this process.
         """
         entry, nodes = self._entries.get(pod.cls), cluster.nodes
         if entry is None or entry.moment != moment:
@@ -274,9 +275,9 @@ class DryRunCache:
     def confirm(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, row: int, runner: FilterRunner
     ) -> bool:
-        """Return whether a remote result, if the row's is one, is the same when repeated here.
+        """Return whether the row's result is from this process, or is the same when repeated here.
 
-        Otherwise all remote results of the class are dropped.
+        If not, all results of other processes for the class are dropped.
         """
         known = self._entries.get(pod.cls)
         if known is not None and row not in known.remote:
@@ -318,7 +319,7 @@ class DryRunCache:
 def _in_parts(nodes: NodeColumns, rows: Rows) -> Sequence[Rows]:
     """Divide rows into parts with about PART pods on their nodes."""
     parts, begins, pods = [], 0, 0
-    # Mostly two or three rows, for which arrays would take longer.
+    # There are mostly two or three rows; for so few, NumPy would be slower than this loop.
     for place, row in enumerate(rows.tolist(), start=1):
         pods += len(nodes.pods(row))
         if pods >= PART:
@@ -356,7 +357,7 @@ def _changed_rows(entry: _ClassEntry, now: Moment, cluster: ClusterView) -> Rows
 
 
 def _nominated_rows(pod: PodInfo, cluster: ClusterView) -> Rows:
-    """Return the rows with nominated pods that count for the pod."""
+    """Return the rows with other nominated pods of at least the pod's priority."""
     found = []
     for name in cluster.nominated_nodes():
         row = cluster.nodes.row_of(name)

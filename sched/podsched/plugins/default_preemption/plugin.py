@@ -1,8 +1,8 @@
 """DefaultPreemption: makes room for a pod by evicting pods of lower priority.
 
-PostFilter looks at the nodes that preemption can help (status Unschedulable, not
-UnschedulableAndUnresolvable), selects the victims on each in a dry run, and picks one node by five
-criteria (``best_candidates``). ``term`` carries the evictions out; meanwhile PreEnqueue
+PostFilter takes the nodes where preemption might help (status Unschedulable, not
+UnschedulableAndUnresolvable), selects the victims on each by a dry run, and picks the node whose
+victims cost least (``dry_run.cost``). The leader's ``term`` then evicts them; meanwhile PreEnqueue
 keeps the preemptor out of activeQ.
 
 Source: ``framework/preemption/preemption.go`` and ``framework/plugins/defaultpreemption`` of
@@ -28,7 +28,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import DryRunPlan, DryRuns, PreemptionReport, VictimUids
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from podsched.framework.verdicts import Rows
-from podsched.plugins.default_preemption.dry_run import Budgets, DryRun, cost, dry_run
+from podsched.plugins.default_preemption.dry_run import BUDGET, Budgets, DryRun, cost, dry_run
 from podsched.plugins.default_preemption.dry_run_cache import DryRunCache, Found
 from podsched.plugins.default_preemption.pod_group import (
     MEMBER_OF_GROUP,
@@ -58,7 +58,7 @@ def is_terminating_by_preemption(pod: PodInfo) -> bool:
 
 
 class _Ahead(NamedTuple):
-    """The result of dry runs that ``dry_run_some`` made before PostFilter, for one attempt."""
+    """The dry runs that ``dry_run_some`` made before PostFilter, in one attempt of a pod."""
 
     uid: str
     state: CycleState
@@ -75,7 +75,8 @@ class DefaultPreemption:
         self._percentage = args.min_candidate_nodes_percentage
         self._absolute = args.min_candidate_nodes_absolute
         self.dry_runs = DryRunCache()
-        #: The uid of the pod that a remote dry run was planned for, and the number drawn for it.
+        #: The uid of the pod that a remote dry run was planned for, and the number drawn for it:
+        #: PostFilter must begin at the same node.
         self._drawn: tuple[str, float] | None = None
         self._ahead: _Ahead | None = None
         #: uids of the pods whose evictions are being carried out.
@@ -85,7 +86,7 @@ class DefaultPreemption:
         self._evicting: set[str] = set()
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Keep a preemptor out of the queue until its evictions have been requested."""
+        """Gate a preemptor until the evictions of its victims have been requested."""
         if pod.uid in self._preempting:
             return _GROUP_IN_PROGRESS if pod.group else _IN_PROGRESS
         return SUCCESS
@@ -102,7 +103,7 @@ class DefaultPreemption:
     def find_candidates(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult | dict[str, Victims]:
-        """Return the victims by node, or the result where preemption is impossible."""
+        """Return the victims by node name, or PostFilter's result if there are no candidates."""
         found = self._search(state, pod, cluster, runner)
         if isinstance(found, PostFilterResult):
             return found
@@ -113,7 +114,7 @@ class DefaultPreemption:
     def _search(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult | tuple[Found, int]:
-        """Return what was found and the best row, or PostFilter's result if there is none."""
+        """Return the dry runs and the best row, or PostFilter's result if there is none."""
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PostFilterResult(unschedulable(PREFIX + eligible.message))
@@ -130,7 +131,7 @@ class DefaultPreemption:
     def choose_candidate(
         self, candidates: Mapping[str, Victims], cluster: ClusterView
     ) -> PostFilterResult:
-        """Return the best of the candidates whose nodes are still there."""
+        """Return PostFilter's result for the best candidate whose node still exists."""
         found = ((cluster.nodes.row_of(name), victims) for name, victims in candidates.items())
         there = {row: victims for row, victims in found if row is not None}
         if not there:
@@ -150,7 +151,7 @@ class DefaultPreemption:
         if not eligible.ok:
             return PreemptionReport(eligible)
         nodes, names = cluster.nodes, cluster.nodes.names
-        budgets = Budgets(cluster.list("PodDisruptionBudget"))
+        budgets = Budgets(cluster.list(BUDGET))
         rows, untried = _first_with_victims(nodes, self.potential_rows(runner), pod, most)
         tried = dry_run(state, pod, nodes, rows, runner, budgets)
         best = best_candidates(tried.candidates) if tried.candidates else ()
@@ -220,8 +221,9 @@ class DefaultPreemption:
         before, self._ahead = self._ahead, _Ahead(pod.uid, state, found)
         if found.is_complete:
             return False
-        # If what the filters read beyond the row changes between all parts, all results are dropped
-        # each time, and dividing the dry runs would never end. Then PostFilter makes them at once.
+        # If data that the filters read beyond the row changes between any two calls, all results
+        # are dropped each time, and the dry runs would never end. Then PostFilter makes them at
+        # once.
         return before is None or before.uid != pod.uid or before.found.memory is found.memory
 
     def search_victims(
@@ -233,20 +235,20 @@ class DefaultPreemption:
         return PREFIX + (MEMBER_OF_PLACEMENT if group.topology_key else MEMBER_OF_GROUP)
 
     def evictions_started(self, preemptors: Sequence[PodInfo], victims: Victims) -> None:
-        """Hold the preemptors back, and choose no further victims for them meanwhile."""
+        """Gate the preemptors, and count the victims as terminating."""
         self._preempting.update(pod.uid for pod in preemptors)
         self._evicting.update(victim.uid for victim in victims.pods)
 
     def preemptors_released(self, preemptors: Sequence[PodInfo]) -> None:
-        """Let the preemptors into the queue."""
+        """Stop gating the preemptors."""
         self._preempting.difference_update(pod.uid for pod in preemptors)
 
     def evictions_ended(self, victims: Victims) -> None:
-        """Stop counting the victims as terminating; from now on the cluster's state tells."""
+        """Stop counting the victims as terminating: from now on the cluster's pods show it."""
         self._evicting.difference_update(victim.uid for victim in victims.pods)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Wake the preemptor when an assigned pod is deleted: its last victim."""
+        """Register for deleted pods that had a node, such as the victims."""
         event = ActionType.DELETE
         return (ClusterEventWithHint.on(Resource.ASSIGNED_POD, event, self._after_pod_deleted),)
 
@@ -262,7 +264,7 @@ class DefaultPreemption:
         """Return SUCCESS if the pod may preempt at all (``PodEligibleToPreemptOthers``)."""
         if pod.cls.preemption_policy == "Never":
             return unschedulable(REASON_NEVER)
-        # The cluster's view has a nomination before the pod's status shows it.
+        # ``cluster`` knows a nomination before the pod's status shows it.
         nominated_node = cluster.nominated_node(pod.uid) or pod.nominated_node_name
         row = cluster.nodes.row_of(nominated_node) if nominated_node else None
         if row is None:
@@ -289,10 +291,10 @@ class DefaultPreemption:
         runner: FilterRunner,
         rows: Rows,
     ) -> tuple[Found, int | None]:
-        """Try nodes from a random one on until there are enough candidates; also return the best.
+        """Try nodes until there are enough candidates; return the dry runs and the best row.
 
-        If the best row's dry run was made by another process, it is repeated here. If the results
-        differ, the nodes are tried again without any remote results.
+        The tries begin at a random node. If another process made the best row's dry run, it is
+        repeated here. If the results differ, the nodes are tried again in this process.
         """
         draw = self._draw(pod)
         found = self._found_ahead(state, cluster, runner)
@@ -309,7 +311,7 @@ class DefaultPreemption:
     def _found_ahead(
         self, state: CycleState, cluster: ClusterView, runner: FilterRunner
     ) -> Found | None:
-        """Return what ``dry_run_some`` has found in the same attempt, if nothing has changed."""
+        """Return the dry runs of ``dry_run_some`` in this attempt, if nothing has changed since."""
         ahead, self._ahead = self._ahead, None
         if ahead is None or ahead.state is not state:
             return None
@@ -317,9 +319,10 @@ class DefaultPreemption:
         return found if found.is_complete and found.holds(cluster, runner) else None
 
     def _chunks(self, rows: Rows, draw: float) -> Sequence[Rows]:
-        """Return the rows in the order of their tries, in chunks.
+        """Return the rows in the order in which they are tried, in chunks.
 
-        A chunk has as many rows as candidates are wanted.
+        A chunk has as many rows as candidates are wanted (``GetOffsetAndNumCandidates``). ``draw``,
+        in [0, 1), is the share of the rows that is skipped at first.
         """
         wanted = min(len(rows), max(len(rows) * self._percentage // 100, self._absolute))
         offset = int(draw * len(rows))
@@ -328,7 +331,7 @@ class DefaultPreemption:
         return [rotated[start : start + size] for start in range(0, len(rotated), size)]
 
     def _draw(self, pod: PodInfo) -> float:
-        """Return where to begin, in [0, 1): at random, or where the planned dry run began."""
+        """Return the place to begin at, in [0, 1): random, or that of the planned remote dry run."""
         drawn, self._drawn = self._drawn, None
         return drawn[1] if drawn is not None and drawn[0] == pod.uid else self._handle.random()
 
@@ -343,7 +346,10 @@ class DefaultPreemption:
 def _first_with_victims(
     nodes: NodeColumns, rows: Rows, pod: PodInfo, most: int | None
 ) -> tuple[Rows, int]:
-    """Return the first rows of which at most ``most`` have victims, and how many are left out."""
+    """Return the first rows, at most ``most`` of them with potential victims, and the number left.
+
+    With ``most`` None, return all rows.
+    """
     if most is None:
         return rows, 0
     for place, row in enumerate(rows.tolist()):

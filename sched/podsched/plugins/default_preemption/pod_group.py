@@ -1,18 +1,24 @@
 """Select victims for a whole PodGroup: workload-aware preemption of kube-scheduler v1.36.
 
-Victims are chosen over the whole cluster, in *units*: all pods of a group that is evicted whole
-(``disruptionMode: PodGroup``), otherwise single pods. First the group is tried without any unit of
-lower priority. Then units are put back, the most important first, as long as the group still fits;
-those that violate a budget come before the others. What stays out are the victims.
+Victims are chosen in the whole cluster, as *units*: all pods of a PodGroup that is evicted whole
+(``disruptionMode: PodGroup``), otherwise single pods. First the group is tried with all units of
+lower priority removed. Then the units are put back one after another, those that a budget protects
+first, then the most important first. A unit with which the group no longer fits is removed again;
+these units are the victims.
 
-kube-scheduler tries the group again after each unit. Here all but the last one, two, four, ...
-units are put back, until the group fits. Among these last, the next victim is searched for: units
-are put back one, two, four, ... at once until the group does not fit, and then a binary search
-finds the unit from which on it does not. ``k`` victims, out of however many units, take a few
-``k`` tries, each of which removes about ``k`` units. The result is the same if a group that fits
-beside some pods also fits beside fewer.
+kube-scheduler tries the group after each unit. Usually few of many units are victims, so here:
 
-A terminating pod is never put back, since its room becomes free anyway.
+1. All units but the last one, two, four, ... are put back, until the group fits. All victims are
+   among the units that are still removed.
+2. Of these, the first one, two, four, ... are put back, until the group does not fit. A binary
+   search then finds the first unit with which it does not fit: a victim. This is repeated with the
+   units after it.
+
+So ``k`` victims take a few times ``k`` tries, however many units there are, and each try removes
+about ``k`` units. The victims are those of kube-scheduler if a group that fits beside some pods
+also fits beside fewer.
+
+A terminating pod is never put back: its resources become free anyway.
 
 Source: ``framework/preemption/podgrouppreemption.go``.
 """
@@ -30,7 +36,7 @@ from podsched.framework.plugin import Victims
 from podsched.framework.pod_groups import PodGroup, VictimSearch, pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status, unresolvable, unschedulable
-from podsched.plugins.default_preemption.dry_run import Budgets
+from podsched.plugins.default_preemption.dry_run import BUDGET, Budgets
 
 REASON_NEVER: Final = "not eligible due to preemptionPolicy=Never."
 REASON_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
@@ -59,7 +65,11 @@ class Unit:
 def search_victims(
     group: PodGroup, members: Sequence[PodInfo], cluster: ClusterView, evicting: Collection[str]
 ) -> VictimSearch:
-    """Search for victims; ``evicting``: uids of pods whose eviction was requested."""
+    """Search for victims: yield the pods to remove for a try, get whether the group fits then.
+
+    ``evicting``: uids of pods whose eviction was requested. The generator returns the victims, or
+    a status if there are none.
+    """
     if any(pod.cls.preemption_policy == "Never" for pod in members):
         return unschedulable(REASON_NEVER)
     if _waits_for_victims(group, members, cluster, evicting):
@@ -77,7 +87,7 @@ def search_victims(
     violating, others = _by_budget(staying, cluster)
     violate = {pod.uid for unit in violating for pod in unit.pods}
     left, out = [*violating, *others], going
-    # Few units of many have to go: look from the end how many suffice. A try costs what it removes.
+    # Step 1. A try costs as much as it removes, so it begins with one unit.
     last = 1
     while last < len(left):
         fits = yield _pods_of([*out, *left[-last:]])
@@ -86,7 +96,7 @@ def search_victims(
         last *= 2
     left = left[-last:]
     while left:
-        # How many can be put back: in the end, ``fitting`` of them, and not one more.
+        # Step 2. In the end, the first ``fitting`` units can be put back, and not one more.
         fitting, too_many = 0, len(left) + 1
         while too_many - fitting > 1:
             doubled = 2 * fitting or 1
@@ -105,7 +115,7 @@ def _pods_of(units: Iterable[Unit]) -> tuple[PodInfo, ...]:
 def _waits_for_victims(
     group: PodGroup, members: Sequence[PodInfo], cluster: ClusterView, evicting: Collection[str]
 ) -> bool:
-    """Return whether pods that were preempted before still have to leave the nominated nodes."""
+    """Return whether pods of lower priority are still terminating on the members' nominated nodes."""
     rows = {cluster.nodes.row_of(cluster.nominated_node(pod.uid)) for pod in members}
     return any(
         other.priority < group.priority and (other.uid in evicting or other.terminating)
@@ -142,7 +152,7 @@ def _lower_units(group: PodGroup, cluster: ClusterView) -> list[Unit]:
 
 def _by_budget(units: Sequence[Unit], cluster: ClusterView) -> tuple[list[Unit], list[Unit]]:
     """Split units into those whose eviction, in this order, exceeds a budget, and the rest."""
-    budgets = Budgets(cluster.list("PodDisruptionBudget"))
+    budgets = Budgets(cluster.list(BUDGET))
     exceeding = {pod.uid for pod in budgets.split(_pods_of(units))[0]}
     violating: list[Unit] = []
     others: list[Unit] = []

@@ -1,14 +1,14 @@
 """Queueing hints of InterPodAffinity: which events can make a rejected pod fit.
 
 Rules: ``isSchedulableAfterPodChange`` and ``isSchedulableAfterNodeChange`` of kube-scheduler v1.36
-(``interpodaffinity/plugin.go``). In these cases, where kube-scheduler leaves a pod waiting for the
-next flush although it fits, the answer is Queue here:
+(``interpodaffinity/plugin.go``). In these cases kube-scheduler answers QueueSkip although the pod
+fits now, so it waits for the next flush of unschedulablePods (5 minutes). Here the answer is Queue:
 
-* one of several anti-affinity terms matched a pod that is gone (fixed in v1.37);
+* a pod was deleted that one of several anti-affinity terms matched (fixed in v1.37);
 * a term has a namespaceSelector;
-* the last pod that a pod with affinity to its own kind had to be near is gone, so that it may be
-  the first of its kind;
-* a node comes or changes its labels, and only other pods' anti-affinity kept the pod away.
+* the pod's affinity terms match the pod itself, and the last other pod that they match is gone: the
+  pod may now be the first of its kind;
+* a node was added or relabelled, and only the anti-affinity of other pods rejected the pod.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class AffinityHints:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        #: The other pod of the last call and its terms: one event is checked for many waiting pods.
+        #: The other pod of the last call and its compiled terms: a hint is called for many waiting
+        #: pods with the same event.
         self._others: tuple[v1.Pod | None, PodTerms] = (None, PodTerms())
 
     def after_pod_change(
@@ -52,6 +53,7 @@ class AffinityHints:
         was_near, is_near = _all_match(near, old), _all_match(near, new)
         if is_near and not was_near:
             return QueueingHint.QUEUE
+        # The matching pod is gone, and the pod may be the first of its kind.
         if was_near and not is_near and all(term.matches_pod(pod) for term in near):
             return QueueingHint.QUEUE
         if any(_matches(term, old) and not _matches(term, new) for term in far):
@@ -101,10 +103,12 @@ def _all_match(terms: Sequence[AffinityTerm], pod: v1.Pod | None) -> bool:
 
 
 def _relabelling_helps(terms: PodTerms, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
-    """Return whether changed labels of a node can help: those that are topology keys of terms.
+    """Return whether a node's changed labels can help a pod with these terms.
 
-    They help if an affinity key got a new value or an anti-affinity key lost its old one.
+    They help if the topology key of an affinity term got a new value, or if that of an anti-affinity
+    term lost its old one.
     """
+    # Only other pods' anti-affinity can have rejected the pod, and its keys are unknown here.
     if not terms.required:
         return old != new
     for term in terms.required_affinity:

@@ -1,15 +1,18 @@
-"""The label keys that terms of other pods select by; no other label affects where a pod fits.
+"""The label keys by which affinity terms of other pods select.
 
-So pods that differ only in other labels share evaluations. The terms are those of placed pods,
-which the cache counts, and of nominated pods, which filters add on forks. The keys of placed pods'
-terms are exact. The keys of nominated pods are kept until those of placed pods change, because
-preemption nominates pod after pod and most of these have no terms.
+A pod's other labels do not affect where it fits, so pods that differ only in these share
+evaluations. The terms are those of pods on nodes, which the cache counts, and of nominated pods,
+which the filters add on forks.
+
+When the terms of pods on nodes change, all keys are collected again. When only nominations change,
+keys are added and none is removed: preemption nominates one pod after another, and most of them
+have no terms.
 """
 
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Any, cast
+from typing import Any
 
 from podsched.framework.nodes import ClusterView
 from podsched.plugins.inter_pod_affinity.terms import (
@@ -17,11 +20,10 @@ from podsched.plugins.inter_pod_affinity.terms import (
     NO_TERMS,
     PREFERRING,
     REPELLING,
-    AffinityTerm,
     terms_of,
 )
 
-#: The versions of the families' terms, and how often nominated pods have brought new keys.
+#: The versions of the three families' terms, and how often nominated pods have added keys.
 Seen = tuple[int, int, int, int]
 
 
@@ -37,7 +39,8 @@ class LabelKeys:
     def of(self, cluster: ClusterView) -> tuple[Set[str] | None, Seen]:
         """Return the keys, and versions that change whenever terms or keys do.
 
-        None: no pod has any terms. Terms without keys match all pods of their namespaces.
+        None: no pod has terms. An empty set: there are terms, but their selectors are empty and
+        match all pods of their namespaces.
         """
         nodes = cluster.nodes
         placed = (
@@ -70,6 +73,6 @@ class LabelKeys:
 def _keys_of_placed(cluster: ClusterView) -> set[str] | None:
     nodes = cluster.nodes
     required: list[Any] = [*nodes.terms_in_cluster(REPELLING), *nodes.terms_in_cluster(ATTRACTING)]
-    preferred = cast("list[tuple[int, AffinityTerm]]", [*nodes.terms_in_cluster(PREFERRING)])
-    terms = [*cast("list[AffinityTerm]", required), *(term for _, term in preferred)]
+    preferred: list[Any] = [*nodes.terms_in_cluster(PREFERRING)]
+    terms = [*required, *(term for _, term in preferred)]
     return {key for term in terms for key in term.label_keys} if terms else None

@@ -1,9 +1,9 @@
 """InterPodAffinity: places pods near or away from other pods, by terms of the pod and of others.
 
 Rules: kube-scheduler v1.36 ``framework/plugins/interpodaffinity`` (``filtering.go``,
-``scoring.go``). A counter of the cache has the number of pods per row that a term matches. So a
-decision only has to add these counts up over the domains of the terms' topology keys; it looks at
-no pod. A pod without terms that no other pod's term matches is skipped.
+``scoring.go``). The cache counts, for each row, the pods that a term matches (``PodQuery``). So a
+decision looks at no single pod: it adds these counts up over the domains of the terms' topology
+keys. Pods without terms that no other pod's term matches are skipped.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ _EXISTING_ANTI_AFFINITY: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """For each row, the count of its domain of a topology key, and whether it has the key."""
+    """The count of each row's domain of a topology key, and whether the row has the key.
+
+    Both arrays have shape ``(size,)``.
+    """
 
     key: str
     present: Bools
@@ -74,10 +77,10 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class _Affinity:
-    """The pods that all required affinity terms match.
+    """The pods that all of the pod's required affinity terms match.
 
-    ``anywhere``: how many there are on nodes with the topology keys, added up over the keys.
-    ``self_match``: the pod itself is one of them, so it may be the first of its kind.
+    ``anywhere``: their number on nodes with a topology key, added up over the keys. ``self_match``:
+    whether the pod matches its own terms; then it may be the first of its kind.
     """
 
     query: AllTerms
@@ -94,9 +97,10 @@ class _AntiAffinity:
 
 @dataclass(slots=True)
 class _Filtering:
-    """What PreFilter computed.
+    """The results of PreFilter.
 
-    ``verdicts``, of shape ``(size,)``, is valid for live rows; rows of forks are judged anew.
+    ``verdicts``, of shape ``(size,)``, has the violated rule of each live row. For rows of a fork
+    it is computed again.
     """
 
     target: TermTarget
@@ -115,7 +119,7 @@ class _State:
 
 
 class _OwnRowOnly:
-    """A Lookahead for pods that affect no other row than the one they are placed on."""
+    """A Lookahead for pods that affect only the row on which they are placed."""
 
     covers_own_row: bool = False
 
@@ -124,7 +128,7 @@ class _OwnRowOnly:
 
 
 class InterPodAffinity:
-    """Filter on required terms, of the pod and of others; Score on preferred ones of both."""
+    """Filter looks at required terms of the pod and of others, Score also at preferred ones."""
 
     name: ClassVar[str] = PLUGIN
     traits: ClassVar[Traits] = Traits(
@@ -146,11 +150,11 @@ class InterPodAffinity:
         self._hints = AffinityHints(handle)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return a number for the pod's terms and those of its labels that terms select by."""
+        """Return a number that stands for the pod's terms and the labels that terms select by."""
         return self._index.projection(pod, cluster)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the terms that concern the class, the nodes' labels, and the terms' counts."""
+        """Return the versions of the terms that concern the class, the nodes' labels, and the counts."""
         relations, serial = self._index.of(pod, cluster)
         if not relations.queries:
             return ()
@@ -159,11 +163,11 @@ class InterPodAffinity:
         return (serial, nodes.topology_version, nodes.size, *counts)
 
     def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
-        """Return a function that tells whether required terms of the pod or of another match."""
+        """Return a function: does a required term of the pod match another pod, or the reverse?"""
         return Concern(pod, cluster).has
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Add up counts over domains; skip where neither the pod nor others require anything."""
+        """Add up the counts over domains; skip if no required term concerns the pod."""
         problem = terms_of(pod.cls).problem
         if problem:
             return PreFilterResult(unresolvable(f"parsing pod: {problem}"))
@@ -207,11 +211,15 @@ class InterPodAffinity:
         return _Counted(key, domains.present, domains.spread(counts))
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject by the pod's affinity (unresolvable), its anti-affinity, then the others'."""
+        """Reject rows that violate a required term, each for one reason.
+
+        Of several violations it is the pod's affinity (unresolvable), then its anti-affinity, then
+        the anti-affinity of others, as kube-scheduler's Filter returns at the first.
+        """
         filtering = cast(_State, state.data[self.name]).filtering
         assert filtering is not None
-        alone = nodes.base is nodes
-        found = filtering.verdicts[rows] if alone else _verdicts(filtering, nodes, rows)
+        is_fork = nodes.base is not nodes
+        found = _verdicts(filtering, nodes, rows) if is_fork else filtering.verdicts[rows]
         verdicts = Verdicter(len(rows))
         if found.any():
             unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -224,7 +232,7 @@ class InterPodAffinity:
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return for each topology key which pods must be in a node's domain, or must not be."""
+        """Return, for each topology key, the pods that must or must not be in a node's domain."""
         filtering = cast(_State, state.data[self.name]).filtering
         assert filtering is not None
         base = rows if nodes.base is nodes else nodes.base_rows[rows]
@@ -250,11 +258,15 @@ class InterPodAffinity:
         return found
 
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
-        """Return a Lookahead if one more pod changes no verdict and no score of other rows.
+        """Return a Lookahead if one more such pod changes no verdict and no score of other rows.
 
-        Pods may repel each other from domains of one node each. They may attract each other once
-        there are some: a row that fits is in domains that have such pods, and one more there makes
-        no difference. Scores stay equal where all nodes are in one domain.
+        This is so if
+
+        * anti-affinity has topology keys whose domains are single nodes;
+        * affinity is met by pods that exist: rows that fit have such pods in their domains already,
+          and one more makes no difference;
+        * terms that score have topology keys of which all nodes are in one domain, so that the
+          scores of all nodes rise equally.
         """
         relations, _ = self._index.of(pod, cluster)
         nodes, own = cluster.nodes, state.data.get(self.name)
@@ -262,7 +274,7 @@ class InterPodAffinity:
         if not all(self._domains.of(nodes, key).single for key in repelling):
             return None
         scoring = {key for key, _ in (*relations.preferred, *relations.weighted)}
-        # The first such pod brings a term that scores the others.
+        # Required affinity scores, too, once a pod that has it is placed (hardPodAffinityWeight).
         scoring |= {term.topology_key for term in terms_of(pod.cls).required_affinity}
         if not all(self._domains.of(nodes, key).covers(nodes.alive) for key in scoring):
             return None
@@ -275,7 +287,7 @@ class InterPodAffinity:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Add up weights over domains; skip where no preference concerns any node."""
+        """Add up the weights over domains; skip if all sums are 0."""
         problem = terms_of(pod.cls).problem
         if problem:
             return error(f"failed to parse pod: {problem}")
@@ -309,7 +321,11 @@ class InterPodAffinity:
         return total
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """Return the sum of the weights of all terms that pods in the node's domains match."""
+        """Return each row's sum of weights.
+
+        Each pod in the row's domain of a term's topology key adds the term's weight, if the term is
+        the pod's to place and matches the other, or is the other's and matches the pod to place.
+        """
         scores = cast(_State, state.data[self.name]).scores
         assert scores is not None
         return scores[rows if nodes.base is nodes else nodes.base_rows[rows]]
@@ -341,9 +357,10 @@ class InterPodAffinity:
 
 
 def _verdicts(filtering: _Filtering, nodes: NodeColumns, rows: Rows) -> NDArray[np.int8]:
-    """Return which rule each row violates (one of the constants), 0 for none.
+    """Return the rule that each row violates (one of the constants), 0 for none.
 
-    Rows of a fork count what its own pods change.
+    Rows of a fork include the pods added to or removed from the row. Later rules overwrite earlier
+    ones, so they come in the reverse of kube-scheduler's order.
     """
     base = rows if nodes.base is nodes else nodes.base_rows[rows]
     result = np.zeros(len(rows), dtype=np.int8)
@@ -359,17 +376,17 @@ def _verdicts(filtering: _Filtering, nodes: NodeColumns, rows: Rows) -> NDArray[
 def _with_own_changes(
     counted: _Counted, query: PodQuery, nodes: NodeColumns, rows: Rows, base: Rows
 ) -> Int64s:
-    """Return the counts of the rows' domains; rows of a fork add what their own pods change."""
+    """Return the counts of the rows' domains, with the pods added or removed on a row of a fork."""
     counts = counted.counts[base]
     delta = nodes.own_delta(query)
     return counts if delta is None else counts + delta[rows] * counted.present[base]
 
 
 def _near(affinity: _Affinity, nodes: NodeColumns, rows: Rows, base: Rows) -> Bools:
-    """Return which rows meet the required affinity.
+    """Return for each row whether it meets the pod's required affinity.
 
-    A row must have all topology keys and the matching pods in its domains, unless there are no such
-    pods anywhere and the pod matches its own terms: then it may be the first.
+    A row must have all topology keys, and matching pods in all of its domains. A pod that matches
+    its own terms needs no such pods if there are none anywhere: it may be the first of its kind.
     """
     has_keys = np.ones(len(rows), dtype=np.bool_)
     has_pods = np.ones(len(rows), dtype=np.bool_)
@@ -389,7 +406,7 @@ def _near(affinity: _Affinity, nodes: NodeColumns, rows: Rows, base: Rows) -> Bo
 
 
 def _repelled(filtering: _Filtering, nodes: NodeColumns, rows: Rows, base: Rows) -> Bools:
-    """Return the rows in a domain with a pod whose required anti-affinity matches the pod."""
+    """Return for each row whether another pod's required anti-affinity rejects the pod there."""
     result = np.zeros(len(rows), dtype=np.bool_)
     if nodes.base is nodes:
         for counted in filtering.existing:
@@ -408,8 +425,8 @@ def _repelled(filtering: _Filtering, nodes: NodeColumns, rows: Rows, base: Rows)
 def _new_keys(filtering: _Filtering, nodes: NodeColumns) -> set[str]:
     """Return the topology keys of anti-affinity terms that only pods added on the fork have."""
     terms: Mapping[Hashable, PodQuery] = nodes.terms_in_cluster(REPELLING)
-    # Counted now and not in PreFilter, which does not run again when terms appear or disappear that
-    # do not concern the pod.
+    # PreFilter cannot compute this: it does not run again when terms change that do not concern the
+    # pod, and so might compare with old terms.
     if len(terms) == len(nodes.base.terms_in_cluster(REPELLING)):
         return set()
     keys = {cast(AffinityTerm, term).topology_key for term in terms}

@@ -1,7 +1,7 @@
-"""Find the terms that concern a pod class: its own, and those of placed pods that match it.
+"""Find the terms that concern a pod class: its own, and those of pods on nodes that match it.
 
-Done once per class, and again only if terms appear in the cluster or disappear, or if a namespace
-changes. In a cluster without such terms a pod costs one comparison of versions.
+The search is done once per class, and again only if a term appears in the cluster or disappears, or
+if a namespace changes. In a cluster without terms, a pod costs one comparison of versions.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ _MAX_KNOWN: Final = 1 << 14
 class Relations:
     """The queries that concern a pod class, by topology key.
 
-    Filter reads ``affinity`` (pods that all required terms match, with the terms' keys),
-    ``anti_affinity`` and ``repelled`` (required anti-affinity of placed pods). Score reads
-    ``preferred`` and ``weighted`` (terms of placed pods, with the weight of each pod counted).
+    ``affinity`` counts the pods that all required affinity terms of the class match;
+    ``affinity_keys`` are these terms' topology keys. ``anti_affinity`` and ``preferred`` count for
+    its other terms. ``repelled`` counts required anti-affinity terms of pods on nodes, ``weighted``
+    their affinity terms that score, each with its weight. ``queries``: all of these queries.
     """
 
     target: TermTarget
@@ -63,15 +64,15 @@ class Relations:
 
     @property
     def scores(self) -> bool:
-        """Whether nodes can differ in score."""
+        """Whether any term can change a score."""
         return bool(self.preferred or self.weighted)
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class _Entry:
-    """The relations of all classes with one projection: ``terms``, and ``matches.target``.
+    """The relations of all classes that have these terms and the parts ``matches.target``.
 
-    ``serial`` changes whenever the relations do, ``id`` never; both are unique among all entries.
+    ``serial`` changes whenever the relations do, ``id`` never. No two entries share one.
     """
 
     id: int
@@ -92,13 +93,14 @@ class RelationsIndex:
     def __init__(self, hard_weight: int, *, ignore_preferred: bool) -> None:
         self._hard_weight = hard_weight
         self._ignore_preferred = ignore_preferred
-        #: By class, the entry it has as of the versions of terms, namespaces and label keys.
+        #: The entry of each class, with the versions of terms, namespaces and label keys for which
+        #: it was determined.
         self._classes: WeakKeyDictionary[PodClass, tuple[Hashable, _Entry]] = WeakKeyDictionary()
         self._entries: WeakValueDictionary[Hashable, _Entry] = WeakValueDictionary()
         self._keys = LabelKeys()
         self._serial = 0
         unseen = TermTarget("", frozenset(), frozenset())
-        #: The entry of pods without terms while no other pod has any either.
+        #: The entry of pods without terms while no other pod has terms.
         self._nothing = _Entry(0, NO_TERMS, _MatchMemo(unseen), Relations(unseen))
 
     def of(self, pod: PodInfo, cluster: ClusterView) -> tuple[Relations, int]:
@@ -182,7 +184,7 @@ class RelationsIndex:
 
 
 class _MatchMemo:
-    """Remembers which terms match a class, so that a new term does not check all others again."""
+    """Remembers which terms match a class, so that after a new term only this one is checked."""
 
     __slots__ = ("_known", "target")
 

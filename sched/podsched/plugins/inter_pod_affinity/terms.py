@@ -22,7 +22,7 @@ NO_LABELS: Final[Mapping[str, str]] = {}
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """A compiled term: selects pods by labels, in namespaces given by name or by a selector."""
+    """A compiled term: it selects pods by labels, and their namespaces by name or by labels."""
 
     namespaces: frozenset[str]
     namespace_selector: Selector
@@ -62,9 +62,10 @@ class AffinityTerm:
         return (requirement.key for requirement in self.selector.requirements or ())
 
     def matches_pod(self, pod: PodInfo) -> bool:
-        """Return whether the term matches the pod; only for terms returned by ``resolved``.
+        """Return whether a term that was returned by ``resolved`` matches the pod.
 
-        These name all selected namespaces, so the labels of the pod's namespace are not needed.
+        Such a term names all selected namespaces, so the labels of the pod's namespace are not
+        needed.
         """
         return self.matches(pod.cls.namespace, pod.cls.labels, NO_LABELS)
 
@@ -167,7 +168,7 @@ def resolved(term: AffinityTerm, cluster: ClusterView) -> AffinityTerm:
 
 
 def namespace_labels(namespace: str, cluster: ClusterView) -> Mapping[str, str]:
-    """Return the labels of a namespace; none when it is not there."""
+    """Return the labels of a namespace, or no labels if it does not exist."""
     found = cluster.get("Namespace", "", namespace)
     return NO_LABELS if found is None else dict(found.metadata.labels)
 
@@ -222,7 +223,7 @@ class TermTarget:
 
 
 class Concern:
-    """Tells whether another pod may affect where a pod fits, on whatever node the other runs."""
+    """Tells whether another pod, on any node, may affect where a pod fits."""
 
     def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
         cls, own = pod.cls, terms_of(pod.cls)
@@ -272,9 +273,9 @@ class PodTermFamily:
         return found
 
 
-#: Required anti-affinity, by which pods on nodes reject other pods.
+#: Required anti-affinity: pods on nodes reject other pods by it.
 REPELLING: Final = PodTermFamily("required anti-affinity", "required_anti_affinity")
-#: Required affinity, which scores by hardPodAffinityWeight.
+#: Required affinity: each term adds hardPodAffinityWeight to the score of pods that it matches.
 ATTRACTING: Final = PodTermFamily("required affinity", "required_affinity")
-#: (weight, term) of preferred affinity and of anti-affinity, which has negative weights.
+#: Preferred terms as (weight, term); weights of anti-affinity are negative.
 PREFERRING: Final = PodTermFamily("preferred affinity", "preferred")

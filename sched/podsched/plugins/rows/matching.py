@@ -1,7 +1,7 @@
 """Match names, labels, node selector terms and taints of nodes, for many rows at once.
 
-Each distinct label value or set of taints is matched once, and the result is looked up for each
-row. So the cost of matching does not depend on the number of nodes, only that of the look-up.
+Each distinct label value or set of taints is matched once, in Python; the result is then looked up
+for all rows in one NumPy step. So a match costs as much as there are distinct values, not nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from podsched.framework.nodes import ABSENT, Bools, Int32s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
-#: Up to this many values are compared one by one; more are looked up by ``np.isin``.
+#: Up to this many values are compared one by one, which is faster than ``np.isin``.
 _FEW = 8
 
 

@@ -2,7 +2,8 @@
 
 A domain is a value that some node has for the label of a topology key, such as a zone. Domains are
 numbered 0, 1, ... until the topology changes. So adding counts up per domain and giving each row
-the sum of its domain are two NumPy steps. Numbers of different ``Domains`` do not compare.
+the sum of its domain are two NumPy steps. Numbers of
+different ``Domains`` have nothing to do with each other.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from podsched.framework.nodes import ABSENT, Bools, Int64s, NodeColumns
 class Domains:
     """The domains of one key. Arrays over rows have shape ``(size,)``.
 
-    ``ids`` is the row's domain, 0 to ``count`` - 1, and ``count`` where the node lacks the label or
-    there is no node. ``empty`` is the domain of the value "", ``count`` if there is none.
-    ``single``: no domain has two nodes.
+    ``ids``: the row's domain, 0 to ``count`` - 1; ``count`` if the node lacks the label or the row
+    has no node. ``present``: whether the row has a domain. ``empty``: the domain of the value "",
+    ``count`` if no node has it. ``single``: no domain has two nodes, as for kubernetes.io/hostname;
+    then sums are the counts themselves.
     """
 
     ids: NDArray[np.intp]
