@@ -4,8 +4,8 @@ The pods of a PodGroup are its members. PreEnqueue keeps members out of activeQ 
 exists and has minCount members. PlacementFeasible then lets the group start as soon as minCount
 members have a node.
 
-kube-scheduler counts in Permit, where members that have a node wait for the others. Here all members
-are decided in one trial and assumed together, so no member holds resources while it waits.
+kube-scheduler counts in Permit, where members that have a node wait for the others. Here all
+members are decided in one trial and assumed together, so no member holds resources while it waits.
 """
 
 from __future__ import annotations

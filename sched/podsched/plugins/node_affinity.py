@@ -198,7 +198,8 @@ class NodeAffinity:
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
     ) -> QueueingHint:
         # kube-scheduler compares the old node only with the pod's own affinity. So a node that is
-        # relabelled to match addedAffinity would not wake a pod whose own affinity it matched before.
+        # relabelled to match addedAffinity would not wake a pod whose own affinity it matched
+        # before.
         matches = new is not None and self._matches(pod, new)
         return QueueingHint.of(matches and (old is None or not self._matches(pod, old)))
 

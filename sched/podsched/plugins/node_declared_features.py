@@ -1,8 +1,8 @@
 """NodeDeclaredFeatures: a node fits if it declares all features that the pod needs.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/nodedeclaredfeatures``. Of the features of v1.36, only
-one can be needed by a pod that waits for a node: the restart rule RestartAllContainers. The others
-are needed for a resize, and only pods that have a node are resized.
+Rules: kube-scheduler v1.36 ``framework/plugins/nodedeclaredfeatures``. Of the features of v1.36,
+only one can be needed by a pod that waits for a node: the restart rule RestartAllContainers. The
+others are needed for a resize, and only pods that have a node are resized.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ nodes with the same value of the constraint's label key. If members have nodes a
 domain is tried. While a placement is tried, PreFilter restricts the members to its nodes
 (``ClusterView.placement``).
 
-Kueue's annotation ``podset-preferred-topology`` gives a group preferred domains, the narrowest first.
-The group gets the first of them in which it fits, or else may be spread over all nodes.
+Kueue's annotation ``podset-preferred-topology`` gives a group preferred domains, the narrowest
+first. The group gets the first of them in which it fits, or else may be spread over all nodes.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Rejected(Exception):
 
 
 class VolumeZone(WithoutArgs):
-    """PreFilter reads the zones of the pod's volumes, Filter compares them with the nodes' labels."""
+    """PreFilter reads the zones of the pod's volumes, Filter compares them with node labels."""
 
     name: ClassVar[str] = "VolumeZone"
     traits: ClassVar[Traits] = Traits(reads_pods=False, reads_requests=False, reads_labels=False)

@@ -344,13 +344,11 @@ def test_storage_capacity_wakes_pods_when_the_largest_volume_grows() -> None:
     assert said == [QUEUE, QUEUE, SKIP, SKIP, QUEUE]
 
 
-def test_a_driver_wakes_pods_with_its_volumes_when_it_stops_tracking_capacity() -> None:
-    made = world()
-    uses = made.pod("p", volumes=[{"csi": {"driver": "d"}}])
+def test_a_driver_wakes_pods_with_claims_when_it_stops_tracking_capacity() -> None:
+    pod = world().pod("p", "c")
     on, off = driver(tracks=True), driver(tracks=False)
-    assert hint_on(BINDING, uses, on, off) is QUEUE
-    assert hint_on(BINDING, uses, off, on) is SKIP
-    assert hint_on(BINDING, made.pod("q", "c"), on, off) is SKIP
+    assert hint_on(BINDING, pod, on, off) is QUEUE
+    assert hint_on(BINDING, pod, off, on) is SKIP
 
 
 def test_classes_claims_and_csi_nodes_wake_pods_by_what_changed() -> None:

@@ -45,7 +45,7 @@ REASON_NO_VICTIMS = "No preemption victims found for incoming pod"
 
 @dataclass(slots=True)
 class DryRun:
-    """The results of dry runs, by row: the victims, or the status with which the node is rejected."""
+    """The results of dry runs by row: the victims, or the status that rejects the node."""
 
     candidates: dict[int, Victims] = field(default_factory=dict)
     rejected: dict[int, Status] = field(default_factory=dict)

@@ -251,7 +251,7 @@ class DryRunCache:
         moment: Moment,
         found: Mapping[int, VictimUids | Status],
     ) -> None:
-        """Store results of another process, computed at a moment, for rows that ``cached`` returned.
+        """Store another process's results, computed at a moment, for rows that ``cached`` returned.
 
         They are ignored if the class's entry was updated after that moment. Rows that changed after
         it are found when the results are read, as for results of this process.

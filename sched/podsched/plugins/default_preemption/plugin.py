@@ -331,7 +331,7 @@ class DefaultPreemption:
         return [rotated[start : start + size] for start in range(0, len(rotated), size)]
 
     def _draw(self, pod: PodInfo) -> float:
-        """Return the place to begin at, in [0, 1): random, or that of the planned remote dry run."""
+        """Return a number in [0, 1): random, or the one drawn for the planned remote dry run."""
         drawn, self._drawn = self._drawn, None
         return drawn[1] if drawn is not None and drawn[0] == pod.uid else self._handle.random()
 

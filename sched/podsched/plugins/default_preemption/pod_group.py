@@ -115,7 +115,7 @@ def _pods_of(units: Iterable[Unit]) -> tuple[PodInfo, ...]:
 def _waits_for_victims(
     group: PodGroup, members: Sequence[PodInfo], cluster: ClusterView, evicting: Collection[str]
 ) -> bool:
-    """Return whether pods of lower priority are still terminating on the members' nominated nodes."""
+    """Return whether pods of lower priority still terminate on the members' nominated nodes."""
     rows = {cluster.nodes.row_of(cluster.nominated_node(pod.uid)) for pod in members}
     return any(
         other.priority < group.priority and (other.uid in evicting or other.terminating)

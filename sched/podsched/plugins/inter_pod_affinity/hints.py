@@ -105,8 +105,8 @@ def _all_match(terms: Sequence[AffinityTerm], pod: v1.Pod | None) -> bool:
 def _relabelling_helps(terms: PodTerms, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
     """Return whether a node's changed labels can help a pod with these terms.
 
-    They help if the topology key of an affinity term got a new value, or if that of an anti-affinity
-    term lost its old one.
+    They help if the topology key of an affinity term got a new value, or if that of an
+    anti-affinity term lost its old one.
     """
     # Only other pods' anti-affinity can have rejected the pod, and its keys are unknown here.
     if not terms.required:

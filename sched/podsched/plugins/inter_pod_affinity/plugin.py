@@ -154,7 +154,7 @@ class InterPodAffinity:
         return self._index.projection(pod, cluster)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the versions of the terms that concern the class, the nodes' labels, and the counts."""
+        """Return the versions of the terms that concern the class, their counts, and labels."""
         relations, serial = self._index.of(pod, cluster)
         if not relations.queries:
             return ()
@@ -163,7 +163,7 @@ class InterPodAffinity:
         return (serial, nodes.topology_version, nodes.size, *counts)
 
     def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
-        """Return a function: does a required term of the pod match another pod, or the reverse?"""
+        """Return a function that tells whether a required term of one pod matches the other."""
         return Concern(pod, cluster).has
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:

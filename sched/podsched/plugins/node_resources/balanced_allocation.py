@@ -1,7 +1,10 @@
-"""NodeResourcesBalancedAllocation: prefers nodes whose resources the pod makes more evenly used.
+"""NodeResourcesBalancedAllocation: prefers nodes whose resources are used more evenly with the pod.
 
-Formula: kube-scheduler v1.36 ``noderesources/balanced_allocation.go``: with s = (1 - standard
-deviation of the used shares) * 100, truncated, the score is 50 + (50 + s_with - s_without) / 2.
+Formula (kube-scheduler v1.36 ``noderesources/balanced_allocation.go``)::
+
+    share   = min(1, requested / allocatable), for each resource
+    balance = (1 - standard deviation of the shares) * 100, truncated
+    score   = 50 + (50 + balance with the pod - balance without it) / 2
 """
 
 from __future__ import annotations
@@ -45,7 +48,7 @@ _HALF = MAX_NODE_SCORE // 2
 
 
 class NodeResourcesBalancedAllocation:
-    """Score: how much more evenly the node's resources are used with the pod than without."""
+    """Score compares the balance of the node's resources with and without the pod."""
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     traits: ClassVar[Traits] = Traits(
@@ -63,7 +66,7 @@ class NodeResourcesBalancedAllocation:
         self._scored = ScoredDevices(self._resources)
 
     def leave_to(self, devices: ProvidesDevices) -> None:
-        """Count the devices of another plugin."""
+        """Count the devices of another plugin as resources."""
         self._scored.leave_to(devices)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -114,11 +117,11 @@ class NodeResourcesBalancedAllocation:
             [_share(c.used, s) for c, s in zip(columns, shares, strict=True)], there, size
         )
         gained = _HALF + truncated_quotient(_HALF + balance_with - balance_without, np.int64(2))
-        # Sums that have wrapped around are negative and less even than any real use.
+        # A sum of requests that overflowed is negative, and its balance far below 0.
         return np.clip(gained, 0, MAX_NODE_SCORE)
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
-        """Score all rows; the balance without the pod is kept current by ``NodeAmounts``."""
+        """Score all rows; ``NodeAmounts`` keeps the balance without the pod current."""
         live = self._amounts.of(nodes) if self._amounts is not None else None
         if (
             live is not None
@@ -147,7 +150,10 @@ def _share(amount: Int64s, capacity: Int64s) -> NDArray[np.float64]:
 
 
 def _balance(shares: list[NDArray[np.float64]], there: list[Bools], size: int) -> Int64s:
-    """Return (1 - standard deviation) * 100 over the resources that the node has."""
+    """Return the balance of each row, over the resources that its node has.
+
+    ``there``: for each resource, whether the row has it.
+    """
     if len(shares) == 2 and all(column.all() for column in there):
         deviation = np.abs((shares[0] - shares[1]) / 2)
     else:

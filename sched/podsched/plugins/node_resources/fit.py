@@ -1,8 +1,9 @@
-"""NodeResourcesFit: the pod's requests must fit beside those of the pods on the node.
+"""NodeResourcesFit: a node fits if the pod's requests are free on it.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/noderesources/fit.go``. Score strategies are in
-``scoring_strategies``. Extended resources that a DeviceClass provides are compared only on nodes
-with allocatable of them; on other nodes DynamicResources allocates devices.
+Rules: kube-scheduler v1.36 ``framework/plugins/noderesources/fit.go``. The scores are in
+``scoring_strategies``. A DeviceClass may provide an extended resource. Such a resource is compared
+only on nodes that have it in ``status.allocatable``; on all others DynamicResources allocates
+devices.
 """
 
 from __future__ import annotations
@@ -61,18 +62,18 @@ from podsched.plugins.node_resources.scoring_strategies import (
 REASON_PODS = "Too many pods"
 REASON_INSUFFICIENT = "Insufficient {}"
 _TOO_MANY_PODS = Reason(Code.UNSCHEDULABLE, REASON_PODS)
-#: Up to this many requested resources, each reason surely has a bit of its own (two per resource
-#: and one for pods, of 64).
+#: With up to this many requested resources, each reason has its own bit in the 64-bit words of
+#: ``Verdicts``: two per resource, and one for the number of pods.
 _MOST_WANTED = 31
 
-#: Units of requirements; all other resources are plain numbers.
+#: Units in the texts of requirements; amounts of other resources have no unit.
 _UNITS = {CPU: "m", MEMORY: "bytes", EPHEMERAL_STORAGE: "bytes"}
 #: Reasons for these resources come first, in this order; other resources follow by name.
 _FIRST = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 class NodeResourcesFit:
-    """Filter on requests against what is free; Score by the configured strategy."""
+    """Filter compares requests with free resources, Score applies the configured strategy."""
 
     name: ClassVar[str] = "NodeResourcesFit"
     traits: ClassVar[Traits] = Traits(
@@ -84,11 +85,12 @@ class NodeResourcesFit:
         remedies=frozenset({Remedy.REQUESTS}),
     )
 
-    #: Key of the CycleState entry of Score; the one of Filter has the plugin's name.
+    #: Keys of entries in CycleState; the key of Filter's requests is the plugin's name. This one
+    #: has Score's requests.
     score_key: ClassVar[str] = "NodeResourcesFit/score"
-    #: Key of that of Score for the devices that count.
+    #: Score's counts of devices.
     scored_devices_key: ClassVar[str] = "NodeResourcesFit/scored devices"
-    #: Key of that of Filter for resources that devices may provide; absent if there are none.
+    #: Filter's requests for resources that devices may provide; absent if there are none.
     devices_key: ClassVar[str] = "NodeResourcesFit/devices"
 
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
@@ -97,24 +99,24 @@ class NodeResourcesFit:
         self._resources = weighted_resources(args.scoring_strategy.resources)
         self._strategy = strategy_of(args.scoring_strategy)
         scored = sorted((resource.name, resource.weight) for resource in self._resources)
-        #: Whether Score is LeastAllocated over cpu and memory with equal weights, the default. Only
-        #: for this strategy there are fast passes over whole columns and a compiled loop.
+        #: Whether Score is the default: LeastAllocated over cpu and memory with equal weights. Only
+        #: this has fast passes over whole columns and a compiled loop.
         self.is_plain = scored == [(CPU, 1), (MEMORY, 1)] and self._strategy is least_allocated
         self._amounts = SharedAmounts()
         self._cluster = handle.cluster
-        # Profiles may ignore different resources, and classes are shared by all of them.
+        # All profiles share the pod classes, but each may ignore other resources.
         ignored = sorted(self._ignored_resources), sorted(self._ignored_groups)
         self._demand_key = f"{self.name}/demand/{ignored[0]}/{ignored[1]}"
         self._devices: ProvidesDevices | None = None
         self._scored = ScoredDevices(self._resources)
 
     def leave_to(self, devices: ProvidesDevices) -> None:
-        """Leave resources that devices provide to another plugin; count its devices in scores."""
+        """Leave the resources that ``devices`` provides to it, and count its devices in scores."""
         self._devices = devices
         self._scored.leave_to(devices)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the requests, as Filter and as Score count them."""
+        """Return the requests as Filter counts them, and as Score does."""
         return pod.cls.amounts.key
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
@@ -143,7 +145,7 @@ class NodeResourcesFit:
         return self._devices is not None and any(map(may_be_devices, cls.requests))
 
     def _left(self, cls: PodClass, cluster: ClusterView) -> Collection[str]:
-        """Return the resources that DynamicResources allocates on nodes without them."""
+        """Return the requested resources that devices provide on nodes without allocatable."""
         if self._devices is None or not self._may_be_devices(cls):
             return ()
         return cls.requests.keys() & self._devices.resource_classes(cluster).keys()
@@ -195,8 +197,8 @@ class NodeResourcesFit:
     def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
         """Filter all rows.
 
-        First finds the rows where anything is short, in three comparisons over columns of what is
-        free. Only for these rows, usually few, the reasons are computed.
+        First compares the requests with the columns of free resources, to find the rows on which
+        anything is short. Only for these rows, usually few, it computes the reasons.
         """
         if self.devices_key in state.data:
             return self.filter(state, pod, nodes, np.arange(nodes.size))
@@ -224,7 +226,7 @@ class NodeResourcesFit:
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return each requested resource with what is free of it, and one more pod."""
+        """Return each requested resource with its free amount, and the same for the pod count."""
         found = []
         for resource, amount in state.data[self.name]:
             free = nodes.allocatable(resource)[rows] - nodes.requested(resource)[rows]
@@ -241,7 +243,7 @@ class NodeResourcesFit:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Store the pod's requests, with 100m and 200Mi for containers without any."""
+        """Store the pod's requests; containers without requests count 100m cpu, 200Mi memory."""
         state.data[self.score_key] = pod.cls.amounts.scored
         state.data[self.scored_devices_key] = self._scored.counts(pod.cls, cluster)
         return SUCCESS
@@ -271,7 +273,7 @@ class NodeResourcesFit:
         return self._strategy(columns)
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
-        """Score all rows: in few passes for LeastAllocated over cpu and memory."""
+        """Score all rows, with a faster way for the default strategy."""
         requests: Mapping[str, int] = state.data[self.score_key]
         live = self._amounts.of(nodes) if self.is_plain else None
         if live is not None and live.exact and (wanted := exact_amounts(requests)) is not None:
@@ -281,16 +283,16 @@ class NodeResourcesFit:
     def score_placements(
         self, group: PodGroup, tried: Sequence[TriedPlacement], cluster: ClusterView
     ) -> Sequence[float]:
-        """Return how much of its nodes each placement would use, in percent."""
+        """Return the used percentage of each placement's nodes."""
         scores: list[float] = score_placements(cluster.nodes, tried, self._resources).tolist()
         return scores
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for events that leave more room on a node (``fit_events``)."""
+        """Register for events that free resources on a node (``fit_events``)."""
         return FitEvents(self._demand, self._devices_of, self._cluster).registrations()
 
     def _demand(self, cls: PodClass) -> Mapping[str, int]:
-        """Return what Filter compares on all nodes: requests, and one pod."""
+        """Return the requests that Filter compares on all nodes, and one pod."""
         known: Mapping[str, int] | None = cls.compiled.get(self._demand_key)
         if known is None:
             wanted = {n: a for n, a in cls.requests.items() if a > 0 and self._compares(n)}
@@ -303,9 +305,10 @@ class NodeResourcesFit:
 
 
 def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Rows) -> Verdicts:
-    """Filter a few rows cell by cell, with the result of ``filter``.
+    """Return the result of ``filter`` for a few rows, computed cell by cell.
 
-    Nominated pods and dry runs concern a row or two, for which NumPy's calls take longer.
+    Filtering with nominated pods and the dry runs of preemption often concern one or two rows, for
+    which NumPy's calls would take longer.
     """
     numbers = rows.tolist()
     count, most = nodes.pod_count, nodes.allowed_pod_number
@@ -338,10 +341,10 @@ def _insufficient(resource: str) -> tuple[Reason, Reason]:
 
 
 def _fit_everywhere(wanted: Sequence[tuple[str, int]], live: NodeAmounts, rows: Rows) -> bool:
-    """Return whether a pod surely fits on all of the rows; False: unknown.
+    """Return True if the pod fits on all of the rows; False if that is unknown.
 
-    A shortcut, because on most clusters most pods fit nearly everywhere. It tries the cheapest
-    lower bound of what is free first.
+    On most clusters most pods fit on nearly all nodes, so it compares the requests with lower
+    bounds of the free resources, the cheapest bound first.
     """
     return (
         not len(rows)
@@ -358,9 +361,9 @@ def _fit_everywhere(wanted: Sequence[tuple[str, int]], live: NodeAmounts, rows: 
 
 
 def _fits(wanted: Iterable[tuple[str, int]], free: Sequence[int]) -> bool:
-    """Return whether a pod fits into what is free of (cpu, memory, pods).
+    """Return whether the pod fits into the free (cpu, memory, number of pods).
 
-    False for a pod that requests any other resource.
+    Return False for a pod that requests any other resource.
     """
     cpu, memory, pods = free
     for name, amount in wanted:

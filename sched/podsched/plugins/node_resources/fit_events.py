@@ -1,13 +1,19 @@
 """Decide which events can help a pod that NodeResourcesFit rejected.
 
-An event helps if its node then has room for the pod in addition to the pods nominated there. Room
-that the pod could make by preemption also counts if the event may have increased it, that is, if a
-pod was deleted that the pod could not preempt. So pods may be deleted from a full cluster without
-waking pods that still do not fit, whereas kube-scheduler (v1.36, ``isSchedulableAfterPodEvent``)
-wakes all. A pod nominated to the node is always woken, because its victims leave the node.
+The *room* of a node is the free amount of each resource, and the number of pods that it still
+accepts. After a pod was deleted or scaled down, the waiting pod is woken if it now fits on that
+node
 
-Of resources that devices provide, room is not compared: on which nodes it matters changes with the
-nodes. So a pod may be woken that still does not fit.
+* beside the pods on the node and the pods of at least its priority that are nominated to it, or
+* after preempting all pods of lower priority, if it could not have preempted the deleted pod. If it
+  could, preemption would have made the same room before.
+
+kube-scheduler (v1.36, ``isSchedulableAfterPodEvent``) wakes every rejected pod after a deletion.
+Here pods may be deleted from a full cluster without waking pods that still do not fit. A pod that
+is nominated to the node is always woken, because its victims leave the node.
+
+The room of resources that devices may provide is not compared, because it depends on the node
+whether devices provide them. So a pod may be woken that still does not fit.
 
 The cache applies an event before the queue gets it, so hints read the room after the event.
 """
@@ -30,16 +36,16 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.v1 import objects_pb2 as v1
 
-#: Returns a class's requests of the resources that are compared, including one pod.
+#: Returns the compared requests of a class, including one pod.
 Demand = Callable[[PodClass], Mapping[str, int]]
-#: Returns the resources that a class requests and devices provide on nodes without them.
+#: Returns the requested resources of a class that devices may provide.
 OfDevices = Callable[[PodClass], Collection[str]]
 
 NEVER = "Never"
 
 
 class FitEvents:
-    """The registrations of NodeResourcesFit."""
+    """The events that NodeResourcesFit registers, with their hints and indexes."""
 
     def __init__(self, demand: Demand, of_devices: OfDevices, cluster: ClusterView) -> None:
         self._demand = demand
@@ -49,7 +55,7 @@ class FitEvents:
         self._latest: tuple[tuple[int, int, int], dict[str, int]] | None = None
 
     def registrations(self) -> Sequence[ClusterEventWithHint]:
-        """Register for pods deleted or scaled down, and nodes added or with more allocatable."""
+        """Register for deleted and scaled down pods, for nodes, and for DeviceClasses."""
         gone = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         node = ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE
         return [
@@ -94,9 +100,9 @@ class FitEvents:
         return _fits(wanted, room)
 
     def _room(self, row: int) -> dict[str, int]:
-        """Return the free amount of each resource of the node.
+        """Return the room of a node by resource, as a new dict.
 
-        Keeps the last result, because index and hint of an event read the same node.
+        The last result is kept, because the index and the hints of an event read the same node.
         """
         nodes = self._cluster.nodes
         moment = (row, nodes.position, nodes.nodes_version)
@@ -111,7 +117,11 @@ class FitEvents:
         return room
 
     def _index_of_room(self) -> ThresholdIndex:
-        """Return an index of pods by requests, for room that is free or can be made on a node."""
+        """Return an index of pods by requests; it compares them with a node's room.
+
+        The room includes the requests of all pods with a lower priority than the deleted pod: at
+        least as much as a waiting pod could get by preemption.
+        """
 
         def supply(old: v1.Pod | None, new: v1.Pod | None) -> Mapping[str, int] | None:
             node_name = "" if old is None else _node_of(old, new)
@@ -131,7 +141,10 @@ class FitEvents:
     def after_victim_gone(
         self, pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None
     ) -> QueueingHint:
-        """Answer Queue for a pod that is nominated to the node: it is bound or preempts again."""
+        """Answer Queue if the pod is nominated to the event's node, even if it does not fit yet.
+
+        When its last victim is gone, it fits or has to preempt others.
+        """
         mine = self._cluster.nominated_node(pod.uid)
         there = bool(mine) and old is not None and _node_of(old, new) == mine
         return QueueingHint.QUEUE if there else QueueingHint.SKIP
@@ -146,7 +159,7 @@ class FitEvents:
     def after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
     ) -> QueueingHint:
-        """Answer Queue if the pod would fit on the node if empty and the node offers more now."""
+        """Answer Queue if the empty node has room for the pod and has gained allocatable."""
         if new is None:
             return QueueingHint.SKIP
         wanted = self._demand(pod.cls)
@@ -161,7 +174,7 @@ class FitEvents:
         return QueueingHint.of(grown or not all(now.get(name, 0) for name in devices))
 
     def _index_of_nodes(self) -> ThresholdIndex:
-        """Return an index of pods by requests, for the allocatable of added or changed nodes."""
+        """Return an index of pods by requests; it compares them with a node's allocatable."""
 
         def supply(old: v1.Node | None, new: v1.Node | None) -> Mapping[str, int] | None:
             return None if new is None else allocatable_in_units(new.status.allocatable)
@@ -184,7 +197,7 @@ def after_class_change(
 
 
 def _node_of(old: v1.Pod, new: v1.Pod | None) -> str:
-    """Return the node of the event's pod or, if it was deleted, the node it was nominated to."""
+    """Return the node of the event's pod; of a deleted pod without one, the nominated node."""
     if new is not None:
         return new.spec.node_name
     return old.spec.node_name or old.status.nominated_node_name

@@ -1,9 +1,9 @@
 """Choose the best row for NodeResourcesFit and NodeResourcesBalancedAllocation in one loop.
 
-Used for pods that differ only in requests, for which all other plugins return the same results
+It is used for pods that differ only in requests: all other plugins return the same results for them
 (``decide.accelerators.variants``). The loop must be compiled (``loops``), and both plugins must
-read only cpu and memory, as by default. For pods that request other resources, and for nodes with
-amounts that are not exact in float64, the plugins are called as usual.
+read only cpu and memory, which is the default. The plugins are called as usual for pods that
+request other resources, and if a node's amounts are not exact in float64 (``node_amounts``).
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class JointChoice:
         if len(self._totals) != len(base):
             self._totals = np.empty(len(base))
         cpu, memory = requested
-        # A pod that requests none of a resource fits even where that resource is overcommitted.
+        # Filter does not compare a resource of which the pod requests 0: the pod fits even if the
+        # resource is overcommitted.
         row, total, feasible = self._loop(
             live.allocatable, live.nonzero, live.used, live.balance, live.room, base,
             float(counted[0]), float(counted[1]), float(cpu), float(memory),

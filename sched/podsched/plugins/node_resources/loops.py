@@ -1,16 +1,16 @@
-"""One loop over all rows, compiled by numba if installed, in place of thirty NumPy passes.
+"""One loop over all rows, compiled by numba if it is installed, in place of thirty NumPy passes.
 
-For pods with requests of their own, both plugins compute on all rows for each pod. With 500 nodes
-most of the time goes to NumPy's calls, and from 20,000 nodes on the intermediate arrays leave the
-processor's caches. The loop reads each row once: a decision takes 0.55 of the time with 500 nodes
-and 0.38 with 20,000 (docs/performance-history.md).
+If every pod has other requests, both plugins compute all rows again for each pod. With 500 nodes,
+most of the time goes to the overhead of NumPy's calls; from 20,000 nodes on, the intermediate
+arrays do not fit into the processor's caches. The loop reads each row once: a decision takes 0.55
+of the time with 500 nodes and 0.38 with 20,000 (docs/performance-history.md).
 
 Guarantee: the same rows and totals, bit by bit, as the plugins' own passes (property test): the
 same operations on float64 in the same order, none of which numba contracts or reorders.
-Optional: without numba, and until ``compile_loops`` was called, there is no loop.
+There is no loop without numba, nor before ``compile_loops`` was called.
 
-Rejected: compiling each plugin's scores separately, which saves 6 to 8 % where the one loop for
-filter, scores, totals and best row saves 20 to 45 %.
+Rejected: compiling the scores of each plugin separately. That saves 6 to 8 %, and one loop for
+filter, scores, totals and the best row saves 20 to 45 %.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def choose_loop() -> ChooseLoop | None:
 def compile_loops() -> str:
     """Compile the loop or load it from numba's cache on disk; return numba's version.
 
-    Returns "" if numba is not installed or turned off. Takes 1 s the first time, then 0.2 s.
+    Returns "" if numba is not installed or disabled. Takes 1 s the first time, then 0.2 s.
     """
     global _compiled
     try:
@@ -63,11 +63,12 @@ def compile_loops() -> str:
         return ""
     if numba.config.DISABLE_JIT:  # set by NUMBA_DISABLE_JIT: the loop would run in Python
         return ""
-    # Python's check of each divisor for 0 keeps the loop from being vectorized: twice the time.
+    # By default numba checks each divisor for 0, as Python does. Then the loop is not vectorized
+    # and takes twice the time.
     options = {"error_model": "numpy"}
     try:
         _compiled = numba.njit(_SIGNATURE, cache=True, **options)(choose)
-    except RuntimeError:  # there is no directory to keep it in
+    except RuntimeError:  # there is no directory for the cache
         _compiled = numba.njit(_SIGNATURE, **options)(choose)
     version: str = numba.__version__
     return version
@@ -92,11 +93,13 @@ def choose(
 ) -> Best:
     """Compute the totals of all rows, and return the first of the best rows.
 
-    Writes the result to ``totals``, -1 for rows that are not feasible. ``allocatable`` to ``room``
-    are the arrays of ``NodeAmounts``; ``others`` are the totals of all other plugins, below 0 for
-    rows that one of them rejects. ``cpu`` and ``memory`` are what the pod counts in scores,
-    ``*_requested`` what it requests, ``*_filtered`` the same or, if the pod requests none and
-    Filter does not compare it, -inf.
+    Writes the totals to ``totals``, shape ``(size,)``; -1 for rows that are not feasible.
+    ``allocatable``, ``nonzero``, ``used``, ``balance`` and ``room`` are the arrays of
+    ``NodeAmounts``. ``others`` has the totals of all other plugins, below 0 for rows that one of
+    them rejects. Of the pod's cpu and memory, ``cpu`` and ``memory`` are the amounts that
+    NodeResourcesFit's Score counts (with defaults for containers without requests), ``*_requested``
+    the requests, and ``*_filtered`` the amounts that Filter compares: the requests, or -inf in
+    place of 0.
 
     The formulas are those of ``least_allocated_exactly``, ``balance_of`` and ``_gain``. There are
     two loops, because the first has no branch and is compiled to instructions on several rows at

@@ -1,12 +1,14 @@
 """Arrays of allocatable, used and free cpu and memory of all rows, kept current from the journal.
 
-Both plugins of this package share them, so that a placed pod is applied only once.
+Both plugins of this package share them, so a placed pod is applied only once.
 
-**Why float64.** Scores of all rows are computed in float64, both resources in one array, because a
-division of int64 takes ten times as long, and picking rows out of a column as long as five passes
-over it. The results are exact within limits: for integers a < 2**53 and b < 2**45 with a quotient
-below 128, floor(a / b) equals the floor of the float64 quotient. That quotient is off by at most
+**Why float64.** A division of int64 takes ten times as long as one of float64. The results are
+equal within limits: for integers a < 2**53 and b < 2**45 with a quotient below 128, floor(a / b)
+equals the floor of the float64 quotient. Rounding changes the quotient by at most 128 * 2**-53 =
 2**-46, and an exact quotient that is no integer is at least 1/b > 2**-45 below the next integer.
+
+**Why all rows, both resources in one array.** To pick rows out of a column takes as long as five
+passes over it.
 
 Passes over a column per pod (an array of both resources counts twice):
 
@@ -33,7 +35,7 @@ from podsched.framework.verdicts import FEW_ROWS, Rows
 
 Floats = NDArray[np.float64]
 
-#: From this amount on, divisions are not exact.
+#: From this amount on, divisions may be inexact.
 MAX_ALLOCATABLE: Final = 2**45
 
 
@@ -66,8 +68,8 @@ class NodeAmounts:
     def least(self) -> list[int]:
         """Return amounts of cpu, memory and pods that are free on every node.
 
-        They may be lower than the true minimums. A pod that requests no more fits everywhere, so
-        most pods need no pass over the rows.
+        They may be lower than the true minimums. A pod that requests no more fits on all nodes, and
+        most pods do: they need no pass over the rows.
         """
         return self._least
 
@@ -82,7 +84,7 @@ class NodeAmounts:
         """Update all arrays; ``nodes`` must be the same object in each call."""
         position = nodes.position
         if position == self._position and self._version is not None:
-            return  # Changes of nodes are in the journal, too.
+            return  # The journal has changes of nodes, too.
         version = (nodes.nodes_version, nodes.size)
         changed = nodes.changed_since(self._position) if version == self._version else None
         if changed is None:
@@ -117,16 +119,16 @@ class NodeAmounts:
             self.balance[changed] = balance_of(self.allocatable.take(changed, 1), used)
 
     def _check(self, *amounts: Floats) -> None:
-        """Clear ``exact`` for overcommitted nodes and sums that wrapped around."""
+        """Set ``exact`` to False if an amount is too large, or negative after an overflow."""
         for some in amounts:
             if some.size and not (some.min() >= 0 and some.max() < MAX_ALLOCATABLE):
                 self.exact = False
 
     def _take_few(self, nodes: JournaledColumns, rows: Sequence[int]) -> bool:
-        """Update a few rows cell by cell; return False if a sum wraps around.
+        """Update a few rows cell by cell; return False if a difference overflows int64.
 
-        Then ``_take`` has to do it. This is called after every placed pod, and NumPy's calls would
-        take several times as long.
+        Then ``_take`` must update them: NumPy's differences wrap around. This method is called
+        after every placed pod, and NumPy's calls would take several times as long.
         """
         alive, there = nodes.alive, (nodes.allocatable(CPU), nodes.allocatable(MEMORY))
         requested = (nodes.requested(CPU), nodes.requested(MEMORY))
@@ -184,7 +186,7 @@ _by_nodes: WeakKeyDictionary[JournaledColumns, NodeAmounts] = WeakKeyDictionary(
 
 
 class SharedAmounts:
-    """A plugin's access to the ``NodeAmounts`` of the columns that it is called with."""
+    """A plugin's access to the ``NodeAmounts`` of a cluster's columns; plugins share the arrays."""
 
     def __init__(self) -> None:
         self._nodes: JournaledColumns | None = None
@@ -204,7 +206,7 @@ class SharedAmounts:
 
 
 def exact_amounts(requests: Mapping[str, int]) -> Sequence[int] | None:
-    """Return what a pod requests of cpu and memory; None if scores would not be exact."""
+    """Return a pod's requests of cpu and memory; None if scores with them would not be exact."""
     wanted = requests.get(CPU, 0), requests.get(MEMORY, 0)
     return wanted if 0 <= min(wanted) <= max(wanted) < MAX_ALLOCATABLE else None
 
@@ -222,7 +224,7 @@ def _least(room: Int64s) -> list[int]:
 
 
 def _room(nodes: JournaledColumns, rows: Rows | slice) -> Int64s:
-    """Return what is free of cpu, memory and pods on the rows, shape ``(3, rows)``."""
+    """Return the free cpu, memory and number of pods of the rows, shape ``(3, rows)``."""
     room = np.stack(
         [
             nodes.allocatable(CPU)[rows] - nodes.requested(CPU)[rows],

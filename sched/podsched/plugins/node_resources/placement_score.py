@@ -1,6 +1,6 @@
 """NodeResourcesFit's score of placements: MostAllocated over the sums of each placement's nodes.
 
-kube-scheduler v1.36 uses MostAllocated here whatever the scoring strategy, and does not normalise.
+As in kube-scheduler v1.36, it is MostAllocated for every scoring strategy, and is not normalised.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 _NATIVE_DOMAIN = "kubernetes.io/"
 
 
-#: By resource: of each row of the cluster the devices that are there, and those in use.
+#: By resource, the number of devices of each row and the number in use, shape ``(2, size)``.
 DevicesByRow = Mapping[str, Int64s]
 
 
@@ -45,7 +45,11 @@ def weighted_resources(resources: Sequence[ResourceSpec]) -> tuple[WeightedResou
 
 
 def is_scalar(name: str) -> bool:
-    """Return whether nodes count the resource beside cpu, memory, ephemeral storage and pods."""
+    """Return whether kube-scheduler counts the resource on nodes (``Resource.ScalarResources``).
+
+    It does so for extended resources, huge pages and attachable volumes, besides cpu, memory,
+    ephemeral storage and pods.
+    """
     return (
         is_extended(name)
         or name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX))
@@ -57,8 +61,8 @@ def is_scalar(name: str) -> bool:
 class ResourceColumn:
     """One resource over rows; all arrays have shape ``(len(rows),)``.
 
-    ``used`` is what the pods on the node request, ``wanted`` that and the new pod's request.
-    Rows with ``allocatable`` 0 do not take part.
+    ``used``: the sum of requests of the pods on the node; ``wanted``: ``used`` plus the request of
+    the pod to schedule. The resource does not count in the score of rows with ``allocatable`` 0.
     """
 
     weight: int
@@ -70,7 +74,10 @@ class ResourceColumn:
 def with_devices(
     allocatable: Int64s, used: Int64s, counts: Int64s, nodes: NodeColumns, rows: Rows
 ) -> tuple[Int64s, Int64s]:
-    """Return allocatable and used amounts of rows, with devices on nodes without the resource."""
+    """Return allocatable and used amounts; on nodes without allocatable, devices count instead.
+
+    ``counts``: of all rows, as in ``DevicesByRow``; the other arrays have shape ``(len(rows),)``.
+    """
     base = rows if nodes.base is nodes else nodes.base_rows[rows]
     there, in_use = counts[:, base]
     by_devices = (allocatable == 0) & (there > 0)
@@ -88,9 +95,9 @@ def resource_columns(
 ) -> list[ResourceColumn]:
     """Return the columns of the resources that count in a score for a pod with these requests.
 
-    ``nonzero``: cpu and memory include the defaults for containers without requests. Scalar
-    resources that the pod does not request are left out, as are names that nodes do not count.
-    ``devices``: those that count on nodes without allocatable of a resource.
+    ``nonzero``: cpu and memory include the defaults for containers without requests. Resources
+    other than cpu, memory and ephemeral storage are left out if the pod does not request them.
+    ``devices`` count on nodes without allocatable of their resource.
     """
     columns = []
     for resource in resources:

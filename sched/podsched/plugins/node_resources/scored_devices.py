@@ -1,7 +1,7 @@
-"""Devices that count in scores as allocatable of the extended resources that they provide.
+"""Devices that count in scores as amounts of the extended resources that they provide.
 
 On nodes without allocatable of a resource, a score counts the devices of its DeviceClass instead:
-those that are there, and those that are in use (kube-scheduler v1.36
+all devices as allocatable, those in use as requested (kube-scheduler v1.36
 ``noderesources/resource_allocation.go``).
 """
 
@@ -29,7 +29,7 @@ class ScoredDevices:
         devices.count_ahead(self._names)
 
     def version(self, cls: PodClass, cluster: ClusterView) -> Hashable:
-        """Return a value that changes when counts do; None for pods that need none."""
+        """Return a value that changes when counts do; None if the class requests no devices."""
         names = self._requested(cls)
         return self._devices.devices_version(cluster) if self._devices and names else None
 

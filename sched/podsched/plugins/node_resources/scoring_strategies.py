@@ -1,7 +1,7 @@
 """NodeResourcesFit's scoring strategies: LeastAllocated, MostAllocated, RequestedToCapacityRatio.
 
 Formulas: kube-scheduler v1.36 ``noderesources/{least,most}_allocated.go`` and
-``requested_to_capacity_ratio.go``, in int64 that wraps and divisions that truncate, as in Go.
+``requested_to_capacity_ratio.go``. As in Go, int64 wraps around and divisions truncate.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from podsched.plugins.node_resources.node_amounts import Floats
 from podsched.plugins.node_resources.resource_amounts import ResourceColumn
 from podsched.plugins.rows.normalize import truncated_quotient
 
-#: Scores, shape ``(rows,)``, of at least one resource's columns.
+#: Returns the scores, shape ``(rows,)``, from the columns of one or more resources.
 Strategy = Callable[[Sequence[ResourceColumn]], Scores]
 
-#: Shape points score 0..10.
+#: Points of a shape score 0..10, nodes 0..100.
 _SHAPE_SCALE = MAX_NODE_SCORE // 10
 
 
@@ -36,22 +36,22 @@ def strategy_of(scoring: ScoringStrategy) -> Strategy:
 
 
 def least_allocated(columns: Sequence[ResourceColumn]) -> Scores:
-    """Return the weighted mean of the free shares in percent; an overdrawn resource counts 0."""
+    """Return the weighted mean of the free shares in percent; 0 for an overcommitted resource."""
     return _weighted_mean(columns, _free_percent)
 
 
 def least_allocated_exactly(allocatable: Floats, used: Floats, wanted: Sequence[int]) -> Scores:
     """Return the result of ``least_allocated`` for two resources of weight 1, in 12 passes.
 
-    ``allocatable`` and ``used`` have shape ``(2, rows)``, the result ``(rows,)``. ``wanted``: what
-    the pod requests of each resource. ``node_amounts`` explains why float64 is exact here.
+    ``allocatable`` and ``used`` have shape ``(2, rows)``, the result ``(rows,)``. ``wanted``: the
+    pod's request of each resource. ``node_amounts`` explains why float64 is exact here.
     """
     request = np.array(wanted, dtype=np.float64)[:, np.newaxis]
     percent = allocatable - used
     percent -= request
     percent *= MAX_NODE_SCORE
     percent /= allocatable
-    # A node where too much is requested scores 0. Without negative values, floor truncates.
+    # An overcommitted node scores 0. After that no value is negative, so floor truncates.
     np.maximum(percent, 0.0, out=percent)
     np.floor(percent, out=percent)
     mean = percent[0]
@@ -110,8 +110,9 @@ def _weighted_mean(
         total += np.where(there, percent(column), 0) * column.weight
         weights += there * np.int64(column.weight)
     mean = truncated_quotient(total, np.maximum(weights, 1))
-    # A score that has wrapped around may be out of range, and then fails every pod's attempt: the
-    # node of a kubelet that reports 10^18 bytes would stop all scheduling, as in kube-scheduler.
+    # A sum that overflowed may be out of range, and a score out of range is an error that fails the
+    # pod's attempt. Without the clip, one kubelet that reports 10^18 bytes of memory would stop all
+    # scheduling, as it does in kube-scheduler.
     return np.clip(mean, 0, MAX_NODE_SCORE)
 
 

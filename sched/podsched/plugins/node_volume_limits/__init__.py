@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: as many volumes of a CSI driver on a node as its CSINode allows.
+"""NodeVolumeLimits: limits the volumes of each CSI driver on a node, as its CSINode says.
 
-``plugin`` has the extension points, ``attachable_volumes`` counts what a pod attaches.
+``plugin`` has the extension points, ``attachable_volumes`` finds the volumes that a pod attaches.
 """

@@ -43,7 +43,10 @@ _UNBOUND: Final = "\0"
 
 
 class Attachable(NamedTuple):
-    """A volume as drivers count it; ``migrated`` volumes count only on nodes with a CSINode."""
+    """A volume that counts towards a driver's limit; ``driver`` is "" if it does not count.
+
+    ``name`` is "driver/handle". ``migrated`` in-tree volumes count only on nodes with a CSINode.
+    """
 
     name: str
     driver: str
@@ -53,7 +56,7 @@ class Attachable(NamedTuple):
 
 
 class CannotCount(Exception):
-    """A pod's volumes cannot be determined; ``code`` is the status code of the node."""
+    """A pod's volumes cannot be determined; the node is rejected with the status ``code``."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
@@ -62,7 +65,11 @@ class CannotCount(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Inline:
-    """The in-tree volumes of a pod without claims; ``error``: why one cannot be translated."""
+    """The in-tree volumes that a pod mounts without a claim.
+
+    ``volumes``: those of migrated drivers. ``error``: why one of them has no CSI handle. ``any``:
+    whether there are in-tree volumes at all, also of drivers that were not migrated.
+    """
 
     volumes: tuple[Attachable, ...] = ()
     error: str = ""
@@ -96,9 +103,10 @@ def _inline(volumes: Iterable[v1.Volume]) -> Inline:
 
 
 class AttachableVolumes:
-    """Resolves claims to volumes, each claim once until an object changes.
+    """Resolves claims to volumes, and remembers the results until an object changes.
 
-    In this process it always shows the current objects; pickled, it is a table of all claims.
+    A pickled copy, for an evaluation in another process, has the results for all claims and
+    volumes.
     """
 
     def __init__(self, cluster: ClusterView) -> None:
@@ -131,9 +139,10 @@ class AttachableVolumes:
             self._handles.clear()
 
     def of(self, pod: PodInfo, *, csi_node: bool, new: bool) -> Mapping[str, str]:
-        """Return volume -> driver for what the pod attaches to a node, with or without a CSINode.
+        """Return the driver of each volume that the pod attaches to a node, by the volume's name.
 
-        A missing claim is an error only for a ``new`` pod. Raises CannotCount.
+        ``csi_node``: whether the node has a CSINode. ``new``: whether the pod is to be scheduled;
+        only then a missing claim is an error. Raises CannotCount.
         """
         found: dict[str, str] = {}
         for mine in pod_claims(pod):
@@ -183,6 +192,7 @@ def _behind(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Attachable
 
 
 def _driver_info(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> tuple[str, str, bool]:
+    """Return driver, handle and whether it is migrated (``getCSIDriverInfo``); "" if unknown."""
     name = claim.spec.volume_name
     volume = get_volume(cluster, name) if name else None
     if volume is None:

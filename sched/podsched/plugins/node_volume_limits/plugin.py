@@ -1,9 +1,10 @@
-"""NodeVolumeLimits: no more volumes of a CSI driver on a node than its CSINode allows.
+"""NodeVolumeLimits: limits the volumes of each CSI driver on a node, as its CSINode says.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/nodevolumelimits/csi.go``. Each volume counts once,
-over the pods on the node and its VolumeAttachments, so volumes must be compared. But most nodes are
-far from their limits: if even the number of references to volumes, which a counter has, is within
-the limit, nothing is compared.
+Rules: kube-scheduler v1.36 ``framework/plugins/nodevolumelimits/csi.go``. A volume that several
+pods on the node or its VolumeAttachments refer to counts once, so volumes have to be compared. Most
+nodes are far from their limits, though. So the number of references, an upper bound that the cache
+counts (``VolumeReferences``), is compared with the limit first, and volumes only where it exceeds
+the limit.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class VolumeReferences:
 
 @dataclass(frozen=True, slots=True)
 class MayFail:
-    """Counts pods whose volumes perhaps cannot be determined; then the node is rejected."""
+    """Counts pods whose volumes may be undeterminable (CannotCount); then the node is rejected."""
 
     reads_requests: ClassVar[bool] = False
 
@@ -82,7 +83,11 @@ class MayFail:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Computes one number per node, for a column; with ``driver``, the node's limit for it."""
+    """Computes one number per node from its CSINode or VolumeAttachments, for a column.
+
+    With ``driver``, it is the node's limit for this driver. Two ways of reading share the rule:
+    ``__call__`` from the objects of a node, ``of`` from a ``NodeTable``.
+    """
 
     what: str
     driver: str | None = None
@@ -96,7 +101,7 @@ class _Read:
         return int(limits is not None) if self == HAS_CSI_NODE else len(limits or ())
 
     def __call__(self, objects: Collection[Any]) -> int:
-        """Return the number of a node from its CSINode, or for ATTACHED from its attachments."""
+        """Return the number of a node from its CSINode or, for ATTACHED, its VolumeAttachments."""
         if self == ATTACHED:
             return len(objects)
         return self.of(_limits(next(iter(objects))) if objects else None, ())
@@ -108,9 +113,9 @@ ATTACHED: Final = _Read("attachments")
 
 
 class NodeTable:
-    """The limits and attachments of nodes by name, and as columns over the rows of a cluster.
+    """The limits and VolumeAttachments of nodes by name, and as columns over rows.
 
-    A ``CurrentNodeTable`` becomes one when it is pickled for an evaluation in another process.
+    A ``CurrentNodeTable`` that is pickled, for an evaluation in another process, becomes one.
     """
 
     def __init__(
@@ -130,11 +135,11 @@ class NodeTable:
         self._columns, self._of = {}, None
 
     def limits(self, node_name: str) -> Mapping[str, int] | None:
-        """Return how many volumes of each driver a node allows; None without a CSINode."""
+        """Return the node's limit for each driver; None if the node has no CSINode."""
         return self._limits.get(node_name)
 
     def attached(self, node_name: str) -> Sequence[tuple[str, str]]:
-        """Return attacher and PersistentVolume of a node's attachments."""
+        """Return (attacher, PersistentVolume) of each VolumeAttachment of a node."""
         return self._attached.get(node_name, ())
 
     def column(self, base: NodeColumns, read: _Read) -> Int64s:
@@ -181,7 +186,7 @@ class CurrentNodeTable:
 
 @dataclass(frozen=True, slots=True)
 class NewVolumes:
-    """The volumes that the pod would attach (volume -> driver), or why they are unknown."""
+    """The drivers of the volumes that the pod would attach, by volume, or why they are unknown."""
 
     volumes: Mapping[str, str] = field(default_factory=dict)
     code: Code = Code.SUCCESS
@@ -190,7 +195,10 @@ class NewVolumes:
 
 @dataclass(frozen=True, slots=True)
 class LimitState:
-    """``new`` is what the pod attaches to nodes without (0) and with (1) a CSINode."""
+    """The plugin's entry in CycleState.
+
+    ``new``: the volumes that the pod attaches to a node without, and with, a CSINode.
+    """
 
     table: NodeTable | CurrentNodeTable
     volumes: AttachableVolumes
@@ -198,14 +206,14 @@ class LimitState:
 
 
 class _Room(NamedTuple):
-    """New volumes of a driver, and how many more a node's limit allows."""
+    """The number of a pod's new volumes of a driver, and the number that the limit still allows."""
 
     new: int
     left: int
 
 
 class NodeVolumeLimits:
-    """PreFilter resolves the pod's volumes, Filter counts volumes on nodes that may be full."""
+    """PreFilter finds the pod's volumes, Filter counts the volumes on nodes that may be full."""
 
     name: ClassVar[str] = "NodeVolumeLimits"
     #: Look-ahead is possible, because pods of one class mount the same volumes.
@@ -227,13 +235,16 @@ class NodeVolumeLimits:
         return (wrong, *(frozenset(one.volumes.items()) for one in new))
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the versions of claims, volumes and classes; all else is read by row."""
+        """Return the versions of claims, volumes and classes.
+
+        CSINodes and VolumeAttachments belong to a node's row (``ClusterView.by_node``).
+        """
         if not _concerns(pod):
             return FIXED_INPUTS
         return tuple(cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Resolve the pod's volumes; skip pods without any that a limit could apply to."""
+        """Find the pod's volumes; skip pods without claims and in-tree volumes."""
         if not _concerns(pod):
             return PreFilterResult(SKIP)
         volumes = self._attachable(cluster)
@@ -254,7 +265,7 @@ class NodeVolumeLimits:
         return self._table
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject nodes that would exceed a limit; evicting pods would help."""
+        """Reject nodes on which a limit would be exceeded; preemption can help there."""
         mine: LimitState = state.data[self.name]
         base = nodes.base
         of_base = rows if base is nodes else nodes.base_rows[rows]
@@ -278,6 +289,7 @@ class NodeVolumeLimits:
         return verdicts.done()
 
     def _maybe_over(self, mine: LimitState, nodes: NodeColumns, rows: Rows, of_base: Rows) -> Bools:
+        """Return the rows whose volumes must be compared: references may exceed a limit."""
         base = nodes.base
         over: Bools = nodes.counter(MayFail())[rows] > 0
         at_most = (
@@ -290,7 +302,7 @@ class NodeVolumeLimits:
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return for each driver the number of new volumes, and how many the limit still allows."""
+        """Return, for each driver, the new volumes and the number that the limit still allows."""
         mine: LimitState = state.data[self.name]
         drivers = sorted(set(mine.new[1].volumes.values()))
         wanted = np.zeros((len(drivers), len(rows)), dtype=np.int64)
@@ -312,7 +324,7 @@ class NodeVolumeLimits:
         ]
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for CSINodes that allow more, deleted pods and attachments, the pod's claims."""
+        """Register for CSINodes, deleted pods and VolumeAttachments, and the pod's claims."""
         claim = ActionType.ADD
         attachment = ActionType.DELETE
         return [
@@ -373,7 +385,7 @@ def _count(
 
 
 def _rooms(mine: LimitState, pods: Mapping[str, PodInfo], node_name: str) -> dict[str, _Room]:
-    """Return by driver the new volumes and the room that is left. Raises CannotCount."""
+    """Return the room of each driver that has a limit and new volumes. Raises CannotCount."""
     attached: dict[str, str] = {}
     for other in pods.values():
         if other.cls.volumes:
@@ -418,7 +430,7 @@ def _after_claim_added(
 def _after_attachment_deleted(
     pod: PodInfo, old: v1.VolumeAttachment | None, new: v1.VolumeAttachment | None
 ) -> QueueingHint:
-    # Unlike kube-scheduler v1.36, which does not wake pods that have only ephemeral volumes.
+    # kube-scheduler v1.36 does not wake pods that have only ephemeral volumes, though they may fit.
     if pod_claims(pod):
         return QueueingHint.QUEUE
     drivers = {plugin.driver for v in pod.cls.volumes if (plugin := in_tree_plugin(v))}

@@ -1,9 +1,9 @@
 """The topology spread constraints that apply to a pod: its own, or the profile's defaults.
 
 Rules: kube-scheduler v1.36 ``framework/plugins/podtopologyspread/common.go`` and
-``framework/plugins/helper/spread.go``. Defaults select the pods that the Services and the
-controller (ReplicationController, ReplicaSet, StatefulSet) of the pod select; a pod that nothing
-selects has no defaults.
+``framework/plugins/helper/spread.go``. The default constraints get their selector from the Services
+that select the pod and from its controller (ReplicationController, ReplicaSet, StatefulSet). A pod
+without any of these has no default constraints.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ OWNER_KINDS: Final = ("Service", "ReplicationController", "ReplicaSet", "Statefu
 class MatchingPods(ContentQuery):
     """Counts the pods of a namespace that a selector matches.
 
-    Terminating pods do not count, and an empty selector matches none; with ``on_fork`` terminating
-    pods count and an empty selector matches all. kube-scheduler counts in this way the pods that
-    a dry run adds or removes (``updateWithPod``).
+    Terminating pods do not count, and an empty selector matches no pod. With ``on_fork``,
+    terminating pods do count, and an empty selector matches all pods: so kube-scheduler counts the
+    pods that a dry run adds or removes (``updateWithPod``, unlike ``countPodsMatchSelector``).
     """
 
     reads_requests: ClassVar[bool] = False
@@ -75,7 +75,8 @@ class Constraints:
     """The constraints for one pod: Filter reads ``hard``, Score reads ``soft``.
 
     ``require_all``: nodes that lack one of the topology keys are not scored. It is False only for
-    kube-scheduler's own defaults.
+    the system defaults. ``queries`` count the matching pods: one per hard, then one per soft
+    constraint.
     """
 
     namespace: str
@@ -107,19 +108,19 @@ SYSTEM_DEFAULTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Defaulting:
-    """The constraints of pods without their own; ``system``: kube-scheduler's built-in defaults."""
+    """The constraints of pods that have none; ``system``: they are the built-in system defaults."""
 
     constraints: tuple[v1.TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
     system: bool = True
 
     def versions(self, cluster: ClusterView) -> Hashable:
-        """Return the versions of everything but the pod that the defaults depend on."""
+        """Return the versions of the objects, other than the pod, that the defaults depend on."""
         if not self.constraints:
             return ()
         return tuple([cluster.version(kind) for kind in OWNER_KINDS])
 
     def of(self, pod: PodInfo, cluster: ClusterView) -> Constraints:
-        """Return the defaults for a pod; none if nothing selects it."""
+        """Return the default constraints of a pod; none if their selector would be empty."""
         cls = pod.cls
         if not self.constraints:
             return Constraints(cls.namespace)
@@ -151,7 +152,7 @@ def own_constraints(pod: PodInfo) -> Constraints:
         selector = compile_selector(declared)
         matched = {k: cls.labels[k] for k in constraint.match_label_keys if k in cls.labels}
         if matched and selector.requirements is not None:
-            # API servers from 1.34 on add them to the selector when the pod is created.
+            # API servers from v1.34 on have added them to the selector when the pod was created.
             known = from_labels(matched).requirements or ()
             more = [item for item in selector.requirements if item not in known]
             selector = joined(from_labels(matched), more)
@@ -161,7 +162,10 @@ def own_constraints(pod: PodInfo) -> Constraints:
 
 
 def compiled(constraint: v1.TopologySpreadConstraint, selector: Selector) -> Constraint:
-    """Return a constraint with this selector; the defaults are 1 domain, Honor and Ignore."""
+    """Return a constraint with this selector.
+
+    By default minDomains is 1, nodeAffinityPolicy is Honor, and nodeTaintsPolicy is Ignore.
+    """
     return Constraint(
         constraint.topology_key,
         constraint.max_skew,
@@ -180,7 +184,10 @@ def joined(selector: Selector, more: Iterable[Requirement] | None) -> Selector:
 
 
 def default_selector(pod: PodInfo, cluster: ClusterView) -> Selector:
-    """Return the merged selector of a pod's Services and controller; empty if there are none."""
+    """Return the merged selector of a pod's Services and controller; empty without any.
+
+    Source: ``helper.DefaultSelector``.
+    """
     namespace, labels = pod.cls.namespace, pod.cls.labels
     merged: dict[str, str] = {}
     for service in cluster.list("Service", namespace):

@@ -1,19 +1,19 @@
-"""Add up, per topology domain, the pods that a spread constraint counts; and their skews.
+"""Add up the pods that a spread constraint counts in each topology domain, and compute the skew.
 
 Rules: ``filtering.go`` and ``scoring.go`` of kube-scheduler v1.36
 (``framework/plugins/podtopologyspread``). For a constraint over zones, with maxSkew 1:
 
     row            0     1     2     3     4
     zone           a     b     a     -     b
-    ids            0     1     0     2     1      the domain; 2 (the count) without the label
-    pods counted   1     0     1     5     1      by the cache, per row
-    counts         2     1     2     .     1      over the row's domain
-    minimum 1 (of b), second 2 (of the other domains): one more pod exceeds the skew on a
+    ids            0     1     0     2     1      the domain; 2, the number of domains: no label
+    pods           1     0     1     5     1      matching pods on the row, counted by the cache
+    counts         2     1     2     .     1      matching pods in the row's domain
+    minimum 1 (of b), second 2 (of the other domains): one more pod in a exceeds maxSkew
 
-All arrays have one cell per row of the live columns, so verdicts can be computed for any part of
-the rows. Each row of a fork adds what its own pods change in the domain of its node. If that domain
-is the lowest, the minimum of the others is ``second``, which is why the two lowest counts are kept.
-Pure data and arithmetic: ``plugin`` decides when to compute it.
+All arrays have one cell per row of the live columns, so verdicts can be computed for any rows. On a
+fork, the pods added to or removed from a row change only the count of that row's domain. So the
+minimum is that count or the least count of the other domains. For the domain with the lowest count,
+the latter is ``second``: this is why the two lowest counts are kept.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from podsched.plugins.rows.matching import per_taint_set
 from podsched.plugins.rows.topology_domains import Domains, TopologyDomains
 
 NO_ROWS: Final[Rows] = np.empty(0, dtype=np.intp)
-#: The least count of a domain when there is no domain.
+#: The least count of a domain if there are no domains (``math.MaxInt32`` in kube-scheduler).
 NO_MINIMUM: Final = 2**31 - 1
 
 
@@ -43,10 +43,12 @@ NO_MINIMUM: Final = 2**31 - 1
 class HardSpread:
     """A DoNotSchedule constraint and its counts. Arrays have shape ``(size,)``.
 
-    ``taking_part`` are the rows whose pods count; a domain without such rows is no domain.
-    ``counts`` are the sums over the domains, ``minimum`` the least of them, of domain ``lowest``,
-    and ``second`` the least of the other domains. ``enough``: there are at least minDomains.
-    ``self_match`` is 1 if the selector matches the pod itself.
+    ``present``: whether the row has the topology key. ``taking_part``: whether its pods count; a
+    domain without such rows does not exist for the constraint. ``counts``: the count of the row's
+    domain ``ids``. ``minimum``: the least count, that of domain ``lowest``; ``second``: the least
+    count of the other domains. ``enough``: whether there are at least minDomains domains; if not,
+    the skew is computed with a minimum of 0. ``self_match``: 1 if the selector matches the pod to
+    schedule, else 0. ``fork_query``: counts the pods that a fork adds or removes.
     """
 
     max_skew: int
@@ -62,7 +64,7 @@ class HardSpread:
     enough: bool
 
     def skew(self, nodes: NodeColumns, rows: Rows) -> Int64s:
-        """Return the skew that one more pod on each row would cause; also for rows of a fork."""
+        """Return the skew of each row's domain with the pod on the row, also for rows of a fork."""
         on_fork = nodes.base is not nodes
         base = nodes.base_rows[rows] if on_fork else rows
         counts = self.counts[base]
@@ -74,19 +76,17 @@ class HardSpread:
         if not on_fork:
             return counts + self.self_match - self.minimum
         others = np.where(self.ids[base] == self.lowest, self.second, self.minimum)
-        # If the row's domain has no row taking part, its count is 0 and never exceeds the skew.
+        # If no row of the domain takes part, its count is 0, and 0 + self_match - 0 is at most
+        # maxSkew, which is at least 1.
         return counts + self.self_match - np.minimum(others, counts)
 
     def exceeded(self, rows: Rows) -> Bools:
-        """Return, for each row, whether one more pod on it exceeds maxSkew."""
+        """Return, for each live row, whether the pod on it would exceed maxSkew."""
         minimum = self.minimum if self.enough else 0
         return self.counts[rows] > self.max_skew + minimum - self.self_match
 
     def exceeded_on_fork(self, fork: NodeColumns, rows: Rows) -> Bools:
-        """Return, for each row of a fork, whether one more pod on it exceeds maxSkew.
-
-        Each row counts its own changes in the domain of its node.
-        """
+        """Return, for each row of a fork, whether the pod on it would exceed maxSkew."""
         exceeded: Bools = self.skew(fork, rows) > self.max_skew
         return exceeded
 
@@ -94,9 +94,9 @@ class HardSpread:
 class SoftSpread(NamedTuple):
     """A ScheduleAnyway constraint and its counts over rows, of shape ``(size,)``.
 
-    ``sums`` are the counts by domain, and ``ids`` the rows' domains. Both are None where every node
-    is a domain of its own (hostname): then the pods that ``query`` counts on the row are read when
-    it is scored.
+    ``sums`` are the counts by domain, and ``ids`` the rows' domains. Both are None for the topology
+    key kubernetes.io/hostname: then each row's count is that of ``query``, read when it is scored.
+    ``weight``: see ``topologyNormalizingWeight`` of kube-scheduler.
     """
 
     max_skew: int
@@ -107,7 +107,7 @@ class SoftSpread(NamedTuple):
     ids: NDArray[np.intp] | None
 
     def add_score(self, total: NDArray[np.float64], nodes: NodeColumns, rows: Rows) -> None:
-        """Add count * weight + maxSkew - 1 where the node has the label."""
+        """Add count * weight + maxSkew - 1 to the rows that have the label (``scoreForCount``)."""
         base = rows if nodes.base is nodes else nodes.base_rows[rows]
         if self.sums is None or self.ids is None:
             counts = nodes.counter(self.query)[rows]
@@ -117,10 +117,7 @@ class SoftSpread(NamedTuple):
         total += np.where(present, self._of(counts), 0.0)
 
     def by_domain(self) -> NDArray[np.float64]:
-        """Return, for each domain, what a row with the label gets as its score.
-
-        May be called only if ``sums`` is not None.
-        """
+        """Return the score of the rows of each domain; ``sums`` must not be None."""
         assert self.sums is not None
         return self._of(self.sums)
 
@@ -131,7 +128,7 @@ class SoftSpread(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScoredRows:
-    """The feasible rows, and those of them that soft constraints score (``rows``).
+    """The feasible rows, and the part of them that soft constraints score (``rows``).
 
     ``domains``: for each constraint, the number of domains that ``rows`` are in.
     """
@@ -142,10 +139,10 @@ class ScoredRows:
 
 
 class Participation:
-    """Which rows and domains take part in the constraints of a pod class.
+    """The rows and domains that take part in the constraints of a pod class.
 
-    It depends on labels, taints and the pod, not on other pods. So it is computed once and kept as
-    long as ``topology_version`` stays.
+    They depend on the labels and taints of nodes and on the class, not on other pods. So they are
+    computed once and kept while ``topology_version`` stays the same.
     """
 
     def __init__(
@@ -160,7 +157,8 @@ class Participation:
         )
         required = self.soft_complete if constraints.require_all else nodes.alive
         soft = _taking_part(constraints.soft, pod, nodes, rows, required)
-        #: None if all nodes take part, as nearly always: then the cache's sums can be used.
+        #: By soft constraint; None if all nodes take part, as they nearly always do. Then the
+        #: cache's sums can be used.
         self._soft = [None if np.array_equal(part, nodes.alive) else part for part in soft]
         if not constraints.require_all:
             self.soft_domains = [domain.absent_as_empty() for domain in self.soft_domains]
@@ -194,11 +192,12 @@ class Participation:
         return self._scored
 
     def entries(self) -> NDArray[np.intp]:
-        """Return the index of each row's score in a table by domain, for a single soft constraint.
+        """Return the index of each row's score in the table of a single soft constraint.
 
-        After the domains the table has an entry for rows without the label, and one for rows that
-        are not scored. If every node has the label, all pods that spread over the key share one
-        array.
+        The table has an entry per domain, an unused one (``sums`` has a cell for rows without a
+        domain), one for rows without the label, and one for rows that are not scored. If every node
+        has the label, the result is the array ``ids`` of the domains, which all pods share that
+        spread over the key.
         """
         domains = self.soft_domains[0]
         if self._all_scored:
@@ -256,7 +255,7 @@ def _honored_taints(pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Bools:
 def hard_spreads(
     constraints: Constraints, pod: PodInfo, nodes: NodeColumns, participation: Participation
 ) -> list[HardSpread]:
-    """Return the counts of the DoNotSchedule constraints, in one pass over the rows for each."""
+    """Return the DoNotSchedule constraints with their counts."""
     result = []
     for index, constraint in enumerate(constraints.hard):
         domains, taking_part = participation.hard_domains[index], participation.hard[index]
@@ -298,7 +297,7 @@ def soft_spreads(
     scored: ScoredRows,
     hostname: str,
 ) -> list[SoftSpread]:
-    """Return the counts and weights of the ScheduleAnyway constraints for the rows ``scored``."""
+    """Return the ScheduleAnyway constraints with their counts, and weights for ``scored``."""
     result = []
     for index, constraint in enumerate(constraints.soft):
         domains, query = participation.soft_domains[index], constraints.soft_queries[index]
@@ -316,7 +315,7 @@ def soft_spreads(
 
 
 def _number_of_domains(domains: Domains, rows: Rows) -> int:
-    """Return the number of domains of rows; those without the label count as one more."""
+    """Return the number of domains of the rows; rows without the label count as one more domain."""
     seen = np.zeros(domains.count + 1, dtype=np.bool_)
     seen[domains.ids[rows]] = True
     return int(np.count_nonzero(seen))
@@ -324,5 +323,5 @@ def _number_of_domains(domains: Domains, rows: Rows) -> int:
 
 @lru_cache(1024)
 def _log_weight(size: int) -> float:
-    """Return the weight of a constraint over so many domains (``topologyNormalizingWeight``)."""
+    """Return the weight of a constraint over ``size`` domains (``topologyNormalizingWeight``)."""
     return float(np.log(size + 2))

@@ -1,7 +1,7 @@
-"""Look-ahead for DoNotSchedule constraints: tell when placing one more pod changes a verdict.
+"""Look-ahead for DoNotSchedule constraints: tells when placing one more pod changes a verdict.
 
-One more pod in a domain changes a verdict only if the domain reaches its limit or the lowest count
-rises. Until then a batch of equal pods is placed without filtering the rows again.
+One more pod in a domain changes a verdict only if the domain exceeds its limit, or if the lowest
+count rises. Until then, equal pods are placed one after another without filtering the rows again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from podsched.plugins.pod_topology_spread.counts import NO_MINIMUM, HardSpread
 
 
 class ConstraintLookahead:
-    """One constraint's counts, updated for each placed pod, which adds ``adds`` to its domain."""
+    """The counts of one constraint, updated for each placed pod.
+
+    ``adds``: by how much a placed pod raises the count of its domain, 0 or 1.
+    """
 
     def __init__(self, spread: HardSpread, counted: Bools, adds: int) -> None:
         """Start from the counts of ``spread``.
@@ -36,7 +39,7 @@ class ConstraintLookahead:
         return spread.max_skew + (self._minimum if spread.enough else 0) - spread.self_match
 
     def place(self, row: int) -> bool:
-        """Count a pod on the row; return whether the verdicts on all rows stay."""
+        """Count a pod on the row; return whether the verdicts on all rows stay the same."""
         if not self._adds or not self._spread.taking_part[row]:
             return True
         domain = int(self._spread.ids[row])
@@ -57,5 +60,8 @@ class SpreadLookahead:
         self._constraints = constraints
 
     def place(self, row: int) -> bool:
-        """Count a pod on the row; return whether the verdicts on all rows stay."""
+        """Count a pod on the row; return whether the verdicts on all rows stay the same.
+
+        After a False, the counts of further constraints are not updated: it is not called again.
+        """
         return all(constraint.place(row) for constraint in self._constraints)

@@ -1,8 +1,9 @@
-"""PodTopologySpread: spreads pods evenly over topology domains, as a rule or as a preference.
+"""PodTopologySpread: spreads pods evenly over topology domains.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/podtopologyspread``. A counter of the cache has the
-number of pods per row that a constraint selects. So a decision only has to add these counts up
-over the domains (``counts``); it looks at no pod.
+Rules: kube-scheduler v1.36 ``framework/plugins/podtopologyspread``. DoNotSchedule constraints are
+called *hard* here, ScheduleAnyway constraints *soft*. The cache counts, for each row, the pods that
+a constraint selects. So a decision looks at no single pod: it adds these counts up over the domains
+(``counts``).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ IGNORED: Final = -1
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class _Entry:
-    """What all classes with equal projections (``_projection``) share."""
+    """The data that all classes with equal projections (``_projection``) share."""
 
     constraints: Constraints
     #: Unique among all entries.
@@ -78,7 +79,11 @@ class _Entry:
 
 @dataclass(slots=True)
 class _OfClass:
-    """The entry of a class; without ``own`` constraints valid at this version of the defaults."""
+    """The entry of a class.
+
+    ``own``: the class has constraints of its own. Otherwise it has the defaults, and the entry is
+    valid at this ``version`` of them.
+    """
 
     entry: _Entry
     own: bool
@@ -87,7 +92,7 @@ class _OfClass:
 
 @dataclass(slots=True)
 class _Scoring:
-    """What PreScore computed; ``ignored`` (rows that are not scored) has shape ``(size,)``.
+    """The results of PreScore; ``ignored``, of shape ``(size,)``: the rows that are not scored.
 
     With a single constraint, ``table`` has a score for each domain, and ``entries``, of shape
     ``(size,)``, the index of each row's score in it.
@@ -108,7 +113,7 @@ class _State:
 
 
 class PodTopologySpread:
-    """Filter on DoNotSchedule constraints, Score on ScheduleAnyway ones."""
+    """Filter looks at DoNotSchedule constraints, Score at ScheduleAnyway constraints."""
 
     name: ClassVar[str] = "PodTopologySpread"
     traits: ClassVar[Traits] = Traits(
@@ -131,11 +136,11 @@ class PodTopologySpread:
         self._without = _Entry(Constraints(""), 0)
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the constraints, and whether they select and admit the pod itself."""
+        """Return a number that stands for the parts of the pod in ``_projection``."""
         return self._entry(pod, cluster).serial
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the constraints, the nodes' labels and taints, and the counts of selected pods."""
+        """Return the versions of the constraints, of labels and taints, and of the counts."""
         entry = self._entry(pod, cluster)
         if not entry.constraints.queries:
             return entry.problem
@@ -144,7 +149,10 @@ class PodTopologySpread:
         return (entry.serial, nodes.topology_version, nodes.size, *counts)
 
     def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
-        """Return a function that tells whether another pod can count: it has the same namespace."""
+        """Return a function that tells whether another pod is in the same namespace.
+
+        Constraints count no other pods.
+        """
         return lambda other: other.namespace == pod.namespace
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
@@ -212,7 +220,7 @@ class PodTopologySpread:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Compute counts and weights for the feasible nodes; skip without soft constraints."""
+        """Compute counts and weights for the feasible rows; skip without soft constraints."""
         entry = self._entry(pod, cluster)
         constraints, nodes = entry.constraints, cluster.nodes
         if not constraints.soft:
@@ -258,8 +266,8 @@ class PodTopologySpread:
         highest = int(scores.max(initial=IGNORED))
         least = int(scores.min(initial=highest))
         if least > IGNORED and 0 < highest < len(scores):
-            # Few distinct values: computed once each and looked up, because dividing every score
-            # takes as long as all other steps together.
+            # There are fewer distinct values than scores. Each is computed once and looked up:
+            # dividing every score would take as long as all other steps together.
             values = np.arange(highest + 1)
             return (MAX_NODE_SCORE * (highest + least - values) // highest)[scores]
         ignored = scores == IGNORED
@@ -270,7 +278,7 @@ class PodTopologySpread:
         return np.where(ignored, 0, scaled)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for added, deleted and relabelled pods of the namespace and nodes."""
+        """Register for pods of the namespace and for nodes."""
         pod = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
         node = ActionType.ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         return [
@@ -313,7 +321,7 @@ class PodTopologySpread:
         return entry
 
     def _participation(self, entry: _Entry, pod: PodInfo, nodes: NodeColumns) -> Participation:
-        """Return which rows take part in the entry's constraints, for the current topology."""
+        """Return the rows that take part in the entry's constraints, for the current topology."""
         topology = (id(nodes.base), nodes.topology_version, nodes.size)
         if entry.participation is None or entry.topology != topology:
             entry.participation = Participation(entry.constraints, pod, nodes, self._domains)
@@ -349,9 +357,10 @@ class PodTopologySpread:
 
 
 def _projection(pod: PodInfo, constraints: Constraints, problem: str) -> Hashable:
-    """Return what the plugin reads of a pod that has constraints.
+    """Return everything that the plugin reads of a pod that has constraints.
 
-    Of the labels it is only whether the selectors match them.
+    Of the pod's labels, it reads only whether the selectors match them. Node affinity, node
+    selector and tolerations decide which nodes take part (node inclusion policies).
     """
     cls = pod.cls
     matches = tuple(
@@ -406,7 +415,7 @@ def _namespaces(old: v1.Pod | None, new: v1.Pod | None) -> list[str]:
 
 
 def _is_involved(changed: v1.Pod, pod: PodInfo) -> bool:
-    """Return whether a pod is the waiting pod, or is placed or nominated in its namespace."""
+    """Return whether it is the waiting pod, or a pod of its namespace with a (nominated) node."""
     if changed.metadata.uid == pod.uid:
         return True
     placed = bool(changed.spec.node_name or changed.status.nominated_node_name)

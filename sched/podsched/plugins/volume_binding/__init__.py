@@ -1,6 +1,6 @@
-"""VolumeBinding: bound volumes must be reachable from the node, unbound claims must get one there.
+"""VolumeBinding: a node fits if it can use the pod's bound volumes and has volumes for the others.
 
-``plugin`` has the extension points. ``candidates`` compiles what unbound claims ask for,
-``known_volumes`` has the volumes they may get, ``matching`` finds what they would get on which
-nodes, ``reservation`` is what Reserve assumes and PreBind writes, ``events`` has the hints.
+``plugin`` has the extension points. ``candidates`` compiles the requirements of unbound claims,
+``known_volumes`` has the cluster's volumes, and ``matching`` finds volumes for the claims on each
+node. ``reservation`` is what Reserve assumes and PreBind writes. ``events`` has the hints.
 """

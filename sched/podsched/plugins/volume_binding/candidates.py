@@ -1,4 +1,4 @@
-"""Find the volumes that an unbound claim may get, and where one could be provisioned for it.
+"""Find the volumes that suit an unbound claim, and where one could be provisioned for it.
 
 Rules: the parts of component-helpers ``FindMatchingVolume`` and of kube-scheduler v1.36
 ``volumebinding/binder.go`` that do not depend on the node; ``matching`` has the others.
@@ -32,7 +32,7 @@ CSI_STORAGE_CAPACITY = "CSIStorageCapacity"
 
 
 class MatchingFailed(Exception):
-    """A claim or its class is invalid; ends the pod's scheduling cycle with an error."""
+    """A claim or its class is invalid; the pod's scheduling cycle ends with an error."""
 
 
 def affinity_terms(affinity: v1.VolumeNodeAffinity) -> NodeTerms | None:
@@ -44,8 +44,8 @@ def may_match(term: NodeTerm) -> bool:
     """Return whether a term of a volume's node affinity can match any node by its labels."""
     if not term.valid or not (term.expressions or term.fields):
         return False
-    # Volume affinity is matched only against labels, without the node's name. So "In" on a field
-    # fails and "NotIn" succeeds.
+    # kube-scheduler matches a volume's affinity against a node with labels but without a name
+    # (``CheckNodeAffinity``). So "In" on ``metadata.name`` never matches, and "NotIn" always does.
     return all(requirement.operator == "NotIn" for requirement in term.fields)
 
 
@@ -106,7 +106,7 @@ def known_volume(volume: v1.PersistentVolume) -> KnownVolume:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A volume that suits a claim on nodes that meet its node affinity."""
+    """A volume that suits a claim, on the nodes that its node affinity matches."""
 
     name: str
     affinity: NodeTerms | None
@@ -114,10 +114,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Provision:
-    """Where a volume could be provisioned for a claim.
+    """The nodes where a volume could be provisioned for a claim.
 
-    ``topologies``: None means everywhere. ``pools`` select the nodes that can reach a large enough
-    pool; None: capacity is not checked.
+    ``possible``: whether the class has a provisioner. ``topologies``: the class's
+    allowedTopologies; a node must match one of them; None: all nodes do. ``pools``: the node
+    topologies of the CSIStorageCapacities with room for the claim; a node must match one of them;
+    None: capacity is not checked.
     """
 
     possible: bool
@@ -137,8 +139,9 @@ class Provision:
 class UnboundClaim:
     """A claim that waits for its first consumer.
 
-    ``selected_node``: a volume is being provisioned there. ``prebound``: the volume that is
-    pre-bound to the claim and excludes all others. ``candidates``: free volumes, smallest first.
+    ``size``: requested bytes. ``selected_node``: a volume is being provisioned on this node.
+    ``prebound``: volumes that are pre-bound to the claim; on a node where one can be chosen, the
+    claim gets no other. ``candidates``: free volumes, smallest first.
     """
 
     key: str
@@ -179,7 +182,7 @@ def _candidates(volumes: Iterable[KnownVolume]) -> tuple[Candidate, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The requirements of a claim on a volume."""
+    """The requirements of a claim on its volume."""
 
     size: Fraction
     mode: str
@@ -188,7 +191,7 @@ class _Wanted:
     selector: Selector | None
 
     def suits(self, volume: KnownVolume) -> bool:
-        """Return whether the volume meets the requirements on all volumes, also pre-bound ones."""
+        """Return whether the volume meets the requirements on all volumes, pre-bound or not."""
         return (
             volume.capacity >= self.size
             and volume.mode == self.mode
@@ -197,7 +200,7 @@ class _Wanted:
         )
 
     def is_met_by(self, volume: KnownVolume) -> bool:
-        """Return whether the volume meets the additional requirements on free volumes."""
+        """Return whether the volume meets the further requirements on volumes not pre-bound."""
         if not volume.available or not self.access_modes <= volume.access_modes:
             return False
         return self.selector is None or self.selector.matches(volume.labels)
@@ -248,7 +251,7 @@ def _provision(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Provisi
 def _pools(
     claim: v1.PersistentVolumeClaim, storage_class: v1.StorageClass, cluster: ClusterView
 ) -> tuple[Selector, ...] | None:
-    """Return the nodes where the driver has capacity; None if it does not report capacity."""
+    """Return the node topologies where the driver has capacity; None: it is not checked."""
     requests = claim.spec.resources.requests
     driver = cluster.get(CSI_DRIVER, "", storage_class.provisioner)
     if "storage" not in requests or driver is None or not driver.spec.storage_capacity:

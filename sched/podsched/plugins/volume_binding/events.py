@@ -54,10 +54,10 @@ def _after_csi_node_change(
 def _after_driver_change(
     pod: PodInfo, old: v1.CSIDriver | None, new: v1.CSIDriver | None
 ) -> QueueingHint:
-    if old is None or new is None or not old.spec.storage_capacity or new.spec.storage_capacity:
-        return QueueingHint.SKIP
-    mine = (v.csi.driver for v in pod.cls.volumes if v.HasField("csi"))
-    return QueueingHint.of(new.metadata.name in mine)
+    # kube-scheduler skips all pods without an inline CSI volume of the driver. But the capacity
+    # that a pod lacked was for a claim, so such pods would wait for the next flush.
+    was_checked = old is not None and old.spec.storage_capacity
+    return QueueingHint.of(was_checked and new is not None and not new.spec.storage_capacity)
 
 
 def _after_capacity_change(

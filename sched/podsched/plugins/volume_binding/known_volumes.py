@@ -1,4 +1,4 @@
-"""The volumes of a cluster by storage class, each read once; assumed volumes included."""
+"""The volumes of a cluster by storage class, each parsed once; assumed volumes included."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class KnownVolumes:
 
     def __init__(self) -> None:
         self._by_class: tuple[Hashable, dict[str, dict[str, KnownVolume]]] | None = None
-        #: By name, so that unchanged volumes are not read again.
+        #: By name, each object and what was parsed of it: unchanged volumes are not parsed again.
         self._read: dict[str, tuple[v1.PersistentVolume, KnownVolume]] = {}
 
     def of_class(self, cluster: ClusterView, name: str) -> Sequence[KnownVolume]:

@@ -1,8 +1,8 @@
-"""Match unbound claims with volumes on each node.
+"""Choose volumes for unbound claims on each node, or check that they can be provisioned.
 
 Rules: kube-scheduler v1.36 ``volumebinding/binder.go`` (FindPodVolumes) and component-helpers
-``FindMatchingVolume``. The result depends only on labels of the node. So nodes are grouped by the
-labels that candidates depend on, and each group is decided once.
+``FindMatchingVolume``. The result depends only on labels of the node. So the nodes are grouped by
+the labels that the volumes' affinities read, and volumes are chosen once for each group.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _label_keys(claims: Iterable[UnboundClaim]) -> list[str]:
 
 
 def _group(keys: Sequence[str], nodes: NodeColumns, rows: Rows) -> tuple[Rows, NDArray[np.intp]]:
-    """Return one row per group of rows with equal labels, and the group of each row."""
+    """Return the first row of each group of rows with equal labels, and the group of each row."""
     if not len(rows) or not keys:
         return rows[:1], np.zeros(len(rows), dtype=np.intp)
     labels = np.stack([nodes.label(key)[rows] for key in keys], axis=1)
@@ -100,7 +100,7 @@ def _group(keys: Sequence[str], nodes: NodeColumns, rows: Rows) -> tuple[Rows, N
 
 
 def _match_groups(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows) -> Matching:
-    """Find volumes for the claims on one row of each group; the smallest claims choose first."""
+    """Find volumes for the claims on the rows; the smallest claims choose first."""
     search = _Search(nodes, rows)
     searching = [claim for claim in claims if claim.selected_node is None]
     chosen = []
@@ -145,8 +145,9 @@ class _Search:
     def _first_of(self, candidates: Sequence[Candidate], undecided: Bools) -> NDArray[np.int64]:
         """Return for each row the first candidate that fits and is free, or NO_VOLUME.
 
-        Candidates that are pinned to one label value, such as local volumes, are looked up by this
-        value. Comparing each with all rows would cost volumes times nodes.
+        Candidates whose affinity is one label requirement with In, such as local volumes, are
+        looked up by the row's label value. To compare each of them with all rows would take time in
+        proportion to volumes times nodes.
         """
         pinned: dict[str, dict[int, list[int]]] = {}
         found = np.full(len(self._rows), len(candidates), dtype=np.int64)
@@ -185,7 +186,7 @@ class _Search:
 
 
 def _pin(terms: NodeTerms | None) -> Requirement | None:
-    """Return the label requirement of an affinity that has only this one, else None."""
+    """Return the requirement of an affinity that is a single label requirement with In, or None."""
     if terms is None or len(terms.terms) != 1:
         return None
     term = terms.terms[0]
@@ -197,7 +198,10 @@ def _pin(terms: NodeTerms | None) -> Requirement | None:
 def _provisionable(
     waiting: Sequence[tuple[UnboundClaim, Bools]], nodes: NodeColumns, rows: Rows
 ) -> tuple[Bools, Bools]:
-    """Return (satisfied, enough storage); on each row the first failing claim decides."""
+    """Return (satisfied, enough storage) by row; the first claim that fails there decides.
+
+    ``waiting``: the claims to provision volumes for, each with the rows on which it needs one.
+    """
     satisfied = np.ones(len(rows), dtype=np.bool_)
     enough = np.ones(len(rows), dtype=np.bool_)
     for claim, here in waiting:

@@ -1,11 +1,15 @@
-"""VolumeBinding: the node can reach the pod's bound volumes and has volumes for unbound claims.
+"""VolumeBinding: a node fits if it can use the pod's bound volumes and has volumes for the others.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/volumebinding``. A claim is *bound*, or *immediate*
-(the volume controller must bind it before the pod can be scheduled), or waits for its first
-consumer. In the last case the choice of the node decides: an existing volume is bound to the claim
-(static), or a volume is provisioned for it (dynamic). Reserve assumes the outcome
-(``framework.assumed_objects``); PreBind writes it and waits for the volume controller
-(``reservation``). Scoring belongs to the feature gate StorageCapacityScoring, which is off.
+Rules: kube-scheduler v1.36 ``framework/plugins/volumebinding``. A claim is in one of three states:
+
+* *bound*: the node must match its volume's node affinity;
+* *immediate*: unbound, and the volume controller must bind it before the pod can be scheduled;
+* *delayed*: unbound, and its class has the mode WaitForFirstConsumer. When a node is chosen, an
+  existing volume is bound to the claim (static), or a volume is provisioned there (dynamic).
+
+Reserve assumes the volumes of delayed claims (``framework.assumed_objects``). PreBind writes them
+and waits for the volume controller (``reservation``). Score belongs to the feature gate
+StorageCapacityScoring, which is off.
 """
 
 from __future__ import annotations
@@ -89,8 +93,8 @@ _KINDS = (CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY)
 class BoundVolume:
     """The node affinity of a bound claim's volume.
 
-    On ``migrated_nodes`` the volume is a CSI volume, whose node affinity is ``translated``.
-    ``untranslatable`` says why that could not be computed, "" if it could.
+    ``migrated_nodes`` use an in-tree volume through its CSI driver; there, the node affinity is
+    ``translated``. ``untranslatable``: why it could not be translated; "" if it could.
     """
 
     affinity: NodeTerms | None
@@ -101,14 +105,14 @@ class BoundVolume:
 
 @dataclass(frozen=True, slots=True)
 class BindingState:
-    """The pod's bound claims (None: the volume is gone) and the claims that wait for the pod."""
+    """The volumes of the pod's bound claims (None: it does not exist), and its delayed claims."""
 
     bound: tuple[BoundVolume | None, ...]
     unbound: tuple[UnboundClaim, ...]
 
 
 class VolumeBinding:
-    """PreFilter reads the pod's claims, Filter matches nodes, Reserve and PreBind bind volumes."""
+    """PreFilter reads the claims, Filter matches nodes, Reserve and PreBind bind volumes."""
 
     name: ClassVar[str] = "VolumeBinding"
     traits: ClassVar[Traits] = Traits(
@@ -123,7 +127,7 @@ class VolumeBinding:
         self._reserved: dict[str, Reservation] = {}
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return the affinities of bound volumes, or the claims if one of them is unbound."""
+        """Return the affinities of bound volumes, or the claims themselves if one is unbound."""
         claims = pod_claims(pod)
         if not claims:
             return NOTHING_READ
@@ -145,7 +149,7 @@ class VolumeBinding:
         return (*assumed, *(cluster.version(kind) for kind in _KINDS))
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Skip pods without claims; a missing, terminating or immediate claim is unresolvable."""
+        """Skip pods without claims; a missing, terminating or immediate claim rejects the pod."""
         if not pod_claims(pod):
             return PreFilterResult(SKIP)
         wrong = _unusable_claim(pod, cluster)
@@ -206,7 +210,7 @@ class VolumeBinding:
         return BoundVolume(affinity, nodes, translated)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject, unresolvably, nodes that cannot reach a bound volume or lack volumes to bind."""
+        """Reject nodes that cannot use a bound volume or have no volume for a delayed claim."""
         mine: BindingState = state.data[self.name]
         verdicts = Verdicter(len(rows))
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -223,7 +227,7 @@ class VolumeBinding:
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return for each claim whether its volume can be reached, or whether there is one."""
+        """Return, for each claim, whether the node can use its volume, or has one for it."""
         mine: BindingState = state.data[self.name]
         cluster, found = self._handle.cluster, []
         claims = [
@@ -254,7 +258,7 @@ class VolumeBinding:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Skip: scoring by capacity belongs to StorageCapacityScoring, which is off."""
+        """Return SKIP: scores belong to the feature gate StorageCapacityScoring, which is off."""
         return SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
@@ -263,12 +267,15 @@ class VolumeBinding:
     # ------------------------------------------------------------------ binding
 
     def reserves(self, state: CycleState, pod: PodInfo) -> bool:
-        """Return whether a claim must be bound; bound claims need no Reserve."""
+        """Return whether the pod has a delayed claim; for bound claims, Reserve does nothing."""
         mine = state.data.get(self.name)
         return isinstance(mine, BindingState) and bool(mine.unbound)
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Assume that the pod's claims are bound, or provisioned for, on the node."""
+        """Assume volumes for the pod's delayed claims, or that they are being provisioned.
+
+        The claims are read and matched again, because the cluster may have changed since Filter.
+        """
         cluster = self._handle.cluster
         mine = state.data.get(self.name)
         if not isinstance(mine, BindingState) or not mine.unbound:
@@ -323,7 +330,7 @@ class VolumeBinding:
 
 
 def _unusable_claim(pod: PodInfo, cluster: ClusterView) -> str:
-    """Return why no node fits because of one of the pod's claims; "" if none of them is wrong."""
+    """Return why the pod fits no node because of one of its claims; "" if all are usable."""
     for mine in pod_claims(pod):
         name = mine.name
         claim = get_claim(cluster, pod.namespace, name)
@@ -340,7 +347,7 @@ def _unusable_claim(pod: PodInfo, cluster: ClusterView) -> str:
 
 
 def _waits_for_pod(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> bool:
-    """Return whether the claim's class binds at the first consumer. Raises MatchingFailed."""
+    """Return whether the claim's class has WaitForFirstConsumer. Raises MatchingFailed."""
     name = claim_class(claim)
     storage_class = get_class(cluster, name) if name else None
     if storage_class is None:
@@ -353,7 +360,10 @@ def _waits_for_pod(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> boo
 def _check_bound(
     bound: Sequence[BoundVolume | None], nodes: NodeColumns, rows: Rows, verdicts: Verdicter
 ) -> tuple[Bools, Bools, Bools]:
-    """Return (affinity conflict, volume gone, failed) by row; the first failing claim decides."""
+    """Return (affinity conflict, volume missing, failed) by row; the first failing claim decides.
+
+    Adds the errors of failed rows to ``verdicts``.
+    """
     conflict = np.zeros(len(rows), dtype=np.bool_)
     gone, failed = conflict.copy(), conflict.copy()
     for volume in bound:

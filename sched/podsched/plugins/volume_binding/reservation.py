@@ -1,4 +1,4 @@
-"""Bind the volumes that a pod needs on its node: assume them, write them, wait for them.
+"""Bind the volumes of a pod's delayed claims: assume them, write them, and wait for them.
 
 Rules: ``AssumePodVolumes``, ``bindAPIUpdate`` and ``checkBindings`` of kube-scheduler v1.36
 (``volumebinding/binder.go``):
@@ -6,11 +6,11 @@ Rules: ``AssumePodVolumes``, ``bindAPIUpdate`` and ``checkBindings`` of kube-sch
     Reserve      reservation()          assumes a volume for each claim, or its provisioning
     PreBind      Reservation.patches()  writes claimRef (static) or the annotation (dynamic)
                  Reservation.check()    PENDING until the volume controller has bound every claim
-    Unreserve    Reservation.restore()  takes the assumptions back
+    Unreserve    Reservation.restore()  withdraws the assumptions
 
-A static binding sets the volume's claimRef; the volume controller does the rest. Dynamic
-provisioning is requested with the annotation ``volume.kubernetes.io/selected-node`` on the claim. A
-provisioner that fails on that node removes the annotation.
+A static binding sets the volume's claimRef; the volume controller then binds the claim. Dynamic
+provisioning is requested by the annotation ``volume.kubernetes.io/selected-node`` on the claim. If
+the provisioner fails on that node, it removes the annotation, so that another node is chosen.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PENDING = Status(Code.PENDING, ("binding volumes",))
 
 @dataclass(frozen=True, slots=True)
 class StaticBinding:
-    """A volume to bind to a claim. ``base`` is the stored volume, ``patched`` the bound one."""
+    """A volume to bind to a claim: ``base`` is the stored object, ``patched`` the bound one."""
 
     claim: v1.PersistentVolumeClaim
     base: v1.PersistentVolume
@@ -56,13 +56,16 @@ class StaticBinding:
 
     @property
     def is_written(self) -> bool:
-        """Whether the stored volume is bound already."""
+        """Whether the stored volume is bound to the claim already."""
         return self.patched is self.base
 
 
 @dataclass(frozen=True, slots=True)
 class Provisioning:
-    """A claim for which a volume has to be provisioned."""
+    """A claim for which a volume has to be provisioned.
+
+    ``is_written``: whether the stored claim has the annotation for the node already.
+    """
 
     base: v1.PersistentVolumeClaim
     is_written: bool
@@ -81,7 +84,7 @@ class Reservation:
     dynamic: tuple[Provisioning, ...]
 
     def restore(self, cluster: ClusterView) -> None:
-        """Take back the assumptions."""
+        """Withdraw the assumptions."""
         for binding in self.static:
             cluster.assumed(VOLUME).restore("", binding.base.metadata.name)
         for claim in self.dynamic:
@@ -89,7 +92,7 @@ class Reservation:
             cluster.assumed(CLAIM).restore(meta.namespace, meta.name)
 
     def patches(self) -> tuple[ObjectPatch, ...]:
-        """Return the patches to write, each for the version that was decided on."""
+        """Return the patches to write, each only for the resource version that was decided on."""
         volumes = [_volume_patch(b.base, b.patched) for b in self.static if not b.is_written]
         selected = {"metadata": {"annotations": {ANN_SELECTED_NODE: self.node_name}}}
         claims = [_patch(CLAIM, c.base, selected) for c in self.dynamic if not c.is_written]
@@ -129,14 +132,13 @@ class Reservation:
         return is_fully_bound(claim)
 
     def _is_provisioned(self, mine: Provisioning, node: v1.Node, cluster: ClusterView) -> bool:
-        """Return whether a claim was provisioned for. Raises _Failed if it cannot be."""
+        """Return whether the claim's volume was provisioned. Raises _Failed if it cannot be."""
         claim = _claim_now(mine.base, "failed to check provisioning pvc", cluster)
         if claim is mine.base and not mine.is_written:
             return False
         name = claim.metadata.name
         if not claim.metadata.annotations:
             raise _Failed(f'selectedNode annotation reset for PVC "{name}"')
-        # A provisioner that fails on the node removes the annotation, so that another is chosen.
         if claim.metadata.annotations.get(ANN_SELECTED_NODE, "") != self.node_name:
             raise _Failed(f'provisioning failed for PVC "{name}"')
         if claim.spec.volume_name:
@@ -153,9 +155,10 @@ def reservation(
     volumes: Mapping[str, str],
     cluster: ClusterView,
 ) -> Reservation:
-    """Assume a decision: ``volumes`` maps claims to existing volumes; for others, provisioning.
+    """Assume the volumes of these claims, and return them.
 
-    ``claims``: the keys ("namespace/name") of all claims, which must exist.
+    ``claims``: the keys ("namespace/name") of claims, which must exist. ``volumes``: the existing
+    volume of a claim, by its key; for all other claims a volume is to be provisioned.
     """
     static, dynamic = [], []
     for key in claims:
@@ -201,7 +204,10 @@ def _assume_provisioning(
 
 
 def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1.PersistentVolume:
-    """Return the volume, bound to the claim (``GetBindVolumeToClaim``); itself if it is already."""
+    """Return a copy of the volume bound to the claim, or the volume itself if it is bound already.
+
+    Source: ``GetBindVolumeToClaim`` of component-helpers.
+    """
     meta, ref = claim.metadata, volume.spec.claim_ref
     mine = is_bound_to(volume, claim)
     if mine and ref.uid == meta.uid:

@@ -1,7 +1,8 @@
 """Read the claims of pods, and the classes, bindings and owners of claims and volumes.
 
-Pure functions of the messages, as in ``component-helpers/storage`` of Kubernetes v1.36. The names
-of a pod's claims are compiled once per pod class (a class with ephemeral volumes has one pod).
+Rules: ``component-helpers/storage`` of Kubernetes v1.36. The claims of a pod are found once per pod
+class. The name of an ephemeral volume's claim has the pod's name in it, so a class with ephemeral
+volumes has only one pod.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ _NO_CLAIMS: Final[tuple[PodClaim, ...]] = ()
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """A claim that a pod mounts; ``ephemeral``: it is created for the pod."""
+    """A claim that a pod mounts; ``ephemeral``: it is that of an ephemeral volume of the pod."""
 
     name: str
     ephemeral: bool = False
 
 
 def pod_claims(pod: PodInfo) -> tuple[PodClaim, ...]:
-    """Return the claims in the order of the pod's volumes; one that is mounted twice, twice."""
+    """Return the claims in the order of the pod's volumes, with repetitions."""
     compiled = pod.cls.compiled
     found: tuple[PodClaim, ...] | None = compiled.get(_COMPILED)
     if found is None:
@@ -115,7 +116,7 @@ def volume_class(volume: v1.PersistentVolume) -> str:
 
 
 def is_fully_bound(claim: v1.PersistentVolumeClaim) -> bool:
-    """Return whether claim and volume are bound and the volume controller has finished."""
+    """Return whether the volume controller has completed the binding of the claim."""
     return bool(claim.spec.volume_name) and ANN_BIND_COMPLETED in claim.metadata.annotations
 
 
@@ -135,7 +136,7 @@ def requested_storage(claim: v1.PersistentVolumeClaim) -> Fraction:
 
 
 def capacity(volume: v1.PersistentVolume) -> Fraction:
-    """Return the bytes that the volume has. Raises QuantityError."""
+    """Return the capacity of the volume in bytes. Raises QuantityError."""
     return parse(volume.spec.capacity.get("storage", "0"))
 
 

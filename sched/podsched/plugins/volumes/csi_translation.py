@@ -1,7 +1,7 @@
 """Translate in-tree volumes into the CSI volumes that they were migrated to.
 
 Rules: the parts of Kubernetes v1.36 ``csi-translation-lib`` that a scheduler needs (driver, volume
-handle, node affinity), and the lists of plugins whose migration is on.
+handle, node affinity), and a table of the in-tree plugins with whether their migration is enabled.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ BY_NAME: Final = {plugin.name: plugin for plugin in IN_TREE_PLUGINS}
 
 
 def in_tree_plugin(source: v1.PersistentVolumeSpec | v1.Volume) -> InTreePlugin | None:
-    """Return the in-tree plugin of a volume's source, if it has one that is known here."""
+    """Return the in-tree plugin of a volume's source; None for all other volumes."""
     for plugin in IN_TREE_PLUGINS:
         if source.HasField(plugin.field):
             return plugin
@@ -160,7 +160,7 @@ def migrated_plugins(csi_node: v1.CSINode) -> frozenset[str]:
 
 
 def translated_affinity(plugin: InTreePlugin, volume: v1.PersistentVolume) -> v1.VolumeNodeAffinity:
-    """Return the node affinity of the CSI volume: its zones have the driver's own label key.
+    """Return the node affinity of the CSI volume: zones are labels with the driver's own key.
 
     Raises Untranslatable.
     """
