@@ -1,4 +1,4 @@
-"""A decider with all accelerators, and PostFilter with what they have kept.
+"""A decider with all accelerators, and PostFilter with the evaluations that they have kept.
 
 The accelerators are listed in ``AcceleratedDecider.__init__``. To remove one, remove its line.
 """
@@ -87,8 +87,8 @@ class AcceleratedDecider(Decider):
     def discard(self, pod: PodInfo) -> None:
         """Drop the evaluations of pods like this one and of the pods decided last."""
         self._evaluations.discard(self.key(pod))
-        # All of them: it is not recorded which rest on the dropped evaluations, and this happens
-        # only after a bug.
+        # All of them: it is not recorded which of them were taken from the dropped evaluations, and
+        # this happens only after a bug.
         self._variants.clear()
         if self._latest is not None:
             self._evaluations.discard(self._latest)
@@ -152,9 +152,9 @@ class AcceleratedDecider(Decider):
         )
 
     def post_filter(self, runtime: ProfileRuntime, decision: Decision) -> PostFilterResult | None:
-        """Return the result of the first PostFilter plugin that succeeds, else of the last.
+        """Run the PostFilter plugins for a pod that fits no node (``run_post_filter``).
 
-        None when there is none.
+        Return None if the profile has no such plugin or the cluster has no nodes.
         """
         assert decision.diagnosis is not None
         # kube-scheduler's ErrNoNodesAvailable is not a FitError, so PostFilter does not run.
@@ -173,7 +173,8 @@ class AcceleratedDecider(Decider):
     def give_back(self, runtime: ProfileRuntime, decision: Decision) -> None:
         """Call the PostFilter plugins that do not preempt, for a member of a group.
 
-        They may leave patches in the state of the decision, such as to give up devices.
+        Victims are chosen for the whole group, but each member may have to give something back: a
+        plugin leaves patches in the state of the decision, such as one that deallocates devices.
         """
         preempting = {named.name for named in group_plugins(runtime).post_filter}
         plugins = [named for named in runtime.post_filter if named.name not in preempting]

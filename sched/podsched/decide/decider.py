@@ -62,9 +62,9 @@ class Decider:
     def may_join(self, batch: Sequence[QueuedPodInfo], other: PodInfo) -> bool:
         """Return whether a pod may join a batch.
 
-        True if it shares the batch's evaluation key, or if neither it nor the first pod of the
-        batch needs a first evaluation. Of the latter only a few may join, since each may need a
-        pass over all rows.
+        A pod that shares the batch's evaluation key may always join. A pod with another key may
+        join if neither it nor the first pod of the batch needs a first evaluation. Only a few such
+        pods may join, since each may need a pass over all rows.
         """
         one = batch[0].info
         if one.cls.scheduler_name != other.cls.scheduler_name:
@@ -78,9 +78,9 @@ class Decider:
         if self._keys.may_be_equal(one, other):
             return self.key(one) == self.key(other)
         # Compute the other pod's key last: it is computed again when that pod comes first.
-        return len(batch) < most and self._takes_little(one) and self._takes_little(other)
+        return len(batch) < most and self._is_ready(one) and self._is_ready(other)
 
-    def _takes_little(self, pod: PodInfo) -> bool:
+    def _is_ready(self, pod: PodInfo) -> bool:
         """Whether a pod can be decided without a first evaluation."""
         key = self.key(pod)
         return any(accelerator.is_ready(pod, key) for accelerator in self._accelerators)

@@ -62,8 +62,8 @@ class Decided(NamedTuple):
 
     ``goes_on``: whether more pods may be decided before these decisions are processed. False after
     a pod that fits nowhere or that a plugin has to reserve something for.
-    ``details`` are kept if requested and available. ``keeps_evaluation``: whether more pods of the
-    first pod's class need no first evaluation.
+    ``details`` are kept if requested and available. ``keeps_evaluation``: whether the evaluation of
+    the first pod's class is kept, so that later pods of the class need no first evaluation.
     """
 
     decisions: list[Decision]

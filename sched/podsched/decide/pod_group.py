@@ -2,15 +2,15 @@
 
 ::
 
-    placements --> each in a trial of its own, rolled back: members one after another, like single
-                   pods (``Decider``), each seeing those before it, each reserved at once
-                          |
-                          +-- some are feasible --> the best one again, and kept
-                          '-- none --> a search for any placement (``pod_group_search``)
-                                           '-- none --> PodGroupPostFilter: the same passes
-                                                        without some pods
+    for each placement, in a trial that is rolled back: decide for the members one after another,
+    like single pods (``Decider``); assume and reserve each, so that the next ones see it
+        |
+        |-- some placements are feasible --> decide again in the best one, and keep the trial
+        '-- none is --> other orders of the members, then any placement (``pod_group_search``)
+                |-- found --> keep it
+                '-- none --> PodGroupPostFilter: the same passes without some pods (victims)
 
-A group without a topology constraint has one placement, which is tried once and kept at once.
+A group without a topology constraint has one placement: all nodes. Its first pass is kept at once.
 
 A decision for a large group takes longer than an event-loop turn. So ``run`` is a generator that
 yields when the turn is used up. The trial stays open meanwhile, and events are applied beneath it.
@@ -68,16 +68,16 @@ REASON_PLACEMENTS: Final = "0/{} placements are available, first placement statu
 GENERATE_WORDING = 'running PlacementGenerate plugin "{}"'
 SCORE_WORDING = 'running PlacementScore plugin "{}"'
 POST_FILTER_WORDING = 'running PodGroupPostFilter plugin "{}"'
-#: Members handed to the decider at once. It copies what is left of them after each pod that fits
-#: nowhere, so that handing over all members would be quadratic.
+#: Max members passed to the decider in one call. It copies the rest of them after each pod that
+#: fits nowhere, so passing all members of a large group would be quadratic.
 _WINDOW: Final = 512
 
 
 #: The only nodes that a member may use, None: all. Members with equal nodes get the same object.
 NodesOf = Callable[[PodInfo], frozenset[str] | None]
-#: The parts of an attempt, between which other tasks may run.
+#: Runs an attempt in parts; other tasks may run between them.
 Parts = Generator[None, None, None]
-#: Orders of the members that are tried, and members tried in all of them together.
+#: Max orders of the members that are tried, and max members decided for in all of them together.
 MAX_ORDERS: Final = 8
 MAX_ORDERED: Final = 8000
 
@@ -121,7 +121,7 @@ class GroupDecision:
         return plugins
 
     def also_rejected_by(self, other: GroupDecision) -> None:
-        """Add the plugins that rejected members in another try: their events may help, too."""
+        """Add the plugins that rejected members in another try; their events may help, too."""
         if other is self:
             return
         for decision in self.decisions:
@@ -191,7 +191,7 @@ class PodGroupAttempt:
     def _try_other_orders(
         self, trial: GroupTrial, placements: Sequence[Placement], should_stop: ShouldStop
     ) -> Iterator[None]:
-        """Try the members that found no node first, so that others do not take their only places.
+        """Try members that found no node first, before others take the only nodes they fit.
 
         kube-scheduler stops after one order. Other orders may still miss a placement that exists.
         """
@@ -201,8 +201,7 @@ class PodGroupAttempt:
         tried = {_classes(given)}
         while len(tried) < min(MAX_ORDERS, MAX_ORDERED // len(given)):
             placed = {decision.queued.info.uid for decision in self.result.placed}
-            # Members without a node first; ``sorted`` is stable, so otherwise they keep their
-            # order.
+            # Sorting is stable: members without a node come first, the others keep their order.
             order = sorted(self.members, key=lambda queued: queued.info.uid in placed)
             if _classes(order) in tried:
                 break
@@ -257,7 +256,7 @@ class PodGroupAttempt:
         self._refuse(refused, REASON_NONE if proved else REASON_NOT_FOUND)
 
     def _refuse(self, refused: GroupDecision, verdict: str) -> None:
-        """End the search for a placement; ``verdict`` is what it has shown."""
+        """Make ``refused`` the result again; ``verdict``: the search's result, as a reason."""
         refused.status = replace(refused.status, reasons=(*refused.status.reasons, verdict))
         self.result = refused
 
@@ -268,7 +267,7 @@ class PodGroupAttempt:
         steps: Sequence[Step],
         should_stop: ShouldStop,
     ) -> Iterator[None]:
-        """Decide as a search has found, then for the members that it left out."""
+        """Place members as a search has found, then decide for the members that it left out."""
         self.result = GroupDecision()
         done = set[str]()
         for queued, node_name in steps:
@@ -321,7 +320,7 @@ class PodGroupAttempt:
             # Placements are in the order of their levels.
             if feasible and placement.level > feasible[0].placement.level:
                 break
-            # One is tried in any case: the members' reasons are those of the first placement.
+            # The first placement is always tried: the members' reasons are those from there.
             if first is not None and not self._bounds.may_hold(placement):
                 continue
             with trial.inner() as inner:
@@ -354,8 +353,8 @@ class PodGroupAttempt:
     def _needed(self) -> int:
         """How many of the members have to be placed for the group to start."""
         needed = (self._group.min_count or 1) - len(self._scheduled)
-        # If one member fewer may start as well, no minimum applies: a basic group, or a profile
-        # without GangScheduling.
+        # If the group may also start with one member fewer, there is no minimum: it is a basic
+        # group, or the profile has no GangScheduling.
         return 1 if needed < 1 or self._feasible(needed - 1).ok else needed
 
     @cached_property
@@ -364,7 +363,7 @@ class PodGroupAttempt:
         return PlacementBounds(self._runtime, self._cluster.nodes, members, self._needed)
 
     def _count_placements(self, placements: Sequence[Placement], first: GroupDecision) -> None:
-        """Say of how many placements none is feasible; the members' outcomes are the first's."""
+        """Set the result after no placement was feasible: outcomes of the first, number of all."""
         if first.status.code.rejects:
             text = REASON_PLACEMENTS.format(len(placements), first.status.message)
             first.status = replace(first.status, reasons=(text,))
@@ -398,7 +397,7 @@ class PodGroupAttempt:
         members: Sequence[QueuedPodInfo],
         should_stop: ShouldStop,
     ) -> Iterator[None]:
-        """Decide for members, in addition to what the result has; the last part of a try."""
+        """Decide for members, add the decisions to the result, and conclude it."""
         decided = 0
         while decided < len(members):
             allowed = self._allowed(members[decided].info)
@@ -413,7 +412,7 @@ class PodGroupAttempt:
                     return
             if should_stop():
                 yield
-        # What follows may use all nodes again.
+        # Later passes in this trial may use all nodes.
         trial.restrict(None)
         self.conclude()
 
@@ -426,7 +425,7 @@ class PodGroupAttempt:
             result.status = SUCCESS
 
     def _alike(self, members: Sequence[QueuedPodInfo], allowed: frozenset[str] | None) -> int:
-        """Return how many of the first members may use these nodes."""
+        """Return how many of the leading members may use exactly these nodes."""
         if self._nodes_of is None:
             return len(members)
         others = (i for i, q in enumerate(members) if self._allowed(q.info) is not allowed)
@@ -446,12 +445,11 @@ class PodGroupAttempt:
         return False
 
     def _book(self, trial: GroupTrial, decision: Decision) -> None:
-        """Reserve for a member; if that fails, it has no node."""
+        """Run Reserve for a member that was just assumed; if it fails, the member has no node."""
         status = self._reserve(decision)
         if status.ok:
             return
-        # It was assumed by the decider. Without its reservation it must not count for later
-        # members.
+        # The decider assumed it. Without a reservation it must not count for later members.
         trial.forget(decision.queued.info)
         decision.node_name, decision.error = "", status
 
@@ -484,7 +482,7 @@ class PodGroupAttempt:
         begin: Callable[[], VictimSearch],
         name: str,
     ) -> Iterator[None]:
-        """Look for pods whose eviction lets the group start, after an attempt without any.
+        """Search for victims: pods whose eviction lets the group start, after it did not fit.
 
         ``begin`` begins the search of the plugin ``name``.
         """
@@ -499,7 +497,7 @@ class PodGroupAttempt:
             search = begin()
             words = name, POST_FILTER_WORDING
             while isinstance(step := guarded(*words, _advance, search, fits), Try):
-                # Always rolled back: victims are evicted by the API, and only then are gone here.
+                # Always rolled back: victims leave the cache only once the API has evicted them.
                 with trial.inner() as without:
                     step.begin(without)
                     yield from self._place(
@@ -509,8 +507,8 @@ class PodGroupAttempt:
                 chosen = self.result if fits else chosen
         except PluginFailure as failure:
             step = failure.status
-        # The members fail for the reasons of the attempt with all pods; ``chosen`` gives only their
-        # nominations.
+        # The members' reasons are those of the attempt with all pods; ``chosen`` only has the
+        # nodes to nominate.
         self.result = refused
         nodes = {decision.queued.info.uid: decision.node_name for decision in chosen.placed}
         if isinstance(step, Victims):
@@ -535,7 +533,7 @@ def _both(names: frozenset[str] | None, others: frozenset[str] | None) -> frozen
 
 
 def _classes(members: Sequence[QueuedPodInfo]) -> tuple[int, ...]:
-    """Return what distinguishes orders: members of a class are interchangeable."""
+    """Return the class ids in order: orders that differ only within classes are the same."""
     return tuple(queued.info.cls.id for queued in members)
 
 

@@ -1,22 +1,23 @@
-"""Search for any placement of a pod group, where greedy passes found none.
+"""Search depth first for any placement of a pod group, after greedy passes found none.
 
-Depth first: a member is assumed on a node that it fits now, then the others are tried. The answer
-is a placement, the proof that none exists, or neither once ``MAX_STEPS`` members were assumed. The
-filters are the profile's own, so a placement obeys all constraints among members, too.
+A step assumes a member on a node that it fits now; then the search goes on with the others. It ends
+with a placement, with the proof that none exists, or with neither after ``MAX_STEPS`` steps. It
+runs the profile's own filters, so a placement also obeys the constraints among the members.
 
 Three things keep the search small:
 
-* Members that get equal decisions are of one *kind*. It does not matter which of them goes where.
-* Nodes are interchangeable if they have the same free resources, take the same kinds, and are in
-  the same domains of the topology keys that members name. One of them is tried. If some members
-  require others nearby, interchangeable nodes also have the same labels, taints and pods.
-* A state, up to both, that has failed once is not entered again.
+* Members that get equal decisions are of one *kind*; any of them stands for all.
+* Nodes are interchangeable if they have the same free resources, fit the same kinds, and are in the
+  same domains of the topology keys that members name. Only one of them is tried. If some members
+  require others nearby, interchangeable nodes must also have the same labels, taints and pods.
+* A state that has failed is not entered again, nor one that differs from it only in which member of
+  a kind, or which of several interchangeable nodes, is used.
 
 If no member requires others nearby (affinity, spreading), placing a member never makes room for
 another. Then the kind with the fewest nodes goes first, and the search backs up when too many
 members fit nowhere. Otherwise every order of members is tried.
 
-A bound in steps, not in seconds, gives a replayed decision the same answer on any machine.
+The bound is in steps, not in seconds, so that a replayed decision is the same on any machine.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.v1 import objects_pb2 as v1
 
 MAX_STEPS: Final = 2000
-#: Groups with more members are not searched for: each takes a level of the search.
+#: There is no search for larger groups: each member is a level of the recursion.
 MAX_MEMBERS: Final = 128
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _REQUIRED: Final = "required_during_scheduling_ignored_during_execution"
@@ -43,9 +44,9 @@ _DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 
 
 def worth_searching(pods: Sequence[PodInfo]) -> bool:
-    """Return whether a search may find what a greedy pass has not.
+    """Return whether a search may find a placement that a greedy pass missed.
 
-    Equal members without constraints on each other fill each node as far as they fit, in any order.
+    It may not for equal members without constraints on each other: any order fills the nodes alike.
     """
     return len(pods) <= MAX_MEMBERS and not _are_interchangeable(pods)
 
@@ -118,13 +119,13 @@ class PodGroupSearch:
         kinds: dict[Hashable, _Kind] = defaultdict(_Kind)
         for queued in members:
             pod = queued.info
-            # Without constraints among members, only the key counts; labels of members do not.
+            # Without constraints among members their labels do not matter to each other, so
+            # members with one key are of a kind.
             kinds[pod.cls.id if constrained else decider.key(pod)].members.append(queued)
         self._kinds = list(kinds.values())
         #: The members placed in this state, with their rows.
         self._path: list[tuple[Step, int]] = []
-        #: By row, the kinds of the members placed there, sorted: which of a kind it is does not
-        #: matter.
+        #: By row, the kinds of the members placed there, sorted.
         self._on_row: dict[int, tuple[int, ...]] = {}
         #: By row, a value that is equal for interchangeable nodes.
         self._likeness: dict[int, Hashable] = {}
@@ -214,7 +215,7 @@ class PodGroupSearch:
     # ------------------------------------------------------------------ what is interchangeable
 
     def _learn_nodes(self, rows: Sequence[Sequence[int]]) -> bool:
-        """Note what tells nodes apart; return whether enough kinds fit anywhere."""
+        """Compute which nodes are interchangeable; return whether enough members fit anywhere."""
         fitting: dict[int, list[int]] = defaultdict(list)
         for number, found in enumerate(rows):
             for row in found:
@@ -241,9 +242,9 @@ class PodGroupSearch:
         return True
 
     def _all_of(self, row: int) -> Hashable:
-        """Return all that may tell a node apart from others, but for its name.
+        """Return everything by which filters may distinguish a node, except its name.
 
-        Which kinds fit it now does not tell, if they fit nowhere before others are placed.
+        The kinds that fit now are not enough: some fit only after other members are placed.
         """
         nodes = self._cluster.nodes
         node = nodes.node(row)
@@ -310,5 +311,5 @@ def _names_nodes(spec: v1.PodSpec) -> bool:
 
 
 def _tells_nodes_apart(spec: v1.PodSpec) -> bool:
-    """Return whether more than resources, kinds and domains tells nodes apart for a pod."""
+    """Return whether nodes differ for a pod even if ``_likeness`` would be equal."""
     return bool(spec.volumes) or any(c.topology_key == _HOSTNAME for c in _spreading(spec))

@@ -26,7 +26,7 @@ class Terms(Protocol):
 
     @property
     def fits(self) -> bool:
-        """Whether no victims are needed, if it fits on nodes."""
+        """Whether quota needs no victims; the group may still not fit on nodes."""
         ...
 
     @property

@@ -1,8 +1,8 @@
 """Decide for several pod groups in one pass over their members: all of them start, or none.
 
-The members are decided for in the order of the groups. So if every member gets a node, the nodes
-are those that the groups would get one after another, for the cost of one decision instead of one
-for each group. If one member gets none, the caller has to decide for the groups one by one.
+The members are decided for in the order of the groups. So if every member gets a node, it is the
+node that it would get if the groups were decided for one after another, but only one decision is
+made. If a member gets no node, the caller has to decide for the groups one by one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Run PostFilter of a profile for a pod that fits nowhere, with dry runs made ahead by actors."""
+"""Run the PostFilter plugins of a profile for a pod that fits no node.
+
+Actors may make dry runs of preemption ahead of that (``try_ahead``), or some of the dry runs may be
+made in each event-loop turn (``try_some``).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState, PostFilterPlugin, PostFilterResult
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import DividedDryRun
-from podsched.framework.status import Code
+from podsched.framework.status import Code, Status
 
 POST_FILTER_WORDING = 'running PostFilter plugin "{}"'
 #: Rounds of remote dry runs for one pod: first on as many nodes as candidates are wanted, then, if
@@ -92,9 +96,9 @@ def run_post_filter(
     cluster: ClusterView,
     runner: ProfileFilters,
 ) -> PostFilterResult:
-    """Return the result of the first PostFilter plugin that succeeds, else of the last.
+    """Return the result of the first PostFilter plugin that ``ends_post_filter``, else of the last.
 
-    A plugin that returns UnschedulableAndUnresolvable is the last.
+    Rules: kube-scheduler v1.36 ``framework/runtime/framework.go``, RunPostFilterPlugins.
     """
     for named in plugins:
         call = named.plugin.post_filter
@@ -105,9 +109,17 @@ def run_post_filter(
         except PluginFailure as failure:
             return PostFilterResult(failure.status)
         result = attributed(result, named.name)
-        if result.status.ok or result.status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        if ends_post_filter(result.status):
             break
     return result
+
+
+def ends_post_filter(status: Status) -> bool:
+    """Return whether no other PostFilter plugin runs after one has returned this status.
+
+    Others run only after Unschedulable and Pending.
+    """
+    return status.code not in (Code.UNSCHEDULABLE, Code.PENDING)
 
 
 def attributed(result: PostFilterResult, plugin: str) -> PostFilterResult:

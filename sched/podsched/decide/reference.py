@@ -103,7 +103,7 @@ def filter_nodes(
     rows: Rows,
     cluster: ClusterView,
 ) -> FilterOutcome:
-    """Run the profile's filters on nodes; nodes that PreFilter left out are excluded."""
+    """Run the profile's filters on ``rows``; nodes that PreFilter left out are EXCLUDED."""
     nodes = cluster.nodes
     if pre.node_names is None:
         return run_filters(runtime, state, pod, nodes, rows, cluster)

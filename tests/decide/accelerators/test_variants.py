@@ -289,11 +289,11 @@ def test_pods_that_differ_in_requests_alone_are_kin() -> None:
     assert varied.projections.key(one) != varied.projections.key(other)
 
 
-def test_a_key_that_was_met_is_not_decided_on_as_a_variant_again() -> None:
+def test_a_key_that_was_decided_as_a_variant_is_not_decided_as_one_again() -> None:
     world = plain()
     varied = Varied(world)
     one = asking(world, "one")
     assert varied.learn(one) is not None
     key = varied.projections.key(one)
-    varied.index.met(key)
+    varied.index.note_decided(key)
     assert varied.index.of(key, varied.variant_key(one)) is None

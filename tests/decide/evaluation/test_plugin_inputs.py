@@ -39,7 +39,7 @@ def test_at_first_every_plugin_is_stale_and_afterwards_none() -> None:
     pending, inputs = world.pending(0), inputs_of(world)
     inputs.refresh(pending)
     assert inputs.stale == set(inputs.names)
-    inputs.settle()
+    inputs.mark_current()
     inputs.refresh(pending)
     assert inputs.stale == set()
 
@@ -50,7 +50,7 @@ def test_a_plugin_whose_inputs_changed_stays_stale_until_that_is_settled() -> No
     world.templates = [{"topologySpreadConstraints": [_spread()]}] * 4
     pending, inputs = world.pending(0), inputs_of(world)
     inputs.refresh(pending)
-    inputs.settle()
+    inputs.mark_current()
     world.cache.add_node(node("b", labels={"zone": "a"}))
     assert inputs.now(pending) != inputs.last
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_plugins_with_fixed_inputs_are_asked_once(monkeypatch: pytest.MonkeyPatc
     pending, inputs = world.pending(0), inputs_of(world)
     for _ in range(3):
         inputs.refresh(pending)
-        inputs.settle()
+        inputs.mark_current()
     assert asked.count("NodePorts") == 1
     assert asked.count("NodeName") == 3
 

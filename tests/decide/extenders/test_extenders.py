@@ -13,8 +13,8 @@ from podsched.ask.decisions.rows import DecisionQuery
 from podsched.ask.decisions.stores import MemoryStore
 from podsched.decide.extenders.placement import CHANGED_MEANWHILE
 from podsched.decide.extenders.wire import ExtenderError
-from podsched.framework.plugin import PermitResult
-from podsched.framework.status import Code, Status
+from podsched.framework.plugin import PermitResult, PostFilterResult
+from podsched.framework.status import Code, Status, unresolvable
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import DecisionMetrics
@@ -521,6 +521,20 @@ async def test_a_nominated_node_that_extenders_reject_is_asked_about_once() -> N
         assert message.startswith(
             "0/2 nodes are available: 1 Insufficient cpu, 1 changed my mind. "
         )
+
+
+async def test_a_post_filter_plugin_that_returns_unresolvable_is_the_last_one_with_extenders() -> (
+    None
+):
+    plugins = {"enabled": [{"name": "Script"}, {"name": "DefaultPreemption"}]}
+    profile = {"plugins": {"postFilter": {"disabled": [{"name": "*"}], **plugins}}}
+    world, (first,) = extended({"preemptVerb": "preempt"}, profiles=(profile,))
+    world.script.on_post_filter = lambda pod: PostFilterResult(unresolvable("not here"))
+    async with world.running():
+        await crowded(world)
+        world.pod("high", cpu="2", priority=10)
+        await asyncio.sleep(0.5)
+        assert first.calls == []
 
 
 async def test_without_candidates_left_nobody_is_evicted() -> None:

@@ -1,4 +1,4 @@
-"""Decide from kept evaluations, of which only changed rows are evaluated again.
+"""Decide from kept evaluations; only rows that changed are evaluated again.
 
 An evaluation (``decide.evaluation.class_evaluation``) has the feasible rows for pods of a key, and
 their scores. It is refreshed before each decision or, with look-ahead, before several.
@@ -131,8 +131,8 @@ class Incremental:
     def try_(self, batch: Batch) -> Decided:
         runtime, key, first = batch.runtime, batch.key, batch.pods[0].info
         selector = self._evaluations.selector(runtime, first, key)
-        # If one pod of a key found no node, the next will hardly find one. Going through all the
-        # remaining pods for each pod that is decided alone would be quadratic.
+        # If one pod of a key found no node, the next one rarely finds one, so it is decided alone.
+        # Going through all the remaining pods for each such pod would be quadratic.
         queued = batch.pods[:1] if selector.places_alone(first) else self._of_key(batch.pods, key)
         evaluation, is_new = selector.evaluation, not selector.has_chosen
         names = self._cluster.nodes.names

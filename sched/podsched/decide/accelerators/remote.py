@@ -19,9 +19,9 @@ class RemoteEvaluator(Protocol):
         """Whether other processes are available."""
         ...
 
-    async def prepare(
-        self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str = ""
-    ) -> bool: ...
+    async def prepare(self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str) -> bool:
+        """Make the first evaluation; return whether time has passed meanwhile."""
+        ...
 
 
 class RemoteEvaluations:

@@ -22,7 +22,7 @@ from podsched.framework.trial import Trial
 
 
 class VariantDecisions:
-    """Decides for variants, and learns from new evaluations."""
+    """Decides for variants; each new evaluation is where later variants start from."""
 
     name: ClassVar[str] = "variants"
 
@@ -42,7 +42,7 @@ class VariantDecisions:
         return self.of(pod, key) is not None
 
     def learn(self, pod: PodInfo, key: PlacementKey, selector: Selector) -> None:
-        """Take the shared part of variants from an evaluation that was just refreshed for a pod."""
+        """Keep what variants share with an evaluation that was just refreshed for a pod."""
         self._index.learn(
             self._keys.variant_key(pod, key),
             selector.evaluation,
@@ -56,7 +56,7 @@ class VariantDecisions:
         self._index.clear()
 
     def try_(self, batch: Batch) -> Decided | None:
-        """Decide the first pods without evaluations, where the decision is certain to be the same.
+        """Decide for the first pods without evaluations, if the decisions certainly stay the same.
 
         Several pods of one key are left to an evaluation, which pays off for them.
         """
@@ -85,14 +85,14 @@ class VariantDecisions:
             if decision is None:
                 break
             kept = kept or kept_now
-            self._index.met(key)
+            self._index.note_decided(key)
             decisions.append(decision)
             if batch.should_stop():
                 break
         if not decisions:
             return None
         rows = self._cluster.nodes.size * len(decisions)
-        runtime.meter.looked_at(rows, all_of_class=True)
+        runtime.meter.count_rows(rows, all_of_class=True)
         runtime.meter.evaluated(variants.cost, len(decisions), failed=False)
         return Decided(decisions, True, variants.cost.phases, kept)
 

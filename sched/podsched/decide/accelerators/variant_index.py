@@ -18,8 +18,8 @@ from podsched.decide.accelerators.variants import Variants
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.framework.pods import PodInfo
 
-#: Max keys remembered that came once.
-MAX_MET: Final = 1024
+#: Max keys remembered that were decided as variants.
+MAX_DECIDED: Final = 1024
 
 
 class VariantIndex:
@@ -27,20 +27,20 @@ class VariantIndex:
 
     def __init__(self) -> None:
         self._variants: OrderedDict[Hashable, Variants] = OrderedDict()
-        self._met: OrderedDict[Hashable, None] = OrderedDict()
+        self._decided: OrderedDict[Hashable, None] = OrderedDict()
 
     def of(self, key: Hashable, variant_key: Hashable) -> Variants | None:
         """Return the variants that can decide a pod of this key, or None."""
-        found = None if key in self._met else self._variants.get(variant_key)
+        found = None if key in self._decided else self._variants.get(variant_key)
         if found is not None:
             self._variants.move_to_end(variant_key)
         return found
 
-    def met(self, key: Hashable) -> None:
+    def note_decided(self, key: Hashable) -> None:
         """Note that a pod of this key was decided as a variant."""
-        self._met[key] = None
-        if len(self._met) > MAX_MET:
-            self._met.popitem(last=False)
+        self._decided[key] = None
+        if len(self._decided) > MAX_DECIDED:
+            self._decided.popitem(last=False)
 
     def learn(
         self,

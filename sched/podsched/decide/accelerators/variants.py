@@ -68,19 +68,20 @@ class VariantChoice:
 
 @dataclass(frozen=True, slots=True)
 class _Others:
-    """The results on all rows of the plugins that do not tell variants apart.
+    """The other plugins' results on all rows; variants do not differ in what these plugins read.
 
     ``fits`` is None if every row has a node and fits, ``total`` None if all scores are equal.
     ``all_fit``: every row that fits here was feasible in the evaluation.
     ``parts``: weighted scores by plugin, a number if they are equal on all rows.
-    ``follows``: some results change when pods come and go, so the evaluation is refreshed first.
+    ``changes_with_pods``: some results change when pods come and go, so the evaluation is
+    refreshed before each variant.
     """
 
     fits: Bools | None
     total: Scores | None
     all_fit: bool
     parts: Mapping[str, Scores | int]
-    follows: bool
+    changes_with_pods: bool
 
 
 class Variants:
@@ -99,8 +100,8 @@ class Variants:
         self._pre_filter = [named for named in runtime.pre_filter if named.name in varying]
         self._filter = [named for named in runtime.filter if named.name in varying]
         self._score = [named for named in runtime.score if named.name in varying]
-        #: Other plugins that may have something to score once other rows are feasible.
-        self._waking = [
+        #: Other plugins that skipped Score, but may not skip it if other rows are feasible.
+        self._feasible_dependent = [
             named
             for named in runtime.score
             if named.name not in varying and named.traits.depends_on_feasible
@@ -126,8 +127,8 @@ class Variants:
         Reserve plugin acts on such pods. If it reads more than Nodes, it must see each pod before
         the next is decided, so there are no variants.
         """
-        others = _others(evaluation) if _is_sure(evaluation) else None
-        if others is None or (others.follows and reserves):
+        others = _others(evaluation) if _covers_all_rows(evaluation) else None
+        if others is None or (others.changes_with_pods and reserves):
             return None
         return cls(evaluation, pod, others, np.flatnonzero(evaluation.cluster.nodes.alive))
 
@@ -156,12 +157,12 @@ class Variants:
         cluster = self._cluster
         return cluster.version("Node"), cluster.nodes.size, cluster.nominations_version
 
-    def holds(self, pod: PodInfo) -> bool:
+    def is_valid_for(self, pod: PodInfo) -> bool:
         """Whether the shared results are still valid for a pod. Exceptions of plugins propagate."""
         if self._now() != self._versions or pod.nominated_node_name:
             return False
-        if self._others.follows:
-            return self._catch_up()
+        if self._others.changes_with_pods:
+            return self._refresh_others()
         # Plugins that read no requests see no difference between pods of one shape. Asking about
         # the first pod lets them reuse what they compiled for its class.
         if self._of_shape:
@@ -171,13 +172,13 @@ class Variants:
         cluster = self._cluster
         return all(read(pod, cluster) == value for read, value in self._inputs)
 
-    def _catch_up(self) -> bool:
+    def _refresh_others(self) -> bool:
         """Refresh the evaluation after pods came or went, and take over the others' results."""
         evaluation = self._evaluation
         # For its own pod, because the evaluation also has the varying plugins' results.
         evaluation.refresh(self._pod)
         self.cost.begin()
-        if evaluation.failure is not None or not _is_sure(evaluation):
+        if evaluation.failure is not None or not _covers_all_rows(evaluation):
             return False
         others = _others(evaluation)
         if others is None:
@@ -189,7 +190,7 @@ class Variants:
         """Return the row for a variant; None if it needs its own evaluation."""
         self.cost.begin()
         try:
-            return self._select(pod, all_totals) if self.holds(pod) else None
+            return self._select(pod, all_totals) if self.is_valid_for(pod) else None
         except Exception:  # of a plugin: the pod's own evaluation will report it
             return None
 
@@ -207,9 +208,9 @@ class Variants:
                 return choice
         fits = self._fits(state, pod)
         feasible = len(self._rows) if fits is None else int(np.count_nonzero(fits))
-        if not self._others_agree(feasible):
+        if not self._has_same_rows(feasible):
             left = self._rows if fits is None else np.flatnonzero(fits)
-            if not len(left) or not self._others_stay_out(state, pod, left):
+            if not len(left) or not self._others_stay_valid(state, pod, left):
                 return None
         self.cost.filter_done()
         total = self._total(state, pod)
@@ -226,15 +227,17 @@ class Variants:
     def _select_jointly(
         self, joint: JointChoice, state: CycleState, pod: PodInfo
     ) -> VariantChoice | None:
-        """Filter and score in one loop over the rows; None if plugins must run one by one."""
+        """Filter and score in one loop over the rows; None if plugins must run one by one.
+
+        The metrics count it as one run of each of these plugins.
+        """
         best = joint.best(pod.cls, self._cluster.nodes, self._base)
         if best is None:
             return None
-        agree = self._others_agree(best.feasible)
-        if not agree and not self._others_stay_out(state, pod, joint.feasible()):
+        agree = self._has_same_rows(best.feasible)
+        if not agree and not self._others_stay_valid(state, pod, joint.feasible()):
             return None
         self.cost.filter_done()
-        # The joint choice stands for one run of each of these plugins in the metrics.
         for filtering in self._filter:
             filtering.runs.count()
         for scoring in self._score:
@@ -283,24 +286,27 @@ class Variants:
             fits = passed & (nodes.alive if fits is None else fits)
         return fits
 
-    def _others_agree(self, feasible: int) -> bool:
-        """Whether this number of feasible rows shows that they are those of the evaluation."""
+    def _has_same_rows(self, feasible: int) -> bool:
+        """Whether the variant's feasible rows, of this number, are the same as the evaluation's."""
         # A variant's feasible rows are among those that fit the other plugins, and by ``all_fit``
         # these are the evaluation's. So equal numbers mean equal rows.
         return feasible == self._fitting and self._others.all_fit
 
-    def _others_stay_out(self, state: CycleState, pod: PodInfo, feasible: Rows) -> bool:
-        """Whether the other plugins' scores stay valid although other rows are feasible."""
-        if self._others.follows:  # Some scores are normalised over the feasible rows.
+    def _others_stay_valid(self, state: CycleState, pod: PodInfo, feasible: Rows) -> bool:
+        """Whether the other plugins' scores stay valid with other feasible rows."""
+        if self._others.changes_with_pods:  # Some scores are normalised over the feasible rows.
             return False
-        for named in self._waking:
+        for named in self._feasible_dependent:
             pre_score_one(self._runtime, named, state, pod, self._cluster, feasible)
             if self._runtime.pre_score_of(named) is None or named.name not in state.skip_score:
                 return False
         return True
 
     def _total(self, state: CycleState, pod: PodInfo) -> Scores | None:
-        """Return the totals of all rows in a new array; None if a score is out of range."""
+        """Return the totals of all rows, feasible or not, in a new array.
+
+        None if a score is out of range; that may be a row that is not feasible.
+        """
         nodes, rows, others = self._cluster.nodes, self._rows, self._others.total
         total: Scores | None = None
         for named in self._score:
@@ -341,7 +347,7 @@ def _inputs(
     ]
 
 
-def _is_sure(evaluation: ClassEvaluation) -> bool:
+def _covers_all_rows(evaluation: ClassEvaluation) -> bool:
     """Whether a refreshed evaluation covers all rows, and no pod is nominated."""
     return (
         evaluation.is_evaluated
@@ -362,22 +368,22 @@ def _others(evaluation: ClassEvaluation) -> _Others | None:
             fits &= column.bits == 0
     all_fit = bool(np.array_equal(fits, evaluation.feasibility.feasible))
     # Plugins that read only Nodes cannot change here: ``_now`` has the version of Nodes.
-    follows = any(c.active and not c.only_nodes for c in filtering)
-    follows = follows or any(c.active and not c.only_nodes for c in scoring)
+    changing = any(c.active and not c.only_nodes for c in filtering)
+    changing = changing or any(c.active and not c.only_nodes for c in scoring)
     parts: Mapping[str, Scores | int] | None
-    if follows:
-        parts = _scores_that_follow(scoring) if all_fit else None
+    if changing:
+        parts = _scores_for_same_rows(scoring) if all_fit else None
     else:
-        parts = _others_scores(scoring, nodes.alive, all_fit=all_fit)
+        parts = _scores_for_any_rows(scoring, nodes.alive, all_fit=all_fit)
     if parts is None:
         return None
     columns = [part for part in parts.values() if not isinstance(part, int)]
     total: Scores | None = sum(columns[1:], start=columns[0]) if columns else None
     everywhere = None if fits.all() else fits
-    return _Others(everywhere, total, all_fit, parts, follows)
+    return _Others(everywhere, total, all_fit, parts, changing)
 
 
-def _scores_that_follow(columns: Sequence[ScoreColumn]) -> Mapping[str, Scores | int] | None:
+def _scores_for_same_rows(columns: Sequence[ScoreColumn]) -> Mapping[str, Scores | int] | None:
     """Return the weighted scores as they are, for pods with the same feasible rows.
 
     None if nothing has been scored.
@@ -392,7 +398,7 @@ def _scores_that_follow(columns: Sequence[ScoreColumn]) -> Mapping[str, Scores |
     return parts
 
 
-def _others_scores(
+def _scores_for_any_rows(
     columns: Sequence[ScoreColumn], alive: Bools, *, all_fit: bool
 ) -> Mapping[str, Scores | int] | None:
     """Return weighted scores by plugin, a number if all are equal; None if variants may differ.

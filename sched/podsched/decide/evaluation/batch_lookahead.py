@@ -44,7 +44,7 @@ from podsched.framework.pods import PodInfo
 #: without a limit a loop was held for 9 to 12 ms.
 _MOST_RESERVED = 32
 
-LOOKAHEAD_WORDING = 'asking plugin "{}" what it would say next'
+LOOKAHEAD_WORDING = 'running look-ahead of plugin "{}"'
 
 
 class NoEffect:
@@ -96,12 +96,15 @@ class BatchLookahead:
             self._moved = frozenset(name for name, old, new in named if old != new)
 
     def place(self, pods: Sequence[PodInfo]) -> Chosen:
-        """Return what is certain for the first pods; call it after a refresh for the first one."""
+        """Return rows for as many of the first pods as look-ahead is exact for, maybe none.
+
+        Call it after a refresh for the first pod.
+        """
         lookaheads = self._lookaheads(pods[0])
         if lookaheads is None:
             return Chosen()
-        # Not before that: a class without look-ahead has a round for each pod, so that looking at
-        # all pods in each would be quadratic.
+        # Look at the pods only now: a class without look-ahead has a round for each pod, and going
+        # through all pods in each round would be quadratic.
         pods = self._independent(self._unnominated(pods))
         if len(pods) < 2:
             return Chosen()
@@ -125,9 +128,9 @@ class BatchLookahead:
         return self._evaluation.runtime.reserves_for(self._evaluation.state, pod)
 
     def stops_after(self, pod: PodInfo) -> bool:
-        """Whether no other pod is placed with this one, as far as the last evaluation tells.
+        """Whether a plugin reserves something for this pod without looking ahead past Reserve.
 
-        A plugin then reserves something for it that the next pod must see.
+        Then no other pod is placed with it. The answer is that of the last evaluation.
         """
         return any(self._look_ahead(name, pod) is None for name in self._reserving(pod))
 

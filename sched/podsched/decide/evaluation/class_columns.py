@@ -380,10 +380,10 @@ class ScoreColumn:
         return weighted(self.named, state, np.concatenate([extremes, raw]))[2:]
 
     def keeps_others(self, state: CycleState, rows: Rows, raw: Scores) -> Bools:
-        """Return for each row whether a raw score of ``raw`` changes no other row's score.
+        """Return for each row whether its new raw score changes no other row's score.
 
-        Only unchanged scores count. A score that moves within the extremes would also be safe, but
-        that would require tracking which of several rows holds an extreme.
+        True only if the raw score stays the same. A score that moves between the extremes would
+        also be safe, but proving that would require tracking which rows hold an extreme.
         """
         if not self.normalizes:
             return np.ones(len(rows), dtype=np.bool_)

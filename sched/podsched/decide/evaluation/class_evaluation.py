@@ -199,7 +199,8 @@ class ClassEvaluation:
         self.failure = None
         self.cost.begin()
         try:
-            # Without ``settle``: plugins whose inputs changed stay stale for the next refresh.
+            # Without ``mark_current``: plugins whose inputs changed stay stale for the next
+            # refresh.
             self.inputs.refresh(pod)
         except PluginFailure:
             return False
@@ -207,6 +208,7 @@ class ClassEvaluation:
             return False
         self.cost.pre_filter_done()
         fits = bool(self.filter_row(pod, row).plugin[0] == PASSED)
+        # No row is scored. If the pod does not fit, the refresh that follows measures the attempt.
         if fits:
             self.cost.end(feasible=False)
         return fits
@@ -244,12 +246,12 @@ class ClassEvaluation:
         feasibility = self.feasibility
         sharing = self._sharing(scope)
         asked_all = feasibility.filter(pod, scope, sharing)
-        looked_at = feasibility.candidates() if asked_all else scope.candidates
-        self.runtime.meter.looked_at(len(looked_at), all_of_class=asked_all)
+        filtered = feasibility.candidates() if asked_all else scope.candidates
+        self.runtime.meter.count_rows(len(filtered), all_of_class=asked_all)
         change = feasibility.recompute(pod, None if asked_all else scope.changed)
         self.cost.filter_done()
         self.scores.refresh(pod, scope, feasibility, change, sharing)
-        self.inputs.settle()
+        self.inputs.mark_current()
 
     def _scope(self) -> RefreshScope:
         """Return what changed in the columns since the last refresh."""
@@ -267,7 +269,7 @@ class ClassEvaluation:
             same_nodes = version == self._nodes_version
             candidates = self.feasibility.update_candidates(changed, same_nodes=same_nodes)
         self._position, self._nodes_version = nodes.position, version
-        # Set before the plugins run; if one fails, ``refresh`` goes back to STALE.
+        # Set before the plugins run: if one fails, ``refresh`` goes back to STALE.
         self._enter(Phase.CURRENT)
         return RefreshScope(changed, candidates, self.inputs.stale, same_nodes)
 
@@ -322,8 +324,8 @@ class ClassEvaluation:
         if not self.pre_filtered.status.ok:
             return None
         self._reset()
-        # The parts may see changes that come after this. The next refresh evaluates these rows
-        # again, whatever the parts saw.
+        # Other processes may already see changes that come after this. The next refresh evaluates
+        # these rows again, whatever the other processes saw.
         self._position = self.cluster.nodes.position
         filters = self.feasibility.activate()
         scores = self.scores.pre_score_independent(pod)
@@ -344,7 +346,7 @@ class ClassEvaluation:
         feasibility.recompute(pod, None)
         self.scores.put(result.rows[fits], result.raw)
         self.scores.complete(pod, feasibility)
-        self.inputs.settle()
+        self.inputs.mark_current()
         self._enter(Phase.CURRENT)
 
 

@@ -239,14 +239,15 @@ class ClassScores:
     ) -> None:
         """Score the rows of ``asked`` without a score, and sum up the totals that change.
 
-        ``changed``: shared columns in which rows were scored, but not weighed. ``anew``: forgotten
-        columns had scores of the same rows. ``beyond``: whether totals of rows other than ``asked``
-        and ``more`` change, too.
+        ``changed``: shared columns in which rows were scored, but not weighed.
+        ``feasible_changed``: other rows are feasible than before. ``weigh_all``: no column has
+        weighted scores yet. ``anew``: forgotten columns had scores of the same rows.
         """
         feasible = feasibility.rows
         if not len(feasible):
             self._sum_up_nothing(self.size)
             return
+        # The totals of ``asked`` and ``more`` change; ``beyond``: those of all feasible rows may.
         beyond, more = weigh_all, NO_ROWS
         for column in self.columns:
             if not column.known:

@@ -278,14 +278,14 @@ class Feasibility:
 
         Raises PluginFailure: kube-scheduler ends the cycle if a Filter fails on any node.
         """
-        unsettled = self._unsettled()
+        others = self._rows_to_recompute()
         if rows is not None:
-            rows = union(rows, unsettled)
+            rows = union(rows, others)
         before = self._verdicts_of(rows)
         if self._rejected or any(c.active and c.rejects for c in self.columns):
             self._make_room_for_bits()
             first_rejections(self.columns, rows, self._candidate, self.plugin, self.bits)
-        # After the pass without nominated pods, because these can only reject more rows.
+        # After the pass without nominated pods: this pass can only reject more rows.
         counted = self.nominated.first_pass(
             self._state, pod, self.candidates() if rows is None else rows
         )
@@ -300,8 +300,8 @@ class Feasibility:
     def _verdicts_of(self, rows: Rows | None) -> list[tuple[int, int]] | None:
         """Return rejecting plugin and reason bits of each row; None for more than a few rows.
 
-        Compared before and after, they tell whether ``outcome`` may be kept. For many rows,
-        comparing would take longer than computing it again.
+        ``outcome`` may be kept if they are the same after a change. For many rows, comparing them
+        would take longer than computing the outcome again.
         """
         if rows is None or len(rows) > FEW_ROWS:
             return None
@@ -329,7 +329,7 @@ class Feasibility:
             self._rejected = True
             self.bits = np.zeros(len(self.plugin), dtype=np.uint64)
 
-    def _unsettled(self) -> Rows:
+    def _rows_to_recompute(self) -> Rows:
         """Return rows to recompute: their nominated pods changed, or they were overridden."""
         rows = self.nominated.refresh(self._candidate)
         if self._overridden is not None:

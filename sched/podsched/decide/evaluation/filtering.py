@@ -1,12 +1,12 @@
-"""Filter of a profile, over any rows of any columns, from scratch.
+"""Run the Filter plugins of a profile, over any rows of any columns, from scratch.
 
-Two users keep nothing from one pod to the next and run them as they are: preemption, on forks with
-victims removed, and simulations. ``Feasibility`` uses the parts to evaluate a class incrementally;
-that both agree is a property test.
+Preemption (on forks with victims removed) and simulations call ``run_filters`` as it is: they keep
+nothing from one pod to the next. ``Feasibility`` calls the functions below it to evaluate a class
+incrementally; a property test checks that both agree.
 
 Rules: kube-scheduler v1.36 ``framework/runtime/framework.go``,
-RunFilterPluginsWithNominatedPods. Where kube-scheduler asks all plugins about one node after
-another, one plugin is asked here about all rows that the ones before it let pass.
+RunFilterPluginsWithNominatedPods. kube-scheduler runs all plugins on one node after another. Here
+each plugin runs once, on all rows that the plugins before it let pass.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ def filter_all(
     nodes: JournaledColumns,
     alive: Rows,
 ) -> Verdicts:
-    """Do the same for all rows, shape ``(size,)``; rows that are not ``alive`` mean nothing.
+    """Run one plugin's Filter on all rows, faster if it has ``filter_all``.
 
-    The bits may be written to.
+    The bits have shape ``(size,)`` and may be written to; those of rows that are not ``alive`` are
+    undefined. Without reasons no row is rejected, and the bits may have another shape.
     """
     if named.whole is None:
         of_alive = filter_one(named, state, pod, nodes, alive)
@@ -75,7 +76,7 @@ def _all_failed(failure: PluginFailure, size: int) -> Verdicts:
 
 
 def _worded(named: Named[FilterPlugin], verdicts: Verdicts) -> Verdicts:
-    """Prefix error messages with the extension point, and count the errors."""
+    """Prefix the texts of Code.ERROR reasons with the plugin's name, and count a failed run."""
     if any(reason.code is Code.ERROR for reason in verdicts.reasons):
         named.runs.failed()
         wording = FILTER_WORDING.format(named.name)
@@ -220,7 +221,7 @@ def _nominees_of_few(
 
 
 def counting_nominees(pod: PodInfo, nominated: Iterable[PodInfo]) -> tuple[PodInfo, ...]:
-    """Return those that a filter for the pod must count as if they ran on the node already."""
+    """Return the nominated pods that a filter for ``pod`` counts as if they were on the node."""
     priority = pod.priority
     return tuple(p for p in nominated if p.priority >= priority and p.uid != pod.uid)
 
@@ -237,7 +238,7 @@ def run_with_nominees(
     """Run the first of the two passes: the nominated rows, with their nominated pods added."""
     nominated = rows[counted.places]
     if nodes.base is not nodes:
-        # A fork already: taking the pods off again costs a third of another fork.
+        # Removing the pods again costs a third of what another fork would.
         fork = cast(ForkedColumns, nodes)
         added = add_nominees(fork, nominated.tolist(), counted.pods)
         try:
@@ -253,7 +254,7 @@ def run_with_nominees(
 def fork_with_nominees(
     nodes: NodeColumns, rows: Rows, nominated: Sequence[Sequence[PodInfo]]
 ) -> ForkedColumns:
-    """Return a fork of rows with ``nominated[i]`` added to row ``i``, unless they are there."""
+    """Return a fork of rows; row ``i`` gets the pods of ``nominated[i]`` that it does not have."""
     fork = nodes.fork(rows)
     add_nominees(fork, range(len(rows)), nominated)
     return fork
@@ -262,7 +263,7 @@ def fork_with_nominees(
 def add_nominees(
     fork: ForkedColumns, rows: Iterable[int], nominated: Iterable[Iterable[PodInfo]]
 ) -> list[tuple[int, PodInfo]]:
-    """Add the pods nominated to each of some rows, unless they are there; return those added."""
+    """Add to each row its nominated pods, except those already there; return those added."""
     added = []
     for row, others in zip(rows, nominated, strict=True):
         there = fork.pods(row)
@@ -284,15 +285,16 @@ def run_filters(
 ) -> FilterOutcome:
     """Filter in two passes: with the nominated pods that count, and without; both must succeed.
 
-    A row that the first pass rejects is not looked at in the second. ``settled``: plugins that are
-    known to let all these rows pass, with the nominated pods and without.
+    The second pass leaves out rows that the first one rejects. ``settled``: plugins that are known
+    to accept all these rows, with the nominated pods and without.
     """
     counted = nominees(pod, cluster, nodes, rows)
     if not counted:
         return run_plain_filters(runtime, state, pod, nodes, rows, settled)
     first = run_with_nominees(runtime, state, pod, nodes, rows, counted, settled)
     if len(counted.places) == len(rows) and PASSED not in first.plugin:
-        # On a fork they are its own rows: nearly always a dry run on a node that is nominated.
+        # On live columns the first pass ran on a fork, so its outcome has the fork's rows. On a
+        # fork it ran in place: nearly always a dry run on a node to which pods are nominated.
         return first if nodes.base is not nodes else replace(first, rows=rows)
     # A row with nominated pods needs the second pass only if it passed the first.
     left = np.ones(len(rows), dtype=np.bool_)
@@ -310,7 +312,10 @@ def run_filters(
 
 
 class Settled(NamedTuple):
-    """Knows which plugins accept rows of the live columns, regardless of the pods on them."""
+    """Known results for one pod and CycleState.
+
+    ``by_rows`` returns the plugins that accept rows of the live columns, whatever pods are there.
+    """
 
     state: CycleState
     pod: PodInfo
@@ -328,7 +333,7 @@ class ProfileFilters:
         inputs: Hashable | None = None,
         settled: Settled | None = None,
     ) -> None:
-        """``settled``: known results for the cycle's pod and state."""
+        """Take the outcome of the pod's cycle; ``settled``: known results for its pod and state."""
         self._settled = settled
         self._runtime = runtime
         self._cluster = cluster

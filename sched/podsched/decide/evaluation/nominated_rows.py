@@ -56,7 +56,7 @@ class NominatedRows:
         self._versions = None
 
     def refresh(self, candidate: Bools) -> Rows:
-        """Return the candidate rows whose nominated pods (those that count) changed."""
+        """Read the nominations; return the candidate rows whose nominated pods changed."""
         versions = (self._cluster.nominations_version, self._cluster.nodes.topology_version)
         before, self._versions = self._versions, versions
         if versions == before:
@@ -92,7 +92,7 @@ class NominatedRows:
     def first_pass(
         self, state: CycleState, pod: PodInfo, rows: Rows
     ) -> tuple[Rows, FilterOutcome] | None:
-        """Filter those of ``rows`` that have nominated pods, with these added; None if none has.
+        """Filter the nominated rows among ``rows``, with their pods added; None if there are none.
 
         Plugins that read only Nodes are skipped: nominated pods do not change their verdicts.
         """

@@ -34,7 +34,7 @@ class PluginInputs:
     """The inputs of all plugins of a profile for one pod class.
 
     ``pre_filtered`` is PreFilter's outcome; ``stale`` has the plugins whose inputs changed since
-    ``settle``.
+    ``mark_current``.
     """
 
     def __init__(self, runtime: ProfileRuntime, cluster: ClusterView, state: CycleState) -> None:
@@ -50,8 +50,8 @@ class PluginInputs:
 
     def refresh(self, pod: PodInfo) -> None:
         """Run PreFilter for the plugins whose inputs changed. Raises PluginFailure."""
-        # ``any`` ends at the first plugin whose result differs; ``_merge`` then asks the others.
-        if self._moving is None or any(self._turned(named, pod) for named in self._moving):
+        # ``any`` ends at the first plugin whose result differs; ``_merge`` then runs the others.
+        if self._moving is None or any(self._run_if_changed(named, pod) for named in self._moving):
             self._merge(pod)
         for name, plugin in self._runtime.inputs_without_pre_filter.items():
             inputs = guarded(name, INPUTS_WORDING, plugin.inputs, pod, self._cluster)
@@ -64,7 +64,7 @@ class PluginInputs:
         # None until all have run: after a failure or an early end each plugin is checked again.
         merge, self._moving = PreFilterMerge(), None
         for named in self._runtime.pre_filter:
-            self._turned(named, pod)
+            self._run_if_changed(named, pod)
             if not merge.add(named.name, self._entries[named.name].result):
                 break
         else:
@@ -76,7 +76,7 @@ class PluginInputs:
             ]
         self.pre_filtered = merge.done()
 
-    def _turned(self, named: Named[PreFilterPlugin], pod: PodInfo) -> bool:
+    def _run_if_changed(self, named: Named[PreFilterPlugin], pod: PodInfo) -> bool:
         """Run a plugin's PreFilter if its inputs changed; return whether the result differs."""
         name, cluster = named.name, self._cluster
         inputs = guarded(name, INPUTS_WORDING, named.plugin.inputs, pod, cluster)
@@ -93,7 +93,7 @@ class PluginInputs:
         self._entries = {n: e for n, e in other._entries.items() if n not in different}
         self._other_inputs = {n: i for n, i in other._other_inputs.items() if n not in different}
         self.pre_filtered = other.pre_filtered
-        # What is stale there has not been asked about all rows, so it is stale here, too.
+        # The other class has not asked its stale plugins about all rows, so they are stale here.
         self.stale = {*different, *other.stale}
 
     def of(self, plugin: str) -> Hashable:
@@ -107,7 +107,7 @@ class PluginInputs:
         pre_filter = {name: entry.inputs for name, entry in self._entries.items()}
         return pre_filter | self._other_inputs
 
-    def settle(self) -> None:
+    def mark_current(self) -> None:
         """Note that every stale plugin has been asked about all rows."""
         self.stale.clear()
 

@@ -1,4 +1,4 @@
-"""Run PreFilter of a profile: it prepares the state for Filter and may restrict the nodes.
+"""Run the PreFilter plugins of a profile. They prepare CycleState and may restrict the nodes.
 
 Rules and texts: kube-scheduler v1.36 ``framework/runtime/framework.go``, RunPreFilterPlugins.
 """
@@ -46,8 +46,8 @@ class PreFilterMerge:
     def add(self, name: str, result: PreFilterResult) -> bool:
         """Merge one plugin's result; return False if no other plugin needs to run.
 
-        After Unschedulable the others run (preemption needs their state), after
-        UnschedulableAndUnresolvable they do not.
+        After Unschedulable the other plugins run, because preemption needs their state. After
+        UnschedulableAndUnresolvable they do not run.
         """
         status = result.status
         if status.skipped:

@@ -35,7 +35,7 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import NOTHING_READ
 from podsched.framework.pods import PodInfo
 
-PROJECTION_WORDING = 'running plugin "{}" for what it reads of the pod'
+PROJECTION_WORDING = 'computing the projection of plugin "{}"'
 #: Max projections remembered; if every pod has its own, each takes some 300 bytes.
 MAX_KNOWN: Final = 32_768
 #: Max projections remembered while pods come and go (one per template); each takes some 200 bytes.
@@ -85,7 +85,7 @@ class _OfClass(NamedTuple):
     parts: Sequence[_OfPart]
 
 
-#: A part, and the object shared by pods that are equal in it.
+#: Where projections are kept: a part (``_Part.place``), and the object shared by pods equal in it.
 _Place = tuple[str, object]
 
 
@@ -205,7 +205,7 @@ class Projections:
         return current
 
     def _current_of(self, part: _Part, pod: PodInfo) -> tuple[Hashable, ...]:
-        """Return them for one part; they may be unhashable. Raises PluginFailure."""
+        """Return the projections of one part; they may be unhashable. Raises PluginFailure."""
         compiled, place = part.source(pod.cls).compiled, part.place
         plugins: _Asked = compiled.get(place, part.plugins)
         cluster = self._cluster
@@ -213,7 +213,7 @@ class Projections:
             NOTHING_READ if ask is None else guarded(name, PROJECTION_WORDING, ask, pod, cluster)
             for name, ask in plugins
         )
-        # Found for this part of the pod, so a plugin with nothing to read is not called again.
+        # Kept for this part of the pod: a plugin that reads nothing of it is not called again.
         if place not in compiled:
             pairs = zip(plugins, said, strict=True)
             compiled[place] = [(n, None if one is NOTHING_READ else ask) for (n, ask), one in pairs]

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from podsched.decide.evaluation.row_sets import NO_ROWS
 from podsched.framework.verdicts import Rows
 
-#: By plugin, the pod's projection and the plugin's inputs: classes with equal values share columns.
+#: By plugin, the pod's projection and the plugin's inputs. Classes with equal ones share columns.
 Sharing = Mapping[str, tuple[Hashable, Hashable]]
 
 

@@ -2,7 +2,7 @@
 
 If it is unset, every feasible node is scored: over columns that is cheap and gives the best choice.
 0 means kube-scheduler's adaptive percentage (numFeasibleNodesToFind), 10 % at 5,000 nodes. If only
-a part is scored, the next pod's search starts where this one stopped (nextStartNodeIndex).
+some nodes are scored, the next pod's search starts where this one stopped (nextStartNodeIndex).
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ def num_feasible_nodes_to_find(percentage: int | None, num_all_nodes: int) -> in
 
 
 class Rotation:
-    """Where the search for feasible nodes starts; one for all profiles, as in kube-scheduler."""
+    """The node at which the next search starts; all profiles share it, as in kube-scheduler."""
 
     def __init__(self) -> None:
         self.start = 0
 
     def take(self, order: Rows, feasible: Rows, wanted: int) -> tuple[Rows, int]:
-        """Return the first ``wanted`` feasible rows, and how many nodes the search covered."""
+        """Return the first ``wanted`` feasible rows, and how many nodes the search covered.
+
+        ``order``: the rows with a node, ascending; ``feasible``: some of them.
+        """
         start = self.start % len(order)
         rotated = np.concatenate([order[start:], order[:start]])
         fits = np.zeros(int(order.max()) + 1, dtype=np.bool_)

@@ -83,9 +83,9 @@ def score_one(
 def score_all(
     named: Named[ScorePlugin], state: CycleState, pod: PodInfo, nodes: JournaledColumns, alive: Rows
 ) -> Scores:
-    """Do the same for all rows, in a new array; entries of rows not ``alive`` are undefined.
+    """Return one plugin's raw scores of all rows, in a new array of shape ``(size,)``.
 
-    Raises PluginFailure.
+    Entries of rows that are not ``alive`` are undefined. Raises PluginFailure.
     """
     if named.whole is not None:
         whole: Scores = named.runs.call(named.name, SCORE_WORDING, named.whole, state, pod, nodes)
@@ -102,7 +102,7 @@ def in_range(scores: Scores) -> bool:
     """Whether all scores are 0..100."""
     if scores.dtype != np.int64:  # A mistake of a plugin, but the scores may be in range.
         return bool(((scores >= MIN_NODE_SCORE) & (scores <= MAX_NODE_SCORE)).all())
-    # One pass: a negative number is a large one without its sign.
+    # One pass instead of two: viewed as unsigned, a negative score is larger than the maximum.
     return not len(scores) or int(np.maximum.reduce(scores.view(np.uint64))) <= MAX_NODE_SCORE
 
 

@@ -49,7 +49,7 @@ class Ending(Enum):
 
 
 class ScheduleResult(NamedTuple):
-    """A row for a pod, and how many nodes were evaluated and feasible (kube-scheduler's name).
+    """A row for a pod, and how many nodes were evaluated and feasible; kube-scheduler's name.
 
     ``total`` is the row's score, None if it was not scored because it is the nominated node.
     """

@@ -19,8 +19,8 @@ checked itself. An evaluation of all rows goes to new arrays, so no class finds 
 on inputs which it has not seen yet.
 
 Guarantee: adopting a column equals asking the plugin about all rows (property test).
-Bound: MAX_BYTES; the least recently used columns are dropped first; classes that have them keep
-them.
+Bound: MAX_BYTES. The least recently used columns are dropped first; a class that has adopted such a
+column keeps its arrays.
 """
 
 from __future__ import annotations
@@ -127,9 +127,8 @@ class SharedColumns:
     ) -> bool:
         """Update the raw scores of all rows, running the plugin on as few rows as possible.
 
-        Returns False, and shares nothing, if a final score is out of range on some row: that is an
-        error only for a feasible row, so then only feasible rows may be scored. Raises
-        PluginFailure.
+        Return False, and share nothing, if a final score is out of range on some row. That is an
+        error only for a feasible row, so the caller then scores only those. Raises PluginFailure.
         """
         key = (column.named.name, "score", projection)
         kept = self._current(key, inputs)
@@ -196,5 +195,5 @@ class SharedColumns:
 
 
 def _in_range(column: ScoreColumn, raw: Scores) -> bool:
-    """Return whether scores are 0..100 on all rows, feasible or not; normalisation ensures it."""
+    """Whether raw scores are 0..100 on all rows; True if normalisation brings them into range."""
     return column.normalizes or in_range(raw)

@@ -21,14 +21,14 @@ NO_BARRIER = (1, 0)
 
 
 class TopRows(NamedTuple):
-    """The best rows, best first, and the (-total, row) of the best of the rest."""
+    """The best rows, best first, and the (-total, row) of the best row that is not among them."""
 
     rows: Rows
     barrier: tuple[int, int]
 
 
 def top_rows(total: Scores, count: int, excluded: Sequence[int]) -> TopRows:
-    """Return the top rows for ``count`` pods; ``excluded`` rows count as the rest.
+    """Return the top rows for ``count`` pods; ``excluded`` rows only count for the barrier.
 
     Usually hundreds of rows share the best total, so the common case is one comparison over all
     rows. Only if fewer do, rows of several totals are partitioned and sorted.
@@ -44,7 +44,7 @@ def top_rows(total: Scores, count: int, excluded: Sequence[int]) -> TopRows:
     if len(rows) < count:
         rows = _several_totals(left, count)
     top, rest = rows[:count], rows[count:]
-    # They may be better than every top row; then no row is taken.
+    # An excluded row may be better than every top row; then look-ahead places no pod.
     others = ((-int(total[row]), row) for row in excluded if total[row] != NO_TOTAL)
     return TopRows(top, min(_barrier(left, top, rest), *others, NO_BARRIER))
 

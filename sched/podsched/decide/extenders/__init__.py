@@ -1,5 +1,9 @@
 """Scheduler extenders: web services that take part in filtering, scoring, preemption and binding.
 
-``wire`` is the JSON on the wire, ``http`` how it gets there, ``calls`` one extender and all of them
-with kube-scheduler's rules, ``placement`` and ``binding`` the two places in a pod's life.
+    wire        the JSON of requests and answers
+    http        sends requests
+    calls       calls one extender, or all of them by kube-scheduler's rules
+    placement   chooses a node for a pod that concerns extenders
+
+Bindings by extenders are in ``podsched.term.writes.extender_binding``.
 """

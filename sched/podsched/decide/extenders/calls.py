@@ -2,8 +2,8 @@
 
 Filter and preempt calls are made one after another, and each extender gets the nodes that remain
 after the previous one. Prioritize calls are made concurrently. Ignorable extenders come last, and
-an error of one counts as if it had not been called. A pod concerns an extender if it has a request
-or limit of a managed resource, or if the extender has no managed resources.
+if one fails, the result is as if it had not been called. A pod concerns an extender if it requests
+or limits a managed resource, or if the extender has no managed resources.
 
 Source: HTTPExtender, findNodesThatPassExtenders, prioritizeNodes and callExtenders of
 kube-scheduler v1.36. Non-goals: the wire (``wire``, ``http``), rows and evaluations
@@ -90,7 +90,10 @@ class ExtenderClient:
     async def preempt(
         self, pod: PodInfo, victims: Mapping[str, Victims], pods_on: PodsOn
     ) -> dict[str, Victims]:
-        """Return the remaining candidates, maybe with other victims or without any."""
+        """Call the preempt verb; return the remaining candidates by node name.
+
+        The extender may have changed a candidate's victims, or removed all of them.
+        """
         by_uid = self.config.node_cache_capable
         args = wire.preemption_args(pod.pod, victims, by_uid=by_uid)
         body = await self._transport.send(self.config.preempt_verb, args)

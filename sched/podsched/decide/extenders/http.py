@@ -1,7 +1,7 @@
 """Send calls to an extender: POST of JSON to urlPrefix/verb, over HTTPS if configured.
 
-Source: HTTPExtender.send and makeTransport of kube-scheduler v1.36. With ``enableHTTPS`` and
-without a CA the server's certificate is not checked, as there. Errors of aiohttp become
+Source: HTTPExtender.send and makeTransport of kube-scheduler v1.36. As in kube-scheduler, the
+server's certificate is not checked with ``enableHTTPS`` and no CA. Errors of aiohttp become
 ExtenderErrors.
 """
 
@@ -20,11 +20,12 @@ from podsched.config.errors import ConfigError, invalid
 from podsched.config.extenders import Extender, ExtenderTLSConfig, redacted
 from podsched.decide.extenders.wire import ExtenderError
 
-#: All nodes of a cluster of 20,000, returned by the extender, have some 60 MB.
+#: The max size of any answer: all nodes of a cluster of 20,000 take some 60 MB.
 MAX_ANSWER_BYTES = 128 << 20
-#: Allowed for any answer: some hundred bytes of reason for each of 20,000 nodes.
+#: Every answer may have this size: a reason of some hundred bytes for each of 20,000 nodes.
 _LEAST_BYTES = 4 << 20
-#: Allowed for an answer per byte of the request: other programs write the same JSON longer.
+#: It may also have this many bytes per byte of the request: an extender that returns the nodes may
+#: write the same objects as longer JSON.
 _TIMES_SENT = 8
 
 

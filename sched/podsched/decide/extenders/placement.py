@@ -1,9 +1,9 @@
 """Choose a node for a pod that concerns extenders.
 
-It does what ``decide.decider`` does, but for one pod at a time, with HTTP calls in between during
-which the cluster may change. So only names of nodes are kept across a call. After each call the
+``ExtendedDecider`` does what ``decide.decider`` does, but for one pod at a time, and the cluster
+may change during its HTTP calls. So only names of nodes are kept across a call. After each call the
 class's evaluation is refreshed, and a node remains if the extenders passed it and it fits *now*. If
-none remains, but other nodes fit that the extenders were not called for, they are called again.
+none remains, but nodes fit that the extenders have not seen, the extenders are called again.
 
     refresh --> filter (extenders, one after another) --> refresh --> prioritize (all at once)
        ^                          |                                        |
@@ -38,7 +38,7 @@ from podsched.decide.extenders.calls import (
     run_prioritize,
 )
 from podsched.decide.extenders.wire import EXTENDER_NAME, ExtenderError
-from podsched.decide.post_filtering import POST_FILTER_WORDING, attributed
+from podsched.decide.post_filtering import POST_FILTER_WORDING, attributed, ends_post_filter
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
@@ -102,8 +102,8 @@ class ExtendedDecider:
                 if decision is None:
                     continue
                 if decision.node_name:
-                    # The trial must not be open during a call: it would contain the changes that
-                    # other tasks make meanwhile.
+                    # Opened only after the last call: a trial that is open during a call would
+                    # contain the changes that other tasks make meanwhile.
                     with Trial(self._cache) as trial:
                         trial.assume(queued.info, decision.node_name)
                         trial.commit()
@@ -138,7 +138,7 @@ class ExtendedDecider:
                 return PostFilterResult(failure.status)
             except ExtenderError as failure:
                 return PostFilterResult(error(f"{PREEMPTION_PREFIX}{failure}"))
-            if result.status.ok:
+            if ends_post_filter(result.status):
                 break
         return result
 
@@ -196,7 +196,7 @@ class _Attempt:
             decision = await self._nominee(self._names([self._nominated])[0])
             if decision is not None:
                 return decision
-        # Before the call, to find nodes that fit only since.
+        # The nodes that fit before the call; others that fit after it have become feasible since.
         before = set(self._names(self._evaluation.feasible_rows))
         passed = await self._filter()
         if (ended := self._refresh()) is not None:

@@ -20,7 +20,7 @@ from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 
-#: Represents all extenders among a pod's unschedulable plugins; then any event may help the pod.
+#: Stands for all extenders among a pod's unschedulable plugins. Any event may help such a pod.
 EXTENDER_NAME = "Extender"
 #: MaxExtenderPriority: the highest score that an extender should return.
 MAX_EXTENDER_PRIORITY = 10

@@ -1,1 +1,1 @@
-"""A profile's plugins, made once, and the one way in which they are called."""
+"""A profile's plugins, created once, and the code that calls and measures them."""

@@ -12,7 +12,7 @@ from podsched.framework.plugin import WaitingPod
 
 
 class Chance:
-    """Random numbers that can be repeated: the seed and the number of draws determine the next."""
+    """Random numbers that can be repeated: seed and number of draws determine the next number."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

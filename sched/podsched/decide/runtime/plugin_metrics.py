@@ -1,7 +1,8 @@
 """Measure a profile's plugins: runs, every tenth run's time, and time per extension point.
 
-Only real runs count: a batch of equal pods takes a few runs, each over many rows. The time of an
-extension point is divided by the pods of the batch. Points without plugins are not counted.
+A run is one call of a plugin, over any number of rows. So a batch of equal pods counts a few runs,
+and the time of an extension point is divided by the number of its pods. Points without plugins are
+not counted.
 
 Deciding code reads no clock: ``ProfileMeters`` gets one, and the meters read it. Where the
 metrics are not exported (actors, simulations), the clock stands still.
@@ -202,7 +203,7 @@ class EvaluationCost:
         self.filter += filtered - pre_filtered
         self.score += ended - filtered
 
-    def take(self) -> None:
+    def reset(self) -> None:
         """Reset the sums after they were reported."""
         self.pre_filter = self.filter = self.pre_score = self.score = 0.0
         self.scored = False
@@ -257,7 +258,7 @@ class ProfileMeter:
         """
         if not failed and cost.scored and cost.reached is ExtensionPoint.SCORE:
             self._all_passed(cost, pods)
-            cost.take()
+            cost.reset()
             return
         filtered = pods - (cost.reached is ExtensionPoint.PRE_FILTER)
         scored = pods - (cost.reached is not ExtensionPoint.SCORE) if cost.scored else 0
@@ -270,7 +271,7 @@ class ProfileMeter:
                 self.passed(point, Code.SUCCESS, share, count - errors)
             if errors:
                 self.passed(point, Code.ERROR, seconds / count)
-        cost.take()
+        cost.reset()
 
     def _all_passed(self, cost: EvaluationCost, pods: int) -> None:
         """Record pods that passed all points. This is the usual case, and three times as fast."""
@@ -285,7 +286,7 @@ class ProfileMeter:
         pre_score.observe_n(cost.pre_score / pods, pods)
         score.observe_n((cost.score - cost.pre_score) / pods, pods)
 
-    def looked_at(self, rows: int, *, all_of_class: bool) -> None:
+    def count_rows(self, rows: int, *, all_of_class: bool) -> None:
         """Count the rows that Filter ran on: all rows, or only changed rows."""
         (self._full_rows if all_of_class else self._changed_rows).inc(rows)
 

@@ -1,7 +1,7 @@
 """The plugins of a profile, created once and listed by extension point in the order of their calls.
 
-``config.profiles.Profile`` says what is enabled. Plugins of kube-scheduler that podsched knows only
-by name, because it lacks their feature, are left out.
+``config.profiles.Profile`` lists the enabled plugins. Plugins of kube-scheduler whose feature
+podsched does not have are accepted there and left out here.
 """
 
 from __future__ import annotations
@@ -303,8 +303,8 @@ class ProfileRuntime:
     def _pre_filter(self) -> tuple[Named[PreFilterPlugin], ...]:
         """Return all PreFilter plugins, also those that are configured only at other points.
 
-        UnsupportedFields is the first and cannot be disabled: it rejects pods that the others would
-        misplace. Neither can the one that keeps pods on the nodes of a placement or of a flavor.
+        Two cannot be disabled: UnsupportedFields, the first, which rejects pods that the others
+        would misplace; and the plugin that keeps pods on the nodes of a placement or of a flavor.
         """
         configured = self._at(ExtensionPoint.PRE_FILTER)
         names = {named.name for named in configured}
@@ -388,7 +388,7 @@ class ProfileRuntime:
         return self._pre_score.get(named.name)
 
     def enqueue_extensions(self) -> dict[str, EnqueueExtensions | None]:
-        """Return each plugin as EnqueueExtensions; None if any event can lift its rejections."""
+        """Return each plugin's EnqueueExtensions; None if any event may end its rejections."""
         return {
             name: plugin if isinstance(plugin, EnqueueExtensions) else None
             for name, plugin in self.plugins.items()

@@ -1,4 +1,7 @@
-"""Runs of plugins as spans; apart from their log, which deciding code imports."""
+"""Record runs of plugins as spans.
+
+In a module of its own, because deciding code imports ``run_log`` and must not import spans.
+"""
 
 from __future__ import annotations
 

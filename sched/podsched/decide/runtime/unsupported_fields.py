@@ -1,9 +1,10 @@
 """UnsupportedFields: rejects pods with fields that this scheduler does not implement.
 
-Otherwise a pod of a workload would run without the rest of its group, and, in a profile without
-DynamicResources, a pod with claims without its devices. The plugin is part of every profile and
-cannot be disabled. Its PreFilter rejects the pod before any node is looked at, so that the pod's
-condition and a FailedScheduling event name the field.
+Without it a pod with such a field would run as if the field were not set: a pod of a workload
+without the rest of its group, or, in a profile without DynamicResources, a pod with claims but
+without its devices. The plugin is part of every profile and cannot be disabled. Its PreFilter
+rejects the pod before any node is filtered, and the pod's condition and a FailedScheduling event
+name the field.
 
 The tables list every field of a pod's spec that concerns its placement. A test compares them with
 the messages, so that each new field has to be added to one of them.
@@ -65,7 +66,7 @@ HONOURED_FIELDS: Final = frozenset({
     "Volume.portworx_volume", "Volume.image",
 })  # fmt: skip
 
-#: Fields that kube-scheduler does not read either: they say how a pod runs on its node.
+#: Fields that only concern how a pod runs on its node; kube-scheduler does not read them either.
 WITHOUT_EFFECT: Final = frozenset({
     "PodSpec.dns_policy", "PodSpec.ephemeral_containers", "PodSpec.active_deadline_seconds",
     "PodSpec.service_account_name", "PodSpec.service_account",
@@ -126,14 +127,14 @@ class UnsupportedFields:
         return FIXED_INPUTS
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Reject, unresolvably, with the fields; skip pods without any."""
+        """Return UnschedulableAndUnresolvable with the fields; Skip for pods without any."""
         found = self._fields(pod.cls)
         if not found:
             return PreFilterResult(SKIP)
         return PreFilterResult(unresolvable(*(REASON.format(field) for field in found)))
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Register for changes of the pod itself; nothing else can help it."""
+        """Register for updates of the pod itself; no other event can help."""
         return [ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, ActionType.UPDATE)]
 
     def _fields(self, cls: PodClass) -> tuple[str, ...]:

@@ -66,12 +66,12 @@ class WaitingPod:
         return True
 
     async def outcome(self) -> Status:
-        """Return SUCCESS, or the rejection with the plugin that made it."""
+        """Wait for all plugins; return SUCCESS, or the rejection with the plugin's name."""
         return await self._outcome
 
 
 class WaitingPods:
-    """All pods waiting at Permit, by uid (the framework handle's waiting-pods API)."""
+    """All pods waiting at Permit, by uid; the handle's waiting-pods API in kube-scheduler."""
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
