@@ -1,4 +1,4 @@
-"""Write the cache and the queue to the log on request (kube-scheduler's SIGUSR2).
+"""Write the cache and the queue to the log on request; kube-scheduler does so on SIGUSR2.
 
 A request compares the cache and the queue with the informer's store, checks the invariants of both
 and dumps them. Dumping yields to other tasks after every ``NODES_AT_ONCE`` nodes. Comparing and

@@ -1,4 +1,4 @@
-"""Save and restore the part of a scheduling state that is not in objects.
+"""Save and restore the part of a scheduling state that the cluster's objects do not contain.
 
 Decisions depend on it: among equal nodes the lowest row wins, and rows follow from the order in
 which nodes came and went; among equal victims the first on the node is chosen. With a checkpoint

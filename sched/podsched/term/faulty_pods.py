@@ -72,7 +72,7 @@ class FaultyPods:
             del self._pods[next(iter(self._pods))]
 
     def is_suspected(self, key: str) -> bool:
-        """Whether a pod must be scheduled alone, to find out whether it causes the failure."""
+        """Whether a pod must be scheduled alone, to find out whether it is at fault."""
         return key in self._pods
 
     def reason(self, key: str, pod: Pod | None) -> str:

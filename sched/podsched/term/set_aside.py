@@ -53,13 +53,13 @@ class SetAside:
         return [(pod, self.reason("Pod", key)) for key, pod in pods.items()]
 
     def apply(self, cache: Cache, event: Event) -> Applied:
-        """Apply an event to the cache; an object that the cache cannot use is removed there."""
+        """Apply an event to the cache; remove an object from it that it cannot use any more."""
         before = self._objects.pop((event.kind, event.key), None) if self._objects else None
         if before is not None:
             self._unreported.pop(event.key, None)
             if event.new is None:
                 return NOTHING
-            event = event._replace(old=None)  # the cache has not seen what was before
+            event = event._replace(old=None)  # The cache does not have the earlier version.
         item = event.new
         if isinstance(item, Pod) and (verdict := self.faulty_pods.reason(event.key, item)):
             self._set_aside(event, item, verdict, before)

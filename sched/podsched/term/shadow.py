@@ -45,7 +45,7 @@ class Verdict(StrEnum):
 
 
 class Shadow:
-    """Follows the cluster, and decides for each pod that is bound."""
+    """Follows the cluster, and decides for each pod when another scheduler binds it."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """The scheduling state of a replica: cache, queue and profiles, updated by the informer's batches.
 
-Standbys keep one, too, so that a new leader can work at once. It decides nothing and does no I/O.
-When a leadership has ended, a new state is built from the informer's stores, because the old one
-has assumed pods that will never be confirmed.
+Standbys keep one, too, so that a new leader can work at once. The state decides nothing and does no
+I/O. After a term a new state is built from the informer's stores, because the old one has assumed
+pods that will never be confirmed.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ class SchedulingState:
 
         Raises PodFault for a bug; the state must not be used after that.
         """
-        # Time runs of events of one sort, because reading a clock for each event costs too much.
+        # Time each run of events of one kind and type: reading a clock for each event costs too
+        # much.
         sort: tuple[str, EventType] | None = None
         count, began = 0, time.monotonic()
         self.queue.hold_reports()
@@ -139,7 +140,8 @@ class SchedulingState:
         finally:
             self.queue.report()
         self._handled(sort, count, began)
-        # A part of a list is newer than the batch's revision; too old a revision does no harm.
+        # Objects of a partial list may be newer than the batch's revision. A revision that is too
+        # old does no harm.
         self.revision = batch.revision
         self.beyond = self.beyond + _cached(batch.events) if batch.partial else 0
 

@@ -1,4 +1,4 @@
-"""What a replica does as it begins and stops leading: ``step(state, event) -> (state, effects)``.
+"""Decide what a replica does as leadership begins and ends: ``step(state, event)``, pure.
 
                StartedLeading            caught up, whole, not paused
     +---------+ ----------> +-------------+ ----------------------> +------------+
@@ -19,9 +19,10 @@
     --------------------------------------------------------------> | STOPPED |
                                                                     +---------+
 
-A term's work is what decides and writes. The scheduling state is kept in standby, too, so that
-leading begins with work and not with loading. It is built anew when work ends or is cancelled,
-because its assumptions will not be confirmed, and also when a bug has left it half changed.
+The *work* of a term is its scheduling loop: the tasks that decide about pods and write. The
+scheduling state is kept in standby, too, so that a new leader need not load it. It is built anew
+when work ends or is cancelled, because its assumptions will never be confirmed, and when a bug has
+left it half changed.
 
 | phase       | event          | condition           | next, effects                              |
 | ----------- | -------------- | ------------------- | ------------------------------------------ |
@@ -53,12 +54,13 @@ Invariants (checked by tests/term/test_term_step_model.py on every reachable sta
  4. Work decides nothing before the informer has seen all bindings that were sent before it: else a
     node might seem to have room that is taken.
  5. No work begins in a term that is over, during a pause, or after a stop.
- 6. A fault leads to one of: the work starts anew, the term ends, the process ends.
+ 6. After a fault the work starts anew, or the term ends, or the process ends.
  7. A caller that waits for a new configuration is told, but not before work with the old one has
     ended.
- 8. Without further events, a replica that leads works in the end, and any other does not.
+ 8. If no more events come, the work of a leader runs in the end, and that of any other does not.
 
-No clock, no I/O. The caller, who carries out the effects, decides how long to pause after a fault.
+There is no clock and no I/O. The caller carries out the effects, and decides how long to pause
+after a fault.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ class Standby:
 
 @dataclass(frozen=True, slots=True)
 class CatchingUp:
-    """Leads, and waits for what its work has to know first.
+    """Leads, and waits until the informer has seen all earlier writes.
 
     attempt: the number of the work that is to begin.
     written: the revision up to which leaders may have written; caught_up: the informer has seen it.
@@ -331,7 +333,7 @@ def _is_outdated(state: State, event: Event) -> bool:
             return attempt != phase.attempt
         case StateBuilt(build) | StateBroken(build), _:
             return build != state.builds
-    # In any other phase nothing is awaited that these could answer.
+    # In any other phase nothing is awaited, so these two are outdated.
     return isinstance(event, CaughtUp | WorkEnded)
 
 
@@ -385,7 +387,7 @@ def _leave(state: State, then: Standby | CatchingUp | Stopped, effects: list[Eff
         case _ if _is_to_stop(state):
             return state
         case Ending(attempt):
-            # What is wanted last counts: the work that ends may have been for a term long over.
+            # The last request counts: the work that ends may belong to a term long over.
             return replace(state, phase=Ending(attempt, then))
         case Scheduling(attempt=attempt):
             # Cancelled first, so that the work does not get the changes of the new state.
@@ -444,13 +446,12 @@ def _build(state: State, effects: list[Effect], *, again: bool = False) -> State
 
 def _on_work_ended(state: State, event: WorkEnded, effects: list[Effect]) -> State:
     match state.phase, event.fault:
-        # First, in every phase: a bug of unknown cause ends the process, even if the work was to
-        # end.
+        # First, in every phase: a bug of unknown cause ends the process, even if the work was
+        # going to end anyway.
         case _, fault if not isinstance(fault, PodFault | FenceLost | CancelledError | None):
             effects.append(EndProcess(fault))
             state = _enter(state, Stopped(), effects)
-        # Faults of work that was to end need no reaction: its state was replaced when it was
-        # cancelled.
+        # Work that was cancelled may end with any fault: its state has been replaced already.
         case Ending(_, then), _:
             state = _enter(state, then, effects)
         # If this module had asked for the end, the phase would be ENDING. So the process is ending.

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import Node
+from podsched.api.reasons import StatusCode
 from podsched.ask.live_explanation import Clock, explain_live
 from podsched.queues.cycle import nominate
 from podsched.serve.client.errors import Unavailable
-from podsched.v1.api_pb2 import EvictRequest
+from podsched.v1.api_pb2 import BatchResult, EvictRequest
 from podsched.v1.scheduling_pb2 import ExplainRequest
 from support.engine_world import pod
 from support.queues import (
@@ -382,7 +383,10 @@ async def test_pods_get_the_tolerations_of_their_flavor_before_they_are_bound() 
         world.check()
 
 
-async def test_a_pod_whose_tolerations_cannot_be_written_is_not_bound_and_tried_again() -> None:
+@pytest.mark.parametrize("by_conflict", [False, True])
+async def test_a_pod_whose_tolerations_cannot_be_written_is_not_bound_and_tried_again(
+    by_conflict: bool,
+) -> None:
     world = TermWorld()
     taint = {"key": "spot", "value": "yes", "effect": "NoSchedule"}
     big_node(world, "s1", taints=[taint], labels={"kind": "spot"})
@@ -395,6 +399,8 @@ async def test_a_pod_whose_tolerations_cannot_be_written_is_not_bound_and_tried_
         nonlocal refused
         if not refused and any(patch.kind == "Pod" for patch in patches):
             refused += 1
+            if by_conflict:
+                return [BatchResult(code=StatusCode.ABORTED, message="another uid")]
             raise Unavailable("not now")
         return await patch_many(patches, fence=fence)
 

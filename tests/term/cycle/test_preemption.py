@@ -132,6 +132,17 @@ async def test_the_preemptor_is_held_back_from_the_moment_on_that_preemption_sta
     assert not world.plugin.held_back
 
 
+async def test_a_second_preemption_holds_the_preemptor_back_when_the_first_one_ends() -> None:
+    world = World()
+    world.start(pod_info("a"))
+    await asyncio.sleep(0.5)
+    assert not world.plugin.held_back
+    world.start(pod_info("b"), pod_info("c"))
+    await asyncio.sleep(0.6)
+    assert world.results
+    assert world.plugin.held_back == {world.preemptor.uid}
+
+
 async def test_victims_count_as_going_until_the_cache_must_have_seen_it() -> None:
     world = World()
     world.start(pod_info("a"), pod_info("b"))

@@ -35,7 +35,7 @@ class Activator:
 
     async def wait(self, timeout: float | None) -> None:
         """Sleep until the loop is woken, for at most ``timeout`` seconds."""
-        # There is no await between the pop that found no pod and this, so no wake-up is lost.
+        # There is no await between the pop that found no pod and this line, so no wake-up is lost.
         self._wake.clear()
         try:
             async with asyncio.timeout(timeout):

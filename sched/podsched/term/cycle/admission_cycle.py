@@ -1,13 +1,13 @@
-"""The cycle of admission: decides about the heads of the queues, by quota and placement together.
+"""The admission cycle: decides about the heads of the queues, by quota and placement together.
 
-    heads --> nominated (flavors, victims by quota) --> in turn, each with what earlier ones took:
-        quota is short --> waits
-        quota suffices --> one trial on nodes, flavor by flavor (``PodGroupCycle.admit``)
-              placed --> admitted and bound
-              placed without victims --> they are evicted, quota and nodes are kept, waits
+    heads --> nominated (flavors, victims by quota) --> one after another, after what others took:
+        too little quota --> waits
+        enough quota --> one trial on nodes, flavor by flavor (``PodGroupCycle.admit``)
+              fits --> admitted and bound
+              fits once victims are gone --> evicts them, keeps quota and nodes, and waits
               fits no nodes --> waits, and nothing is evicted
 
-So a unit that has quota has nodes, too, and the other way round.
+So no unit has quota without nodes, or nodes without quota.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueC
 #: Seconds until a unit is tried again whose attempt failed with an error, doubled each time.
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 60.0
-#: Pods whose gates are asked again in one step.
+#: Pods whose PreEnqueue is called again in one step.
 _GATED_AT_ONCE: Final = 100
 #: Max pods of the heads that are decided about together: a decision about one more takes 0.04 ms.
 _MOST_TOGETHER: Final = 128
@@ -67,7 +67,7 @@ class _Joined(NamedTuple):
     nodes: frozenset[str] | None
 
     def goes_with(self, others: Sequence[_Joined]) -> bool:
-        """Whether one decision can be about this head, too."""
+        """Whether this head can be decided about together with these."""
         pods = sum(len(one.unit.waiting) for one in others)
         first = others[0]
         return (
@@ -108,13 +108,14 @@ class AdmissionCycle:
         self._backfilling = Backfilling(parts, conditions, *kinds)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
-        #: By ClusterQueue, heads that block their queue and found no victims. They are not tried in
-        #: each cycle, but keep quota in each, or borrowers that come later would starve them.
+        #: By ClusterQueue, the head that blocks its queue and has found no victims. It is not tried
+        #: in every cycle, but its quota is kept in every cycle; otherwise later borrowers would
+        #: starve it.
         self._blocking: dict[str, Entry] = {}
-        #: Whether every head of the last cycle whose quota was there found its nodes.
+        #: Whether all heads of the last cycle that had quota also found nodes.
         self._all_were_placed = True
         #: By key, the last reason and message of a unit that waits.
-        self._said: dict[str, tuple[str, str]] = {}
+        self._reported: dict[str, tuple[str, str]] = {}
 
     @property
     def has_work(self) -> bool:
@@ -140,11 +141,11 @@ class AdmissionCycle:
         # After admission, which finds the units that have to be evicted.
         self._endings.refresh()
         await self._in_steps(self._statuses.refresh(now))
-        self._backfilling.tell()
+        self._backfilling.report()
         for key, problem in admission.take_new_problems():
-            self._say(key, problem.reason, problem.message)
+            self._report(key, problem.reason, problem.message)
         self._withdraw_nominations()
-        for of_gone in (self._said, self._errors):
+        for of_gone in (self._reported, self._errors):
             if len(of_gone) > 2 * len(admission.units) + _MOST_GONE:
                 for key in of_gone.keys() - admission.units.keys():
                     del of_gone[key]
@@ -166,7 +167,7 @@ class AdmissionCycle:
             await self._turn.pause()
             for entry in cycle.turns():
                 joins = self._joins(entry) if together else None
-                # This head ends the row. Those before it have their turn first.
+                # This head cannot join those before it, so these are decided first.
                 if joined and (joins is None or not joins.goes_with(joined)):
                     await self._decide_together(cycle, joined, now)
                     joined = []
@@ -176,7 +177,7 @@ class AdmissionCycle:
                 if joins is not None and entry.admitted:
                     joined.append(joins)
                     continue
-                # Those before it may have found no nodes: what they have not taken is left to it.
+                # Heads before it may have found no nodes; then it may use the quota they left.
                 if joined and not await self._decide_together(cycle, joined, now):
                     entry = cycle.take_again(entry)
                 joined = []
@@ -185,13 +186,13 @@ class AdmissionCycle:
             if joined:
                 await self._decide_together(cycle, joined, now)
         except BaseException:
-            # What the cycle has claimed in the snapshot is not real.
+            # The cycle has claimed quota in the snapshot that no unit has.
             admission.discard()
             raise
         cycle.end()
         self._withdraw_nominations()
         admission.try_reserved(now)
-        self._backfilling.tell()
+        self._backfilling.report()
 
     def _still_blocking(self, heads: Iterable[Workload]) -> list[Entry]:
         """Return the heads that block their queues and share a tree with a head of this cycle."""
@@ -207,14 +208,14 @@ class AdmissionCycle:
     def _joins(self, entry: Entry) -> _Joined | None:
         """Return a head that may be decided about together with others; None: only alone.
 
-        It needs no victims, no topology and no tolerations of flavors, and has all of its pods
-        admitted, on the same nodes.
+        Such a head needs no victims, no topology and no tolerations of flavors, and all of its pods
+        are admitted and may use the same nodes.
         """
         workload = entry.workload
         unit = self._admission.units.get(workload.key)
         if entry.mode is not Mode.FIT or unit is None or unit.held or not unit.waiting:
             return None
-        # Beside promised starts each head is tried with what is kept for them.
+        # While starts are promised, each head is decided alone, beside what is kept for these.
         if self._admission.reservations.of:
             return None
         group = unit_group(self._cluster, unit)
@@ -230,7 +231,7 @@ class AdmissionCycle:
         return _Joined(entry, unit, group, terms, *places.pop())
 
     async def _decide_together(self, cycle: Cycle, joined: Sequence[_Joined], now: float) -> bool:
-        """Decide about heads whose quota is there; return whether all have been placed."""
+        """Decide about heads that have quota; return whether all have been placed."""
         units = [
             Candidate(one.group, self._pop(one.unit.key, one.unit.waiting, now), one.terms)
             for one in joined
@@ -238,7 +239,7 @@ class AdmissionCycle:
         await self._turn.pause()
         attempted = await self._groups.admit_together(units, joined[0].nodes, now)
         for one in joined:
-            # Admission counts the pods that were placed: the cycle must not count them, too.
+            # Admission counts the placed pods, so the cycle must not count them, too.
             cycle.withdraw(one.entry)
         if attempted is None:
             self._all_were_placed = False
@@ -247,7 +248,7 @@ class AdmissionCycle:
             return False
         for one, of_unit in zip(joined, attempted, strict=True):
             self._errors.pop(one.unit.key, None)
-            # Without a pause: its conditions go into one write with those of its start.
+            # No pause before this: the conditions then go into one write with those of the start.
             self._carry_out(cycle, one.entry, of_unit)
         await self._turn.pause()
         return True
@@ -298,20 +299,20 @@ class AdmissionCycle:
         self._carry_out(cycle, entry, attempted)
 
     def _wait_for_quota(self, cycle: Cycle, entry: Entry) -> None:
-        """Put a head back for which quota is short."""
+        """Put back a head that has too little quota."""
         workload, reason = entry.workload, entry.requeue
         tried = entry.assignment.tried if entry.untried else ()
         if not tried:
             self._admission.reservations.withdraw(workload.key)
         if reason is Requeue.FAILED_AFTER_NOMINATION and not cycle.has_taken:
-            # Only blocking heads are in the way: the next cycle would end in the same way.
+            # No other head has taken quota in this cycle, so the next one would end the same way.
             reason = Requeue.NO_FIT
         # A reservation may be found after any release.
         lacks = entry.lacks if entry.queue.backfill is None else None
         self._admission.turns.requeue(workload, reason, tried=tried, lacks=lacks)
         if reason is Requeue.NO_CANDIDATES:
             self._blocking[workload.queue] = entry
-        self._say(workload.key, entry.waiting or Waiting.QUOTA, self._quota_message(entry))
+        self._report(workload.key, entry.waiting or Waiting.QUOTA, self._quota_message(entry))
 
     def _terms(self, workload: Workload, assignment: Assignment) -> Iterator[FlavorTerms]:
         parts = self._admission, self._cluster, self._nodes, self._tolerations
@@ -333,7 +334,7 @@ class AdmissionCycle:
         pods = [decision.queued.info for decision in result.placed]
         flavors = {pod.uid: chosen.flavors_of(pod) for pod in pods}
         self._admission.admitted(workload.key, flavors, [pod.key for pod in pods])
-        self._say_admitted(workload)
+        self._report_admitted(workload)
         return True
 
     def _carry_out(self, cycle: Cycle, entry: Entry, attempted: Attempted) -> None:
@@ -350,7 +351,7 @@ class AdmissionCycle:
             admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
             admission.hold(workload, chosen.need, victims)
             why = chosen.assignment.message or result.status.message
-            self._say(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
+            self._report(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
             return
         if result.later and isinstance(chosen, LaterTerms):
             self._backfilling.reserve(workload, chosen, result.later)
@@ -359,11 +360,11 @@ class AdmissionCycle:
         self._wait_for_nodes(cycle, entry, result)
 
     def _wait_for_nodes(self, cycle: Cycle, entry: Entry, result: GroupDecision) -> None:
-        """Put a head back that fits no nodes now, or has been promised a start."""
+        """Put back a head that fits no nodes now, or has been promised a start."""
         workload, reservations = entry.workload, self._admission.reservations
         starts, reason = entry.admitted or entry.preempts, Requeue.NO_FIT
         if workload.key in reservations.of or entry.queue.backfill is Backfill.CONSERVATIVE:
-            # Others of its shape are tried, too: each may get a reservation.
+            # Units of the same shape are tried, too, because each may get a reservation.
             reason = Requeue.GENERIC
         elif starts and cycle.lacks_for_now(entry):
             reason = Requeue.FAILED_AFTER_NOMINATION
@@ -373,10 +374,11 @@ class AdmissionCycle:
             waiting, placement = Waiting.TOPOLOGY, _placement_message(result)
             kept = self._backfilling.kept_node(workload, self._clock())
             parts = [entry.assignment.message, placement, kept, promise]
-            told = not any((parts[0], kept, promise))
+            reported = not any((parts[0], kept, promise))
         else:  # Only later starts were tried.
-            waiting, parts, told = entry.waiting or Waiting.QUOTA, [entry.message, promise], False
-        self._say(workload.key, waiting, "; ".join(filter(None, parts)), told=told)
+            waiting, parts = entry.waiting or Waiting.QUOTA, [entry.message, promise]
+            reported = False
+        self._report(workload.key, waiting, "; ".join(filter(None, parts)), reported=reported)
 
     def _back_off(self, workload: Workload) -> None:
         failed = self._errors[workload.key] = self._errors.get(workload.key, 0) + 1
@@ -392,7 +394,7 @@ class AdmissionCycle:
         for pod in list(unit.waiting.values()):
             self._failures.withdraw_nomination(pod)
 
-    # ------------------------------------------------------------------ what is said
+    # ------------------------------------------------------------------ reports
 
     def _quota_message(self, entry: Entry) -> str:
         of_queues, snapshot = self._admission.leaving, self._admission.snapshot
@@ -405,28 +407,28 @@ class AdmissionCycle:
             return entry.message
         return f"{entry.message}; {leaving} terminating pod(s) still use quota"
 
-    def _say(self, key: str, reason: Waiting, message: str, *, told: bool = False) -> None:
-        """Report why a unit waits; ``told``: its pods have been told already."""
+    def _report(self, key: str, reason: Waiting, message: str, *, reported: bool = False) -> None:
+        """Report why a unit waits; ``reported``: its pods have been reported already."""
         unit = self._admission.units.get(key)
         if unit is None or not unit.waiting:
             return
         # Only a unit that waits for its victims keeps nodes.
         if reason is not Waiting.PREEMPTED:
             self._withdraw(unit)
-        if self._said.get(key) == (reason, message):
+        if self._reported.get(key) == (reason, message):
             return
-        self._said[key] = reason, message
+        self._reported[key] = reason, message
         group = unit_group(self._cluster, unit)
         if group is not None and group.uid and not unit.held:
             said = QueueCondition(QUOTA_RESERVED, "False", reason, message), NOT_ADMITTED
             self._conditions.queued(group, said)
-        elif not told:  # Of a group that runs, only some pods wait.
+        elif not reported:  # Of a group that runs, only some pods wait.
             for pod in list(unit.waiting.values()):
                 self._failures.record(pod, message)
                 self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message))
 
-    def _say_admitted(self, workload: Workload) -> None:
-        self._said.pop(workload.key, None)
+    def _report_admitted(self, workload: Workload) -> None:
+        self._reported.pop(workload.key, None)
         unit = self._admission.units.get(workload.key)
         group = None if unit is None else unit_group(self._cluster, unit)
         if group is None:

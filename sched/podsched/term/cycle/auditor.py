@@ -37,7 +37,7 @@ LARGEST_GROUP = 100
 
 @dataclass(frozen=True, slots=True)
 class MissedWakeUp:
-    """A pod that fits and was not woken; ``event`` is the last that touched the node it fits."""
+    """A pod that fits and was not woken; ``event`` is the last one on the node that it fits."""
 
     pod: PodInfo
     node_name: str
@@ -46,7 +46,7 @@ class MissedWakeUp:
 
 
 class RecentEvents:
-    """The last cluster events; ``last`` determines their nodes, because it is rarely called."""
+    """The last cluster events; nodes of events are computed only in ``last``, which is rare."""
 
     def __init__(self) -> None:
         self._events: deque[tuple[float, Change]] = deque(maxlen=REMEMBERED)
@@ -73,7 +73,7 @@ def _node_of(change: Change) -> str:
 
 
 class Auditor:
-    """Looks at some unschedulable pods after others, in turn."""
+    """Checks unschedulable pods, a sample at a time, in turn."""
 
     def __init__(
         self, state: SchedulingState, decider: AcceleratedDecider, recent: RecentEvents, sample: int
@@ -112,7 +112,8 @@ class Auditor:
         filters |= {named.name for named in runtime.pre_filter}
         if not queued.unschedulable_plugins or not queued.unschedulable_plugins <= filters:
             return None
-        # Chosen as the scheduling cycle would, since a nominated pod fits where its class does not.
+        # With a selector, as in the scheduling cycle: a nominated pod may fit where its class does
+        # not.
         choice = Selector(self._decider.evaluation(runtime, pod)).select(pod)
         if choice is None:
             return None
@@ -142,7 +143,7 @@ class Auditor:
         # The trial restores the cluster, but not where the next search for nodes starts.
         self._decider.rotation = rotation
         placed = attempt.result.placed
-        # Nothing was reserved, so that members may have been promised the same volume.
+        # Nothing was reserved, so two members may have been given the same volume.
         if not attempt.result.status.ok or any(
             runtime.reserves_for(decision.state, decision.queued.info) for decision in placed
         ):

@@ -1,4 +1,4 @@
-"""Backfill in the cycle of admission: keeps reserved starts, and reserves and reports them.
+"""Backfill in the admission cycle: protects reserved starts, makes new ones and reports them.
 
 All of it is skipped while no unit has a reservation and no ClusterQueue has backfill. See
 ``admission.reservations``.
@@ -55,15 +55,15 @@ class Backfilling:
     def keep_others(
         self, entry: Entry, terms: Iterable[FlavorTerms], beside: Beside
     ) -> Iterable[FlavorTerms]:
-        """Return the terms on which a head delays no start of another; it waits if all do.
+        """Return the terms on which a head delays no reserved start; if there are none, it waits.
 
-        ``beside``: as below.
+        ``beside``: see the method.
         """
         if not self._reservations.of:
             return terms
         kept, delay = [], ""
         for one in terms:
-            # The search for victims sees to it that those delay nothing, either.
+            # Terms that need victims are checked by the search for victims.
             found = one.delay() if one.fits else ""
             delay = delay or found
             one.placeholders = [pod for pod, _ in beside.pods]
@@ -76,17 +76,17 @@ class Backfilling:
         return kept
 
     def beside(self, workload: Workload, now: float) -> Beside:
-        """Return what a head must leave free from now on."""
+        """Return the pods and claims for which a head must leave room from now on."""
         reservations = self._reservations
         return reservations.timetable.beside(workload, now, now) if reservations.of else NOTHING
 
     def kept_node(self, workload: Workload, now: float) -> str:
-        """Return for whom a node is kept on which a head would find room otherwise, or ""."""
+        """Return a text if a node is kept for another unit on which a head would fit; else ""."""
         reservations = self._reservations
         return reservations.timetable.kept_node(workload, now) if reservations.of else ""
 
     def terms(self, entry: Entry, beside: Beside, now: float) -> list[LaterTerms]:
-        """Return the terms on which a head may get a reservation; ``beside``: as above."""
+        """Return the terms on which a head may get a reservation; ``beside``: see the method."""
         workload, policy = entry.workload, entry.queue.backfill
         unit = self._admission.units.get(workload.key)
         if policy is None or unit is None or unit.held:
@@ -132,7 +132,7 @@ class Backfilling:
             return
         self._reservations.make(workload.key, made)
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Write reservations that are new, have changed or have ended."""
         reservations = self._reservations
         for key, news in reservations.take_news().items():

@@ -44,8 +44,8 @@ from podsched.term.writes.object_turns import ObjectTurns
 from podsched.term.writes.shared_calls import SharedCalls
 from podsched.v1 import api_pb2
 
-#: No pods are popped while this many assignments wait to be bound: assuming further ahead gains
-#: nothing, and a failover would lose more.
+#: While more assignments than this wait to be bound, no pods are popped: to assume further ahead
+#: gains nothing, and a failover would lose more.
 MAX_AHEAD = 1024
 #: Seconds between two checks in ``settled``, for outcomes that no event announces.
 _LOOK_EVERY = 0.02
@@ -53,9 +53,10 @@ _LOOK_EVERY = 0.02
 
 @dataclass(slots=True)
 class _Cycle:
-    """A pod at Permit or PreBind; ``preempted_by``: the plugin for which it was cancelled.
+    """A pod at Permit or PreBind.
 
-    "" if the pod was deleted, None if it was not cancelled, except by the end of the term.
+    ``preempted_by``: the plugin for whose preemptor its task was cancelled; "" if the pod was
+    deleted; None if the task was not cancelled, or by the end of the term.
     """
 
     task: asyncio.Task[Status]
@@ -102,7 +103,7 @@ class BindingCycle:
         self._writes = ObjectWrites(self._creations.call, self._patches.call, ObjectTurns())
         self._cycles: dict[str, _Cycle] = {}
         self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
-        #: A revision at which the bindings of extenders found by ``ask_again`` were done.
+        #: A revision that includes the bindings by extenders that ``ask_again`` has found.
         self._by_extenders = 0
         #: Assignments invalidated by another scheduler's binding, with the revision that shows it.
         self._overtaken: list[tuple[int, Assignment]] = []
@@ -234,7 +235,7 @@ class BindingCycle:
         return status
 
     def _publish(self, assignment: Assignment) -> None:
-        """Publish the node of a pod that waits, so that a scheduler that takes over reserves it."""
+        """Write the node of a pod that waits to its status, so that the next leader keeps it."""
         self._failures.write_nomination(assignment.pod, assignment.node_name)
 
     def _waits(self, assignment: Assignment, event: tuple[str, str] | None) -> None:
@@ -261,7 +262,7 @@ class BindingCycle:
         self._state.waiting.remove(uid)
         if task.cancelled():
             if cycle.preempted_by is None:
-                return  # The term is over: all that is assumed is forgotten with it.
+                return  # The term is over, and its state, with all assumptions, is dropped.
             status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), cycle.preempted_by)
         elif (bug := task.exception()) is not None:
             status = error(f"binding cycle failed: {bug.__cause__ or bug!r}")
@@ -278,9 +279,9 @@ class BindingCycle:
             self.bind(runtime, [assignment])
 
     def preempt(self, victim: PodInfo, plugin: str) -> bool:
-        """Return a pod at Permit or PreBind to the queue, for a plugin that needs its place.
+        """Return a pod at Permit or PreBind to the queue, because ``plugin`` needs its place.
 
-        False if the pod is at neither.
+        Return False if the pod is at neither.
         """
         waiting = self._state.waiting.get(victim.uid)
         # At Permit the pod is rejected, as a plugin would do it; at PreBind its task is cancelled.
@@ -383,7 +384,7 @@ class BindingCycle:
         self._meter.bind_called(assignments, seconds, problem)
 
     def bound(self, assignments: Sequence[Assignment]) -> None:
-        """Finish the cycles of pods that are bound: PostBind, the event, what plugins activate."""
+        """Finish the cycles of pods that are bound: PostBind, event, pods that plugins activate."""
         now = self._clock()
         for assignment in assignments:
             try:
@@ -426,7 +427,7 @@ class BindingCycle:
             self._failures.undo(runtime, assignment, status)
 
     def overtaken(self, assignment: Assignment, revision: int) -> None:
-        """Decide for a pod again once the binding that invalidated its assignment has been seen."""
+        """Decide for a pod again once the state shows the binding that took its room."""
         self._room.set()
         self._meter.bind_overtaken()
         self._overtaken.append((revision, assignment))

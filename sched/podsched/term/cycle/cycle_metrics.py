@@ -45,6 +45,13 @@ def _set_all(gauge: Gauge, values: Iterable[tuple[tuple[str, ...], int]]) -> Non
         gauge.labels(*labels).set(value)
 
 
+def _by_profile(assignments: Sequence[Assignment]) -> Mapping[str, Sequence[Assignment]]:
+    found: dict[str, list[Assignment]] = {}
+    for assignment in assignments:
+        found.setdefault(assignment.pod.cls.scheduler_name, []).append(assignment)
+    return found
+
+
 class QueueMeter:
     """``QueueObserver`` that counts."""
 
@@ -151,10 +158,11 @@ class CycleMeter:
         """Count pods that were bound together."""
         metrics = self.scheduler
         self._binding.bind_batch_size.observe(len(assignments))
-        profile = assignments[0].pod.cls.scheduler_name
-        metrics.schedule_attempts_total.labels("scheduled", profile).inc(len(assignments))
-        attempt = metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile)
-        attempt.observe_many([now - a.popped_at for a in assignments])
+        # Pods of several profiles may be bound together.
+        for profile, own in _by_profile(assignments).items():
+            metrics.schedule_attempts_total.labels("scheduled", profile).inc(len(own))
+            attempt = metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile)
+            attempt.observe_many([now - a.popped_at for a in own])
         metrics.pod_scheduling_attempts.labels().observe_many(
             [a.queued.attempts for a in assignments]
         )
@@ -174,8 +182,10 @@ class CycleMeter:
         """Count a call that binds a batch; ``problem`` is "" if it was answered."""
         result, code = ("error", Code.ERROR) if problem else ("ok", Code.SUCCESS)
         self._binding.bind_duration_seconds.labels(result).observe(seconds)
-        profile = self.plugins.of(assignments[0].pod.cls.scheduler_name)
-        profile.passed(ExtensionPoint.BIND, code, seconds, len(assignments))
+        each = seconds / len(assignments)
+        for profile, own in _by_profile(assignments).items():
+            meter = self.plugins.of(profile)
+            meter.passed(ExtensionPoint.BIND, code, each * len(own), len(own))
         self.api_called(BINDING_CALL, seconds, failed=bool(problem))
 
     def api_called(self, call_type: str, seconds: float, *, failed: bool) -> None:

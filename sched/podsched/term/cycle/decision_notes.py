@@ -91,7 +91,7 @@ class DecisionNotes:
         self._detailed = self._follows = False
 
     def begin_term(self) -> None:
-        """Note what the term's decisions start from, so that they can be replayed."""
+        """Note the state from which the term's decisions start, so that they can be replayed."""
         if self._sink is None:
             return
         self.begun_after = self._sink.numbers(0)
@@ -112,7 +112,7 @@ class DecisionNotes:
         self._decider.details = None
         self._rotation, self._draws = self._decider.rotation, self._state.chance.draws
         self._detailed = self._allowance.has_some(now)
-        # Otherwise ``AttemptTraces`` records the runs already.
+        # If runs are being recorded already, ``AttemptTraces`` does that.
         self._follows = self._detailed and self._runs.runs is None
         if self._follows:
             self._runs.follow()
@@ -165,7 +165,7 @@ class DecisionNotes:
         self._sink.put(("decided", common, pods), count)
 
     def dropped(self) -> None:
-        """Take back ``began``: nothing was decided."""
+        """Cancel ``began``: nothing was decided."""
         if self._follows:
             self._runs.take()
 
@@ -212,7 +212,7 @@ class DecisionNotes:
     def ended(
         self, queued: QueuedPodInfo, outcome: str, message: str = "", **more: str | int
     ) -> None:
-        """Note how an attempt ended that did not bind its pod; ``more``: fields of the record."""
+        """Note the end of an attempt that did not bind its pod; ``more``: fields of the record."""
         if self._sink is not None:
             now, after = self._clock(), self._sink.numbers(0)
             facts = {**more, "ended_after": after}

@@ -1,4 +1,4 @@
-"""Evicts pods that may not go on, with pauses after failures, until each is evicted or gone."""
+"""Evict pods, again after a pause if an eviction fails, until each is evicted or gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_PAUSE: Final = 2.0
 
 _log = get_logger("scheduler")
 
-#: Called for each pod, with whether it was there.
+#: Called for each pod that is evicted or gone; the bool: whether it still existed.
 Evicted = Callable[[PodInfo, bool], None]
 
 
@@ -54,7 +54,7 @@ async def _evict(
         return list(pods)
     left = []
     for pod, result in zip(pods, results, strict=True):
-        # A pod that is gone needs no eviction; ``evicted`` is told that it was not there.
+        # A pod that is gone needs no eviction.
         if result.code == StatusCode.OK or result.reason in GONE:
             evicted(pod, result.code == StatusCode.OK)
         else:

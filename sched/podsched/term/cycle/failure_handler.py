@@ -88,7 +88,7 @@ class FailureHandler:
         at_once: bool = False,
         try_at_once: bool = False,
     ) -> None:
-        """Undo the assumption; try the pod again, and pods that its assumption blocked.
+        """Undo the assumption; return the pod to the queue, and wake pods that it had blocked.
 
         ``at_once``: no time has passed since the pod was assumed, so it can only have blocked pods
         decided in the same batch. ``try_at_once``: there is no failure to report, and no backoff.
@@ -109,7 +109,7 @@ class FailureHandler:
     def undo_all(
         self, runtime: ProfileRuntime, undone: Sequence[tuple[Assignment, Status]]
     ) -> None:
-        """Undo the members of a group that cannot start; their room does not wake each other."""
+        """Undo the members of a group that cannot start; they do not wake each other."""
         freed = [self._release(runtime, assignment) for assignment, _ in undone]
         for assignment, status in undone:
             self._return(assignment, status)
@@ -145,9 +145,9 @@ class FailureHandler:
             self._return_to_queue(assignment, status)
 
     def _announce(self, freed: Sequence[Change], uids: Set[str]) -> None:
-        """Wake the pods that the freed room may help, except the pods that freed it (``uids``).
+        """Wake the pods that the freed room may help, except the pods that had it (``uids``).
 
-        These would be tried and rejected in a loop.
+        Otherwise these would be tried and rejected in a loop.
         """
         for change in freed:
             self._state.queue.move_all_to_active_or_backoff(
@@ -155,7 +155,7 @@ class FailureHandler:
             )
 
     def decide_again(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
-        """Undo an assumption invalidated by another scheduler; try the pod at once."""
+        """Undo an assumption whose room another scheduler has used; try the pod again at once."""
         self.undo(runtime, assignment, error("overtaken"), try_at_once=True)
 
     def _return_to_queue(self, assignment: Assignment, status: Status) -> None:
@@ -219,14 +219,14 @@ class FailureHandler:
         self._statuses.submit(patch)
 
     def withdraw_nomination(self, pod: PodInfo) -> None:
-        """Keep no node for a pod any longer, if one is kept."""
+        """Remove a pod's nomination, if it has one."""
         cluster = self._state.cache.cluster
         if cluster.nominated_node(pod.uid) or pod.nominated_node_name:
             self._state.cache.nominator.delete(pod.uid)
             self.write_nomination(pod, "")
 
     def _write_without_node(self, pod: PodInfo, reason: str, message: str) -> None:
-        """Report an attempt that failed after, or without, a choice: no node is kept for it."""
+        """Write the condition and remove the nomination: no node is kept for the pod."""
         self._state.cache.nominator.delete(pod.uid)
         self.write_status(pod, Failure(reason, message, nominated_node_name=""))
 

@@ -123,7 +123,7 @@ class FollowUp:
         return True
 
     def write(self, decision: Decision) -> None:
-        """Begin to write what plugins have left in the state of a pod that has no node."""
+        """Begin to write the patches and deletions in the state of a pod that has no node."""
         self._patches.write(decision.state, decision.queued.info, try_again=True)
 
     # ------------------------------------------------------------------ no node was found
@@ -141,8 +141,8 @@ class FollowUp:
             if result.status.code is Code.ERROR:
                 _log.error("PostFilter failed", pod=pod.key, error=result.status.message)
             self.nominate(pod, result.nominated_node_name)
-            # Before ``reject``, because from here on the plugin's PreEnqueue keeps the pod out of
-            # activeQ.
+            # Before ``reject``: the plugin's PreEnqueue has to keep the pod out of activeQ when it
+            # returns to the queue.
             self._preempt(runtime, pod, result)
             self.write(decision)
         nominated = result.nominated_node_name if result is not None else None

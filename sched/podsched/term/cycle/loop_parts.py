@@ -1,4 +1,4 @@
-"""The parts of a scheduling loop, assembled by the replica."""
+"""The objects that a scheduling loop gets from the replica."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Write the patches, then the deletions, that plugins leave in CycleState.
 
-They come from PostFilter and Unreserve. No cycle waits for them. Failures are logged; the plugin
-sees the objects as they are when the pod is tried again.
+PostFilter and Unreserve leave them there. No cycle waits until they are written. Failures are only
+logged: the plugin reads the objects again when the pod is tried again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cycle of a pod group: takes its pending members to assumed together, or back to the queue.
+"""The scheduling cycle of a pod group: assumes its pending members together, or requeues them all.
 
     one member popped --> the others are taken from the queue, too
         --> a trial (``decide.pod_group``), kept if the group may start
@@ -7,8 +7,8 @@
               does not fit --> every member requeued with its own reason, or the group's
         --> the PodGroup's condition PodGroupScheduled
 
-A member that fits although its group does not waits for the events that may help the members that
-do not fit: the plugins that rejected those are asked whether an event makes room for it, too.
+If a group does not fit, members that would fit are requeued with the plugins that rejected the
+other members. So the events that may help those wake these, too.
 
 Source: ``schedule_one_podgroup.go`` of kube-scheduler v1.36. There such a group is tried again
 without a pause, hundreds of times a second; here it waits for an event, like a pod.
@@ -75,7 +75,7 @@ _WAITED = "one or more plugins asked to wait and no plugin rejected pod"
 
 
 class Attempted(NamedTuple):
-    """The outcome for a unit of a queue, and the terms that it starts on, or has victims by."""
+    """The outcome for a unit of a queue, and the terms on which it starts or has found victims."""
 
     result: GroupDecision
     chosen: Terms | None
@@ -130,7 +130,7 @@ class PodGroupCycle:
         #: The running attempt, if it is about a unit of a queue.
         self._attempted: Attempted | None = None
         self._scheduled_before = 0
-        #: What is kept for others.
+        #: Pods and claims that hold room for others during the running attempt.
         self._beside = NOTHING
 
     async def schedule(self, popped: Sequence[QueuedPodInfo], now: float) -> None:
@@ -157,7 +157,7 @@ class PodGroupCycle:
     ) -> Attempted | None:
         """Decide for popped pods of a unit that may be admitted on ``terms``; see ``Terms``.
 
-        ``beside``: what is kept for others, while it is decided.
+        ``beside``: pods and claims that are in the trial, because their room is kept for others.
         Return None if nothing was decided: the pods are gone, or have to be decided again.
         """
         members = self._follow_up.not_skipped(popped)
@@ -171,7 +171,7 @@ class PodGroupCycle:
         return self._attempted
 
     def is_new(self, key: str) -> bool:
-        """Whether no members of a group are bound, being bound, or being taken back."""
+        """Whether no member of a group is bound, being bound or being taken back."""
         starts = self._starts
         return not (
             starts.may_be_partial(key) or starts.is_taken_back(key) or starts.scheduled(key)
@@ -378,7 +378,7 @@ class PodGroupCycle:
         except FenceLost:
             raise
         except Exception as bug:
-            # Each is decided alone now, so that only the one at fault fails.
+            # The caller now decides for each unit alone, so that only the one at fault fails.
             _log.error("A decision for several pod groups failed", error=repr(bug), exc_info=bug)
             for queued in flat:
                 self._decider.discard(queued.info)
@@ -401,9 +401,9 @@ class PodGroupCycle:
         run: Callable[[GroupTrial, ShouldStop], Parts],
         results: Callable[[], Sequence[GroupDecision]],
     ) -> bool:
-        """Run an attempt in a trial, which is kept unless placed members went meanwhile.
+        """Run an attempt in a trial; keep the trial unless a placed member has gone meanwhile.
 
-        ``results`` returns what was decided, for each group. Return whether the trial is kept.
+        ``results`` returns the decision for each group. Return whether the trial is kept.
         """
         # The generator is closed before the trial: it may have trials of its own open.
         with Trial(self._state.cache) as trial, closing(run(trial, self._enough)) as steps:
@@ -415,8 +415,7 @@ class PodGroupCycle:
                 for _ in steps:
                     await self._turn.give_way()
             except BaseException:
-                # The trial rolls back the assumptions, but knows nothing of what plugins have
-                # reserved.
+                # The trial rolls back the assumptions, but not what plugins have reserved.
                 for assignment in reversed(self._assignments.values()):
                     run_unreserve(runtime, assignment)
                 raise
@@ -526,7 +525,7 @@ class PodGroupCycle:
         known = self._state.cache.cluster.pods.get(pod.key)
         return known is not None and known.uid == pod.uid and not known.pod.spec.node_name
 
-    # ------------------------------------------------------------------ what follows
+    # ------------------------------------------------------------------ carrying it out
 
     async def _carry_out(
         self,
@@ -563,7 +562,7 @@ class PodGroupCycle:
         self._conditions.decided(group, result.status)
 
     def _return_untried(self, queued: QueuedPodInfo, result: GroupDecision) -> None:
-        """Return a member that was not tried on any node to the queue, for the group's reason."""
+        """Return a member that was tried on no node to the queue, with the group's reason."""
         status = result.status
         if status.ok:  # The group starts without it, as quota permits.
             self._meter.postponed(queued)
@@ -586,7 +585,7 @@ class PodGroupCycle:
         result: GroupDecision,
         rejecting: set[str],
     ) -> None:
-        """Return a member without a node to the queue, for its own reason or for the group's."""
+        """Return a member without a node to the queue, with its own reason or the group's."""
         queued, failure = decision.queued, decision.error
         nominated = self._nomination(queued, result)
         if decision.diagnosis is not None:
@@ -649,9 +648,9 @@ def _results_if_all_start(
 def _in_order(
     decisions: Sequence[Decision], members: Sequence[QueuedPodInfo]
 ) -> Sequence[Decision]:
-    """Return decisions in the order of the members, with which a decision can be repeated.
+    """Return decisions in the order of the members; the last pass may have had another order.
 
-    The last pass over the members may have had another order.
+    The decision log keeps this order, so that the decision can be repeated from it.
     """
     order = {queued.info.uid: place for place, queued in enumerate(members)}
     return sorted(decisions, key=lambda decision: order[decision.queued.info.uid])

@@ -1,4 +1,4 @@
-"""Starts of pod groups: the members that one decision placed, from assumed to bound.
+"""Starts of pod groups: take the members that one decision placed from assumed to bound.
 
     assumed --> Permit and PreBind of each --all are ready--> recorded --> bound --> done
                      |                                           |           |
@@ -12,11 +12,11 @@
 Invariant: no member of a gang is bound before the API has recorded, with this term's fence, that
 the gang is being bound (``PodGroupConditions``). So when a leader dies, the next one finds each
 gang that may be partly bound, and decides for it before any other pod. The missing members still
-have their room, unless a node went. If they cannot be placed, the gang is taken back.
+have their room, unless a node has gone. If they cannot be placed, the gang is taken back.
 
-A group that had members with a node before is never taken back, and neither is a basic group, nor
-one without an object (``label_group``), which has nowhere to record it.
-A single member needs no record: one write cannot be carried out by half.
+Three kinds of groups are never taken back: groups that had members with a node before, basic
+groups, and groups without a PodGroup object (``label_group``), which have no place for the record.
+A start of a single member needs no record, because it is bound by one write.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class GroupStart:
 
     @property
     def can_be_partial(self) -> bool:
-        """Whether a part of the bindings would leave a gang that has to be completed."""
+        """Whether the gang has to be completed if only some of these members get bound."""
         return bool(self.group.uid) and not self.scheduled and self.min_count > 1
 
     def ready(self, assignment: Assignment) -> None:
@@ -105,7 +105,7 @@ class GroupStart:
             self._has_outcome()
 
     def give_up(self, status: Status) -> None:
-        """Undo all members that were not rejected, for this reason, and those that were."""
+        """Undo all members: rejected ones for their own reason, the others for this one."""
         self.over = True
         others = [(assignment, status) for assignment in self.members]
         self.owner.failures.undo_all(self.runtime, [*self.refused, *others])
@@ -125,8 +125,7 @@ class GroupStart:
         for assignment, status in refused:
             self.owner.failures.undo(self.runtime, assignment, status)
         if self.members:
-            # Set only now: members that were undone above have no binding whose outcome could
-            # count.
+            # Set only now: members that were undone above have no binding, so they must not count.
             self.unbound = len(self.members)
             self.owner.bind(self)
 
@@ -138,7 +137,7 @@ class GroupStart:
             self._forget_members()
 
     def _forget_members(self) -> None:
-        """Drop the assignments, which refer to this start: cycles wait for the collector."""
+        """Drop the assignments. They refer to this start; only the collector frees such cycles."""
         self.members, self.refused = [], []
 
 
@@ -194,7 +193,7 @@ class GroupStarts:
         return start
 
     def bind(self, start: GroupStart) -> None:
-        """Bind the members of a start, once it is recorded if it can be carried out by half."""
+        """Bind the members of a start; a gang that may end up partly bound is recorded first."""
         key = start.group.key
         if key in self._recording:
             self._recording[key].append(start)
@@ -267,9 +266,9 @@ class GroupStarts:
         return self._conditions.is_binding(key)
 
     def scheduled(self, key: str) -> list[PodInfo]:
-        """Return the members that have a node; not those that are evicted or were taken back.
+        """Return the members that have a node, except those that are being evicted.
 
-        If victims of a preemption counted, a waiting member could start beside them, and then be
+        If victims of a preemption counted, a pending member could start beside them and then be
         left alone.
         """
         members, is_partial = self._state.cache.scheduled_members(key), self.may_be_partial(key)
@@ -293,9 +292,10 @@ class GroupStarts:
         return key in self._taking_back
 
     def take_back(self, group: PodGroup, status: Status) -> None:
-        """Evict the members that are bound, since the group cannot start; ``status`` says why.
+        """Evict the members that are bound, because the group cannot start; ``status`` says why.
 
-        If enough members have a node, others may have failed, but the group has started.
+        Does nothing if enough members have a node: then the group has started, although others
+        failed.
         """
         if len(self.scheduled(group.key)) >= (group.min_count or 0):
             return

@@ -1,7 +1,7 @@
-"""The part of the binding cycle that waits: Permit, then PreBind.
+"""Run PreBind: each plugin returns a plan, whose objects and patches are written with the fence.
 
-Most pods need neither and go straight to Bind. A plan's patches are written with the fence; then
-its ``wait`` is called on every change of the cluster until it is done or times out.
+Then the plan's ``wait``, if it has one, is called on every change of the cluster until it no longer
+returns Pending, or time is up. Most pods need no PreBind and go straight to Bind.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ PRE_BIND_WORDING = 'running PreBind plugin "{}"'
 
 #: Requests that are made between two pauses; one takes 10 µs.
 _REQUESTS_PER_PAUSE = 200
-#: Max plans of one PreBind, and seconds to wait until a change of an object that was, or was not,
-#: patched is seen.
+#: Max plans of one plugin for a pod; each conflict needs a new one.
 _PLANS = 20
+#: Max seconds to wait until the cluster shows another version of the objects that a plan patched.
 _SEEN_WITHIN = 0.5
 
 _Results = Awaitable[Sequence[api_pb2.BatchResult]]
 
 
 class ObjectWrites(NamedTuple):
-    """The calls that write what plugins want; they raise ClientError if they fail as a whole.
+    """The calls that write a plan's objects; they raise ClientError if they fail as a whole.
 
-    ``turns``: of the pods that patch the same objects.
+    ``turns`` lets one pod at a time patch an object.
     """
 
     create: Callable[[Sequence[AnyObject]], _Results]
@@ -76,8 +76,8 @@ class ClusterChanges:
     async def next(self, timeout: float) -> None:
         """Wait for a change, for at most ``timeout`` seconds."""
         waiter = asyncio.Event()
-        # Each task has an event of its own, because one that is shared could not be cleared before
-        # all have seen it.
+        # Each task has its own event: a shared one could not be cleared until all tasks have seen
+        # it.
         self._waiters.add(waiter)
         try:
             async with asyncio.timeout(timeout):
@@ -94,7 +94,7 @@ def wants_pre_bind(runtime: ProfileRuntime, assignment: Assignment) -> bool:
         return True
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     for named in runtime.pre_bind:
-        # Nearly all pods of nearly all clusters are skipped, so this is called without ``guarded``.
+        # Not through ``guarded``, which takes longer: nearly every pod is skipped.
         try:
             if not named.plugin.pre_bind_pre_flight(state, pod, node).skipped:
                 return True
@@ -126,7 +126,10 @@ async def run_pre_bind(
     ``runs`` gets the run of each, which lasts until its plan is carried out.
     """
     if assignment.tolerations:
-        status = await _done(writes.patch([tolerations_patch(assignment)]))
+        try:
+            status = await _done(writes.patch([tolerations_patch(assignment)]))
+        except _ConflictError as conflict:  # By now another pod has this name.
+            status = error(str(conflict))
         if not status.ok:
             return status
     if not runtime.pre_bind:
@@ -190,7 +193,7 @@ async def _write_plan(
     writes: ObjectWrites,
     changes: ClusterChanges,
 ) -> tuple[PreBindPlan, Status]:
-    """Write what the plugin plans; plan again after a conflict, and after other pods' writes."""
+    """Write the plugin's plan; plan again after a conflict, and after other pods' writes."""
     plan = await _plan(named, assignment, cluster)
     objects = [(of.kind, of.namespace, of.name) for of in plan.patches if of.resource_version]
     async with writes.turns.of(objects) as waited:
@@ -236,7 +239,7 @@ async def _plan(
 async def _seen(
     patches: Sequence[ObjectPatch], cluster: ClusterView, changes: ClusterChanges
 ) -> None:
-    """Wait until the cluster has no longer the versions that the patches are for."""
+    """Wait until the cluster no longer has the versions of objects that the patches are for."""
 
     def is_old(patch: ObjectPatch) -> bool:
         found = cluster.get(patch.kind, patch.namespace, patch.name)
@@ -306,9 +309,10 @@ async def _wait(
 
 
 def tolerations_patch(assignment: Assignment) -> api_pb2.PatchRequest:
-    """Return the request that gives a pod the tolerations of its flavors.
+    """Return the request that adds the tolerations of its flavors to a pod.
 
-    If others have come meanwhile, the API refuses it, because it would remove them.
+    It contains all tolerations, because a merge patch replaces lists. If the pod has got others
+    meanwhile, the API refuses the request: tolerations of a pod can only be added.
     """
     pod = assignment.pod
     all_of = [write(one) for one in (*pod.pod.spec.tolerations, *assignment.tolerations)]

@@ -12,7 +12,7 @@ A plugin that is an ``EvictionListener`` is notified of these moments. DefaultPr
 preemptors out of activeQ between the first two (with its PreEnqueue), so that the deletion of the
 last victim wakes them. If an eviction fails, the preemptors are activated to try again. The same
 happens if the last victim is already gone, because its deletion came before the preemptors were
-released. Terminating victims are not evicted again, and none of them is the last one.
+released. Victims that are already terminating are not evicted again, and do not count here.
 
 Source: ``framework/preemption/executor.go`` of kube-scheduler v1.36.
 """
@@ -37,7 +37,7 @@ from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 
-LISTENER_WORDING = 'telling plugin "{}" of its evictions'
+LISTENER_WORDING = 'notifying plugin "{}" of its evictions'
 
 #: The reason for rejecting a pod that was preempted before it was bound.
 PREEMPTED = "preempted"
@@ -120,7 +120,7 @@ class PreemptionReport(Protocol):
     def preemption_finished(
         self, preemption: Preemption, result: str, seconds: float, *, try_again: bool
     ) -> None:
-        """Note the end, "success" or "error"; ``try_again``: no deletion will wake the pod."""
+        """Note the end, "success" or "error"; ``try_again``: no deletion will wake the pods."""
         ...
 
 
@@ -145,9 +145,9 @@ class Evictor:
     def start(self, preemption: Preemption) -> None:
         """Begin the evictions and return. Some victim must not be terminating yet."""
         self.under_way.append(preemption)
-        # Now and not in the task: the preemptor returns to the queue before the task begins, and
-        # PreEnqueue must keep it out of activeQ.
-        _tell(preemption, "evictions_started", preemption.pods, preemption.victims)
+        # Not in the task: the preemptors return to the queue before it begins, and PreEnqueue has
+        # to keep them out of activeQ.
+        _notify(preemption, "evictions_started", preemption.pods, preemption.victims)
         self._tasks.start(self._run(preemption), f"preempt for {preemption.key}")
 
     async def _run(self, preemption: Preemption) -> None:
@@ -155,11 +155,14 @@ class Evictor:
         began = loop.time()
         result, try_again = "error", False
         try:
-            # Released before the last eviction: its deletion event has to find the preemptors in a
-            # queue that it can wake.
             *first, last = (v for v in preemption.victims.pods if not v.terminating)
-            await self._evict_all(first, preemption)
-            _tell(preemption, "preemptors_released", preemption.pods)
+            try:
+                await self._evict_all(first, preemption)
+            finally:
+                # Before the last eviction: its deletion event has to find the preemptors in a queue
+                # that it can wake. Only once: during the last eviction they may already have
+                # begun another preemption, which keeps them out of activeQ again.
+                _notify(preemption, "preemptors_released", preemption.pods)
             try_again = await self._evict_all([last], preemption)
             result = "success"
         except EvictionFailed as failure:
@@ -169,19 +172,16 @@ class Evictor:
         else:
             # The cache sees evictions shortly after their answers.
             loop.call_later(SEEN_WITHIN, self.end, preemption)
-        finally:
-            # In any case, also if an eviction failed before the first call.
-            _tell(preemption, "preemptors_released", preemption.pods)
         seconds = loop.time() - began
         self._report.preemption_finished(preemption, result, seconds, try_again=try_again)
 
     def end(self, preemption: Preemption) -> None:
-        """Make the plugin use the cache's state of the victims again."""
+        """Tell the plugin that the cache shows which victims are terminating."""
         self.under_way.remove(preemption)
-        _tell(preemption, "evictions_ended", preemption.victims)
+        _notify(preemption, "evictions_ended", preemption.victims)
 
     async def _evict_all(self, victims: Sequence[PodInfo], preemption: Preemption) -> bool:
-        """Return whether one of them had gone by itself. Raises EvictionFailed."""
+        """Evict pods; return whether one was already gone. Raises EvictionFailed."""
         requests, evicted = [], []
         for victim in victims:
             # A pod that is not bound yet gives up its place without an eviction.
@@ -226,12 +226,12 @@ def _request(victim: PodInfo, preemption: Preemption) -> api_pb2.EvictRequest:
     )
 
 
-def _tell(
+def _notify(
     preemption: Preemption,
     moment: Literal["evictions_started", "preemptors_released", "evictions_ended"],
     *args: Any,
 ) -> None:
-    """Call a method of the plugin. A failure is only logged, because nothing depends on it."""
+    """Call a method of the listener. A failure is only logged, because nothing depends on it."""
     if preemption.listener is None:
         return
     try:

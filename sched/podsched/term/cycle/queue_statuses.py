@@ -1,7 +1,7 @@
-"""Writes the statuses of ClusterQueues, LocalQueues and Cohorts, at most once a second.
+"""Write the statuses of ClusterQueues, LocalQueues and Cohorts, at most once a second.
 
-Best effort, like the statuses of pods: they inform people. Only the past usage of LocalQueues is
-read again (``admission.histories``).
+Best effort, like the statuses of pods: they inform people. The scheduler itself reads only the past
+usage of LocalQueues again (``admission.histories``).
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class QueueStatuses:
         if not changed or now < self._next:
             return
         self._next = now + PERIOD
-        # Cohorts first: if the round is interrupted, queues remain, and so there is another round.
+        # Cohorts first: if the round is interrupted, queues are left in ``changed``, so there is
+        # another round.
         if self._admission.rules.fair:
             for cohort in self._cluster.list("Cohort"):
                 self._write("Cohort", cohort.metadata.name)

@@ -83,7 +83,10 @@ def _permit(runtime: ProfileRuntime, assignment: Assignment) -> tuple[Status, di
 
 
 def refused(status: Status) -> Status:
-    """Return a refusal by Reserve or Permit as the FitError of the one node that was chosen."""
+    """Return a rejection by Reserve or Permit with the message of a FitError for one node.
+
+    kube-scheduler builds it for the node that was chosen. Other statuses are returned unchanged.
+    """
     if not status.code.rejects:
         return status
     return replace(status, reasons=(fit_error_message(1, Counter(status.reasons)),))
@@ -118,6 +121,7 @@ def _post_bind(runtime: ProfileRuntime, assignment: Assignment) -> None:
 
 
 def _in_words(status: Status, wording: str) -> Status:
+    """Return a status that is not a success with kube-scheduler's message."""
     if status.code.rejects:
         return refused(status)
     text = f"{wording.format(status.plugin)}: {status.message}"

@@ -6,8 +6,8 @@
     popped --assumed--> Reserve --> Permit --> the binding cycle
                            '----------'--rejected--> undone, requeued
 
-Pods are decided and assumed without an await in between, so the state that was read cannot change
-meanwhile. The cycle awaits only remote evaluators and extenders.
+There is no await between deciding for a pod and assuming it, so the state that was read cannot
+change in between. The cycle awaits only remote evaluators, extenders and its next turn.
 
 Source: schedulingCycle in ``schedule_one.go`` of kube-scheduler v1.36.
 """
@@ -37,7 +37,7 @@ from podsched.term.cycle.loop_parts import LoopParts
 
 _log = get_logger("scheduler")
 
-#: Max seconds that popped pods wait for extenders to answer about the pods before them. Then they
+#: Max seconds that popped pods wait while extenders are called for the pods before them. Then they
 #: return to the queue, because more important pods may have arrived.
 MAX_WAIT_FOR_EXTENDERS = 0.1
 #: Max seconds that plugins compute in threads for one attempt of a pod, while others wait.
@@ -200,10 +200,11 @@ class SchedulingCycle:
         *,
         at_once: bool = False,
     ) -> list[Decision]:
-        """Decide for the first pods: for none, if the first fits nowhere and has many dry runs.
+        """Decide for the first pods.
 
-        Its preemption is then tried in parts, and other tasks run in between. Each part begins with
-        a new decision; only the last decision is reported. ``at_once``: decide for one pod.
+        Return no decision if the first pod fits nowhere and its preemption has too many dry runs
+        for one turn. They are made in parts, with other tasks in between. Each part begins with a
+        new decision; only the last decision is reported. ``at_once``: do not divide the dry runs.
         """
         began, profile = self._clock(), runtime.scheduler_name
         self._meter.traces.follow(pods)
@@ -218,7 +219,7 @@ class SchedulingCycle:
                 trial.commit()
         now = self._clock()
         if not at_once and self._decider.try_some(runtime, decisions[-1], self._enough):
-            # Decided again later, with the dry runs made until then.
+            # The last pod is decided again later; by then more of its dry runs have been made.
             decisions.pop()
             if not decisions:
                 self._notes.dropped()

@@ -4,9 +4,9 @@
       ^                  |                          |
       '---- FailureHandler <------ undone ----------'
 
-At the end of a term every pod is bound, back in the queue or deleted. All tasks of the term are in
-one set; the first that fails, or a lost fence, ends the term. Assumed pods are dropped then,
-because the next term builds its state again.
+All tasks of a term are in one set; the first that fails, or a lost fence, ends the term. Its
+assumptions are dropped with its state, because the next term builds a new state from the cluster's
+objects, in which every pod is bound, pending or gone.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ from podsched.v1 import api_pb2
 _log = get_logger("scheduler")
 
 
-#: Max pods decided before other tasks run, if the round is not used up earlier.
+#: Max pods decided before other tasks run, unless the turn is used up earlier.
 PODS_A_TURN = 16
 #: Max seconds of processor time for collecting a batch of pods that must be compared. It is less
-#: than a round, because comparing pods with claims takes as long as deciding.
+#: than a turn has, because comparing pods with claims takes as long as deciding.
 COMPARING = 0.002
 #: Max seconds that an ending loop waits for pods at Permit and PreBind.
 FINISH = 2.0
@@ -181,11 +181,11 @@ class SchedulingLoop:
             self._turn,
         )
 
-    # ------------------------------------------------------------------ what others tell it
+    # ------------------------------------------------------------------ notifications
 
     def wake(self) -> None:
         """Wake the loop, because pods may have entered activeQ."""
-        # First: the changes may include the binding by which a pod was overtaken.
+        # First: the changes may include the binding that an overtaken pod waits to see.
         self.binding.caught_up()
         self._activator.notify()
 
@@ -205,7 +205,7 @@ class SchedulingLoop:
         """End the term with a bug that was raised while the state applied events."""
         self._tasks.fail(fault)
 
-    # ------------------------------------------------------------------ what others ask it
+    # ------------------------------------------------------------------ questions
 
     @property
     def busy(self) -> bool:
@@ -279,7 +279,7 @@ class SchedulingLoop:
     async def _run_tasks(self) -> None:
         try:
             await self._tasks.run()
-        # The work begins anew in the same term, with a state that must contain these bindings.
+        # The same term goes on with a new state, which must include these bindings.
         except PodFault:
             await self.binding.ask_again()
             raise
@@ -299,7 +299,7 @@ class SchedulingLoop:
                     queue.flush(now)
                 self._failures.report_set_aside()
                 await self._admission.refresh(now)
-            # Before all other pods, which could take the room that the missing members need.
+            # Before all other pods: these could take the room that the missing members need.
             while (incomplete := self._group_starts.take_incomplete()) is not None:
                 await self._admission.complete(incomplete, now)
             if self._admission.has_work:
@@ -344,7 +344,7 @@ class SchedulingLoop:
                 await self._cycle.schedule(part, now)
 
     async def _audit(self, period: float) -> None:
-        """Look for pods that fit but were not woken, while there is nothing else to do."""
+        """Wake pods that fit but were not woken; only while there is nothing else to do."""
         while True:
             await asyncio.sleep(period)
             if self.busy:

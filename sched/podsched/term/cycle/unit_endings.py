@@ -1,4 +1,4 @@
-"""Evicts the units of ``admission.endings``, and reports it in the conditions of their PodGroups.
+"""Evict the units that ``admission.endings`` ends, and write the conditions of their PodGroups.
 
 Conditions of a unit that is evicted, in order::
 
@@ -76,41 +76,41 @@ class UnitEndings:
         self._admission.endings.epoch = parts.wall() - clock()
         #: The keys of units whose eviction was reported, and the uids of pods whose eviction was
         #: requested.
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._asked: set[str] = set()
 
     def refresh(self) -> None:
-        """Evict units that have to end, and report what has changed for others."""
+        """Evict units that have to end; write the conditions of units whose state has changed."""
         endings = self._admission.endings
         for key, ending in endings.current.items():
             self._end(key, ending)
         for key, ending in endings.take_ended().items():
-            self._told.discard(key)
-            self._say(
+            self._reported.discard(key)
+            self._report(
                 key,
                 QueueCondition(QUOTA_RESERVED, FALSE, "PendingEvaluation", ending.message),
                 NOT_ADMITTED,
             )
         for key in endings.take_ready():
             message = "All pods reached readiness and the workload is running"
-            self._say(key, QueueCondition(PODS_READY, TRUE, "Started", message))
+            self._report(key, QueueCondition(PODS_READY, TRUE, "Started", message))
         for key in self._admission.turns.take_new_waiting():
             self._requeued(key)
 
     def preempted(self, victims: Sequence[Victim], note: Callable[[Victim], str]) -> None:
-        """Note the victims of a unit, which are evicted for it."""
+        """Note units that are evicted to make room for another; ``note`` returns the message."""
         for victim in victims:
             key, message = victim.workload.key, note(victim)
             self._admission.endings.preempt(key, message)
-            self._told.add(key)
-            self._say(
+            self._reported.add(key)
+            self._report(
                 key,
                 QueueCondition(EVICTED, TRUE, PREEMPTED, message),
                 QueueCondition(PREEMPTED, TRUE, victim.reason, message),
             )
 
     def admitted(self, group: PodGroup) -> list[QueueCondition]:
-        """Return the conditions of a unit that changes when it is admitted again."""
+        """Return the conditions of a unit that change because it is admitted."""
         said = []
         for type_ in (EVICTED, PREEMPTED):
             known = self._conditions.condition(group, type_)
@@ -128,8 +128,8 @@ class UnitEndings:
         unit = self._admission.units.get(key)
         if unit is None or not ending.evicts:
             return
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._reported:
+            self._reported.add(key)
             self._begin(key, ending)
         pods = [
             pod
@@ -145,9 +145,9 @@ class UnitEndings:
             self._tasks.start(evicting, f"evict {key}")
 
     def _begin(self, key: str, ending: Ending) -> None:
-        """Say that a unit is evicted, and have it wait."""
+        """Write that a unit is evicted, and set from when on it may be admitted again."""
         waits = ending.reason, ending.message
-        self._say(
+        self._report(
             key, QueueCondition(EVICTED, TRUE, *waits), QueueCondition(REQUEUED, FALSE, *waits)
         )
         if ending.deactivated_by:
@@ -175,17 +175,17 @@ class UnitEndings:
                 controller=pod.cls.scheduler_name,
             )
 
-    # ------------------------------------------------------------------ saying
+    # ------------------------------------------------------------------ conditions
 
     def _requeued(self, key: str) -> None:
-        """Say that a unit may be admitted again."""
+        """Write that a unit may be admitted again."""
         unit = self._admission.units.get(key)
         group = None if unit is None else unit_group(self._cluster, unit)
         known = None if group is None else self._conditions.condition(group, REQUEUED)
         if known is not None and known[0] == FALSE and known[1] in _REQUEUED:
-            self._say(key, QueueCondition(REQUEUED, TRUE, *_REQUEUED[known[1]]))
+            self._report(key, QueueCondition(REQUEUED, TRUE, *_REQUEUED[known[1]]))
 
-    def _say(self, key: str, *conditions: QueueCondition) -> None:
+    def _report(self, key: str, *conditions: QueueCondition) -> None:
         group = pod_group(self._cluster, key)
         if group is not None and group.uid:
             self._conditions.queued(group, conditions)

@@ -1,8 +1,8 @@
 """Bind pods in batches: assignments that get ready during a call are sent with the next one.
 
 Pods that differ from each other are decided one at a time. While further decisions follow at once,
-assignments are gathered, for at most GATHER_FOR seconds. An assignment that no other follows is
-sent at once, or INTERVAL seconds after the last ones.
+assignments are gathered for at most GATHER_FOR seconds. If no other decision follows, assignments
+are sent at once, but at least INTERVAL seconds after the last call.
 
 Each assignment is reported to exactly one of ``bound``, ``bind_failed`` and ``overtaken`` of
 ``Outcomes``, unless the fence is lost: FenceLost ends the queue, because a deposed leader must not
@@ -31,18 +31,19 @@ from podsched.v1 import objects_pb2 as v1
 
 #: Pods in one BindPods call: enough to amortise the call, few enough that it stays below 10 ms.
 BATCH = 256
-#: At this many gathered pods a call is sent; and max seconds to wait for more. Without gathering,
+#: A call is sent once this many pods are gathered, or after this many seconds. Without gathering,
 #: at 5,000 nodes and with different requests for every pod, calls had some 5 pods, and API server
-#: and etcd took half as much again for a pod.
+#: and etcd took 1.5 times as long for a pod.
 ENOUGH = 100
 GATHER_FOR = 0.02
-#: Min seconds between two calls with few pods. Without it, pods that are created one by one would
-#: get a call each, from some 300 pods a second on.
+#: Min seconds between two calls with few pods. Without it, each pod would get its own call when
+#: pods are created one by one, from some 300 pods a second on.
 INTERVAL = 0.005
 #: Max concurrent calls: while the store commits one, the server validates the next.
 IN_FLIGHT = 3
-#: Seconds after which a call no longer counts as one of them, and max such calls. A write that was
-#: sent to etcd's leader as it died has no answer for 5 s (``serve.store.groupcommit``).
+#: After this many seconds a call is overdue and no longer counts for IN_FLIGHT; and max overdue
+#: calls. A write that was sent to etcd's leader as it died is not answered for 5 s
+#: (``serve.store.groupcommit``), and must not keep other bindings waiting.
 OVERDUE, MOST_OVERDUE = 0.4, 4
 #: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR = 15.0
@@ -59,14 +60,14 @@ class Binder(Protocol):
 
 
 class GroupMember(Protocol):
-    """A pod group, as the assignments of its members report to it."""
+    """Receives what happens to the assignments of a pod group's members."""
 
     def ready(self, assignment: Assignment) -> None:
         """Note that the member has passed Permit and PreBind."""
         ...
 
     def rejected(self, assignment: Assignment, status: Status) -> None:
-        """Undo the member, which Permit or PreBind rejected, perhaps later with the others."""
+        """Note that Permit or PreBind rejected the member; undo it, maybe with all others later."""
         ...
 
     def bound(self, assignment: Assignment) -> None:
@@ -135,7 +136,7 @@ class Outcomes(Protocol):
         ...
 
     def overtaken(self, assignment: Assignment, revision: int) -> None:
-        """Decide again once ``revision`` is seen: another scheduler has used the room."""
+        """Decide again once the state has this revision: another scheduler has used the room."""
         ...
 
 
@@ -157,7 +158,7 @@ class BindQueue:
         self._gathered: list[Assignment] = []
         self._timer: asyncio.TimerHandle | None = None
         self._clock = asyncio.get_running_loop().time
-        # So that the first pod is not held back.
+        # As if the last call were long ago, so that the first pod is sent at once.
         self._released_at = -INTERVAL
         #: A revision that includes all bindings answered so far.
         self.revision = 0
@@ -217,7 +218,7 @@ class BindQueue:
             return
         now = self._clock()
         due = now + GATHER_FOR if others_follow else self._released_at + INTERVAL
-        # If others wait for a free call, these may as well wait with them.
+        # If others already wait for a free call, gathering more would gain nothing.
         if due <= now or len(self._outbox) or len(self._gathered) >= ENOUGH:
             self._release()
         elif self._timer is None or due < self._timer.when():

@@ -1,4 +1,4 @@
-"""Events about pods and workloads, as kube-scheduler records them: best effort, never in its way.
+"""Record events about pods and workloads as kube-scheduler does: best effort, without delaying it.
 
 The same event (object, reason, message) recorded again within ten minutes increments the count of
 its object. The buffer is bounded and drops the oldest events, as kube-scheduler's broadcaster does.
@@ -31,7 +31,7 @@ BATCH, PERIOD = 50, 0.025
 BUSY_BATCH, BUSY_PERIOD = 20, 0.1
 REMEMBERED = 4096
 AGGREGATE_FOR = 600.0
-#: Longest that one object is counted up, well below the hour after which API servers drop events.
+#: Max seconds for which one Event object is updated: API servers drop Events after an hour.
 COUNT_UP_FOR = 1800.0
 
 
@@ -100,7 +100,7 @@ class EventRecorder:
         kind: str = "Pod",
     ) -> None:
         """Note an event about an object of a kind; return at once."""
-        # Drop the oldest event: the latest tells people how things are.
+        # Drop the oldest event: the latest ones show the current state.
         if len(self._outbox) == BUFFER:
             self._outbox.drop_oldest()
             self.dropped += 1
@@ -145,7 +145,7 @@ class EventRecorder:
         return ()
 
     def _forget(self, records: Sequence[EventRecord], failure: ClientError) -> None:
-        """Begin anew with events that were not written."""
+        """Forget events that were not written; recorded again, each becomes a new object."""
         for record in records:
             self._seen.pop(_key(record), None)
 
@@ -171,8 +171,8 @@ class EventRecorder:
         event.first_timestamp.FromNanoseconds(int(seen.first * 1e9))
         event.last_timestamp.FromNanoseconds(int(record.at * 1e9))
         if record.action:
-            # Events of controllers have neither, as in Kubernetes: with a time, the API server asks
-            # for an action.
+            # Events of controllers have neither action nor eventTime, as in Kubernetes: the API
+            # server requires an action if there is an eventTime.
             event.event_time.CopyFrom(event.first_timestamp)
         return event
 
@@ -199,5 +199,5 @@ def _key(record: EventRecord) -> tuple[str, str, str]:
 
 
 def _counts_up(seen: _Seen, at: float) -> bool:
-    """Whether an event at a time counts up the object of the earlier ones."""
+    """Whether an event at this time increments the count of the earlier ones' object."""
     return at - seen.last <= AGGREGATE_FOR and at - seen.first <= COUNT_UP_FOR

@@ -1,18 +1,18 @@
-"""Bind by an extender: it makes the call to the API server, and the informer shows that it did.
+"""Let an extender bind a pod: the extender calls the API server, and the informer shows the result.
 
-    asked --answered "bound"--> to be seen --seen bound--> gone
-      |                            |
-      '--answered an error, or not seen in time--> gone
+    called --answered "bound"--> awaited --informer shows the node--> done
+      |                             |
+      '-- answered an error         '-- not shown in time --> failed
 
-If a bug ends the term, calls in progress continue, and the next state is built once their outcomes
-have been read; otherwise a node might seem to have room that is taken. If the term ends in any
-other way, another replica leads or none, and the calls end with it.
+If a bug ends the term, calls in progress continue, and the next state is built only after their
+outcomes have been read; otherwise a node might seem to have room that is taken. If the term ends in
+any other way, this replica leads no longer, and the calls are cancelled.
 
-Such a binding carries no fence: an extender that is called by a leader whose lease has expired
-still binds. Then only the rule that a pod is bound at most once protects the cluster.
+Such a binding carries no fence: if a leader whose lease has expired calls an extender, it still
+binds. Then only the rule that a pod is bound at most once protects the cluster.
 
-Source: extendersBinding of kube-scheduler v1.36, which takes the extender's word that a pod is
-bound; here it has to be seen.
+Source: extendersBinding of kube-scheduler v1.36. kube-scheduler believes an extender that says it
+has bound a pod; here the informer has to show it.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _READ_EVERY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """An assignment that an extender was asked to bind; the call returns why it failed, if so."""
+    """An assignment that an extender was asked to bind; the call returns its error, or None."""
 
     assignment: Assignment
     call: asyncio.Task[ExtenderError | None]
 
 
 class ExtenderBindings:
-    """The bindings of one term that are with extenders."""
+    """The bindings of one term that extenders make."""
 
     def __init__(self, cluster: TermCluster, cache: Cache, changes: ClusterChanges) -> None:
         self._cluster = cluster
@@ -59,7 +59,7 @@ class ExtenderBindings:
         self._asked: dict[str, _Asked] = {}
 
     def __len__(self) -> int:
-        """Return the number of pods of which it is not known whether they are bound."""
+        """Return the number of pods whose outcome is unknown."""
         return len(self._asked)
 
     def ask(self, client: ExtenderClient, assignment: Assignment) -> None:

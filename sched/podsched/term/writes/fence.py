@@ -1,4 +1,4 @@
-"""How a lost fence shows in the results of a batch."""
+"""Detect a lost fence in the results of a batch."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Lets one task at a time write an object.
+"""Let one task at a time write an object.
 
-A patch is for the version of the object that its plan has read. If many pods patch one object at
-once, such as a claim that they share, all patches but one are refused, and again after each of
-them. In turns, each pod plans with what the pods before it have written.
+A patch names the version of the object that its plan has read. If many pods patched one object at
+once, such as a claim that they share, all patches but one would be refused; the others would plan
+again, and all but one would be refused again. In turns, each plan reads what the pods before it
+have written.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ ObjectKey = tuple[str, str, str]
 
 
 class ObjectTurns:
-    """Whose turn it is to write which objects."""
+    """Keeps a lock for each object that a task writes."""
 
     def __init__(self) -> None:
         self._locks: dict[ObjectKey, asyncio.Lock] = {}

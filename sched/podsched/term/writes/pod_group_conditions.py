@@ -6,7 +6,7 @@ that could not be written is written with the next attempt. A condition that is 
 unless the group is taken back.
 
 ``podsched.io/Binding`` is written before the first member of a gang is bound and removed once
-enough members are bound. A replica that takes over finds there which gangs may be partly bound.
+enough members are bound. It tells the next leader which gangs may be partly bound.
 
 Source: ``updatePodGroupCondition`` in ``schedule_one_podgroup.go`` of kube-scheduler v1.36.
 """
@@ -51,7 +51,7 @@ from podsched.v1 import objects_pb2 as v1
 
 #: Max seconds for which a call is repeated after retryable errors.
 RETRY_FOR: Final = 5.0
-#: With more groups in ``_unseen``, one that need not be there is dropped with each write.
+#: While ``_unseen`` has more groups, each write drops one that need not be there any more.
 _MOST_UNSEEN: Final = 1_000
 
 _log = get_logger("status")
@@ -169,9 +169,9 @@ class PodGroupConditions:
     # ------------------------------------------------------------------ groups being bound
 
     def binding_begins(self, group: PodGroup, message: str, written: Written) -> None:
-        """Write that the group's members are about to be bound; ``written`` is called in the end.
+        """Write that the group's members are about to be bound, with this message.
 
-        ``message`` is the condition's.
+        ``written`` is called once that is written, or has failed.
         """
         self._binding.add(group.key)
         binding = TRUE, REASON_BINDING, message

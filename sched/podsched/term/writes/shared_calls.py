@@ -3,7 +3,7 @@
 Evictions of preemptions and patches of PreBind plugins are sent this way. Each request has an
 answer of its own, so that one failure does not affect other tasks.
 
-Non-goal: retries. Neither call may be repeated when its outcome is unknown; the caller starts over.
+Non-goal: retries. A call whose outcome is unknown must not be repeated; the caller starts over.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Request(NamedTuple, Generic[T]):
 
 
 class SharedCalls(Generic[T]):
-    """``call`` is ``send`` with the calls of several tasks put together."""
+    """Sends the messages of several tasks in one call; ``call`` returns each task's results."""
 
     def __init__(self, send: Callable[[Sequence[T]], Awaitable[Results]]) -> None:
         """``send`` returns a result for each message and raises ClientError."""

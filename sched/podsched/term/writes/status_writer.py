@@ -1,9 +1,9 @@
-"""Status patches of pods, in batches.
+"""Write the statuses of pods, in batches.
 
-A later patch of a pod replaces the conditions and the nomination of an earlier one that has not
-been sent, as far as it sets them: the last value is the current one. Best effort, as in
-kube-scheduler: a patch that fails is dropped, since the next attempt writes a new one; a call that
-fails with a retryable error is repeated for a while.
+A patch that has not been sent is merged with a later one of the same pod: the later one wins for
+the conditions and the nomination that it sets. Best effort, as in kube-scheduler: a patch that is
+refused is dropped, because the next attempt writes a new one; a call that fails with a retryable
+error is repeated for a while.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _merged(
     earlier: api_pb2.PodStatusPatch, later: api_pb2.PodStatusPatch
 ) -> api_pb2.PodStatusPatch:
     """Return the later patch with what only the earlier one sets, if it is of the same pod."""
-    # The pod was deleted and created again under its name.
+    # The pod was deleted, and another one was created with its name.
     if earlier.uid != later.uid:
         return later
     if earlier.HasField("nominated_node_name") and not later.HasField("nominated_node_name"):

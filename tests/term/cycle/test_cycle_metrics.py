@@ -1,0 +1,30 @@
+"""Metrics of attempts, by profile."""
+
+from __future__ import annotations
+
+from podsched.config.plugins import ExtensionPoint
+from podsched.framework.plugin import CycleState
+from podsched.framework.pods import QueuedPodInfo
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.tracing import Tracer
+from podsched.term.cycle.cycle_metrics import CycleMeter
+from podsched.term.writes.bind_queue import Assignment
+from support.engine_pods import pod_info
+
+
+def assignment(name: str, profile: str) -> Assignment:
+    queued = QueuedPodInfo(pod_info(name, {"schedulerName": profile}), timestamp=0.0)
+    return Assignment(queued, "n1", CycleState(), popped_at=0.0)
+
+
+def test_pods_of_several_profiles_that_are_bound_together_count_for_their_own_profile() -> None:
+    meter = CycleMeter(MetricRegistry(), Tracer())
+    assignments = [assignment("a", "one"), assignment("b", "two"), assignment("c", "two")]
+    meter.bind_called(assignments, 0.3, "")
+    meter.bound(assignments, 1.0)
+    metrics = meter.scheduler
+    scheduled = metrics.schedule_attempts_total
+    attempts = {name: scheduled.labels("scheduled", name).value for name in ("one", "two")}
+    assert attempts == {"one": 1, "two": 2}
+    bind = metrics.framework_extension_point_duration_seconds
+    assert sum(bind.labels(ExtensionPoint.BIND.label, "Success", "two").counts) == 2
