@@ -172,7 +172,7 @@ def test_kinds_that_podsched_does_not_have_are_named_and_the_rest_is_applied(
 ) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "all.yaml").write_text(ROLLOUT + "---\n" + pod("web"))
-    assert sched("apply", "-f", str(tmp_path)).code == 1, "the directory itself has no manifest"
+    assert sched("apply", "-f", str(tmp_path)).code == 2, "the directory itself has no manifest"
     done = sched("apply", "-R", "-f", str(tmp_path))
     assert (done.code, done.out) == (1, "pod/web created\n")
     [line] = done.errors

@@ -21,7 +21,7 @@ ENDLESS = "/dev/zero"
         (("headroom", "--cluster"), "more than 128 MiB"),
         (("simulate", "--bundle"), "more than 256 MiB"),
         (("replay",), "not a recording"),
-        (("snapshot", "status"), "no complete snapshot"),
+        (("snapshot", "status"), "not a regular file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

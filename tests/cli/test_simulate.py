@@ -171,15 +171,15 @@ def test_a_broken_scenario_has_its_error_and_the_rest_go_on(
 def test_scenarios_that_cannot_be_read_are_one_line(sched: Commands, tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl.gz"
     done = sched("simulate", "--scenarios", str(file))
-    assert (done.code, done.err) == (1, f"error: {file}: No such file or directory\n")
+    assert (done.code, done.err) == (2, f"error: {file}: No such file or directory\n")
     file.write_bytes(b"not compressed")
     done = sched("simulate", "--scenarios", str(file))
-    assert done.code == 1
+    assert done.code == 2
     assert len(done.errors) == 1
     whole = gzip.compress(json.dumps(scenario("a")).encode() * 50)
     file.write_bytes(whole[:-20])
     done = sched("simulate", "--scenarios", str(file))
-    assert done.code == 1
+    assert done.code == 2
     assert len(done.errors) == 1
 
 

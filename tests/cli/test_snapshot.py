@@ -24,8 +24,16 @@ def test_what_is_no_snapshot_is_refused_in_a_line(tmp_path: Path) -> None:
     assert "is no complete snapshot: its size is 11 bytes" in done.err
     assert not (tmp_path / "data").exists()
     done = Commands()("snapshot", "status", str(tmp_path / "none"))
-    assert done.code == 1
-    assert "No such file" in done.err
+    assert done.code == 2
+    assert "no such file" in done.err
+
+
+def test_a_ca_file_without_a_certificate_is_named(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("no certificate")
+    words = ("--etcd-endpoints", "127.0.0.1:1", "--etcd-ca", str(tmp_path / "ca.crt"))
+    done = Commands()("snapshot", "save", str(tmp_path / "saved.db"), *words)
+    message = f"error: {tmp_path / 'ca.crt'}: no certificate in PEM format\n"
+    assert (done.code, done.err) == (1, message)
 
 
 def test_the_etcd_of_a_sched_up_that_runs_is_saved_unless_another_is_named(

@@ -19,6 +19,12 @@ def test_a_file_is_read_up_to_the_bound(tmp_path: Path) -> None:
         read_file(file, 99)
 
 
+def test_a_directory_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError) as caught:
+        read_file(tmp_path, 100)
+    assert caught.value.filename == str(tmp_path)
+
+
 def test_what_never_ends_is_too_large() -> None:
     with pytest.raises(FileTooLarge, match="more than 1 MiB"):
         read_file(Path("/dev/zero"), 1 << 20)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from podsched.cli.errors import USAGE, fail
-from podsched.cli.output import say
+from podsched.cli.output import os_error_text, say
 from podsched.cli.printers import aligned
 from podsched.cli.progress import progress_bar
 from podsched.lab.bench.plot import write_chart
@@ -37,8 +37,10 @@ def replay_batch(
     """
     try:
         trace = swf.read(file, seconds)
-    except (BadTrace, OSError) as error:
+    except BadTrace as error:
         fail(str(error), USAGE)
+    except OSError as error:
+        fail(f"{file}: {os_error_text(error)}", USAGE)
     began = time.monotonic()
     runs = [_run(trace, order) for order in Order]
     took = time.monotonic() - began

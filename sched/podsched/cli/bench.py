@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.printers import aligned
 from podsched.config.errors import ConfigError
@@ -220,6 +220,7 @@ def _check(workload: str, given: _Flags) -> None:
         fail("--plot: plots one backend", USAGE)
     if workload == COMPARE and given.control_plane is None:
         fail("compare: --control-plane must name a directory with kube-scheduler", USAGE)
+    file_or_fail("--kubeconfig", given.kubeconfig)
 
 
 def _is_file(workload: str) -> bool:

@@ -15,7 +15,7 @@ from podsched.api.quantity import QuantityError
 from podsched.ask.explain.anonymity import Renaming
 from podsched.ask.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
 from podsched.ask.simulation import BadScenario, simulate
-from podsched.cli.errors import FAILED, fail, warn
+from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.output import os_error_text, say
 from podsched.config.errors import ConfigError
 from podsched.framework.plugin import PluginError
@@ -64,7 +64,7 @@ def repeated(path: Path) -> tuple[Pod, dict[str, Any], str]:
     try:
         bundle = read_bundle(read_file(path, _MOST_BYTES))
     except OSError as error:
-        fail(f"{path}: {os_error_text(error)}", FAILED)
+        fail(f"{path}: {os_error_text(error)}", USAGE)
     except BadBundle as error:
         fail(f"{path} is not a bundle of sched explain: {error}", FAILED)
     result = decided(bundle.scenario)

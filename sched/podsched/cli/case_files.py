@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from podsched.ask.case_lines import described, results_of
 from podsched.ask.simulation import open_scenarios, simulate_lines
-from podsched.cli.errors import fail
+from podsched.cli.errors import USAGE, fail
 from podsched.cli.manifests import MAX_BYTES
 from podsched.framework.plugin import PluginError
 from podsched.registry import factories, run_allocation_case
@@ -62,7 +62,7 @@ def print_results(path: Path, results: Results) -> None:
                 empty = False
                 print(json.dumps(result, separators=(",", ":"), sort_keys=True))
     except (OSError, EOFError, zlib.error) as exc:
-        fail(f"{path}: {getattr(exc, 'strerror', None) or exc}")
+        fail(f"{path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
     except PluginError as exc:
         fail(str(exc))
     sys.stdout.flush()

@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
@@ -194,8 +194,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Check a saved history; exit with 1 if a promise is broken."""
-    if not history.is_file():
-        fail(f"{history}: no such file", USAGE)
+    file_or_fail("", history)
     try:
         outcome = judge(load(history))
     except HistoryError as exc:

@@ -15,7 +15,7 @@ from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.options import DryRun
-from podsched.cli.output import say
+from podsched.cli.output import os_error_text, say
 from podsched.cli.policy import (
     Source,
     as_yaml,
@@ -31,7 +31,7 @@ from podsched.config.load import (
 )
 from podsched.decide.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
-from podsched.lib.files import open_file
+from podsched.lib.files import FileTooLarge, read_file
 from podsched.registry import factories
 from podsched.serve.client.api_client import ApiClient
 from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ApplyConfigResponse, ConfigOutcome
@@ -176,12 +176,12 @@ def _made_of_it(outcome: ConfigOutcome, *, dry_run: bool) -> str:
 
 def _text_of(path: Path) -> str:
     """Return a file's text; exit if it cannot be a configuration."""
-    with open_file(path) as handle:
-        raw = handle.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        fail(f"{path}: too large for a configuration, more than 1 MiB", USAGE)
     try:
-        return raw.decode()
+        return read_file(path, MAX_BYTES).decode()
+    except FileTooLarge as exc:
+        fail(f"{path}: too large for a configuration, {exc.strerror}", USAGE)
+    except OSError as exc:
+        fail(f"{path}: {os_error_text(exc)}", USAGE)
     except UnicodeDecodeError:
         fail(f"{path}: not UTF-8 text", USAGE)
 

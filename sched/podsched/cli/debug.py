@@ -28,7 +28,7 @@ from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import ServerFlags, client_options, endpoints, open_client
-from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
@@ -84,6 +84,9 @@ def bundle(
     path = file or Path(time.strftime("podsched-debug-%Y%m%d-%H%M%S.tar.gz"))
     if path.exists():
         fail(f"{path}: the file exists", USAGE)
+    for log in given.logs or ():
+        if not log.is_dir():
+            file_or_fail("--logs", log)
     archive = Archive(given.most * MIB)
     try:
         asyncio.run(_collect(archive, given.server, given.health or [], given.logs or []))

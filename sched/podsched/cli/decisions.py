@@ -204,7 +204,7 @@ def _in_directory(directory: Path) -> Look:
     if not directory.is_dir():
         fail(f"--file: {directory}: no such directory", USAGE)
     if not segment_paths(directory) and not (directory / "lock").is_file():
-        fail(f"--file: {directory}: not the --decision-log of a scheduler", FAILED)
+        fail(f"--file: {directory}: not the --decision-log of a scheduler", USAGE)
 
     async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
         garbled: list[str] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,11 +11,13 @@ from typing import NoReturn
 
 import typer
 
-from podsched.cli.output import say
+from podsched.cli.output import os_error_text, say
 from podsched.config.errors import ConfigError
 from podsched.serve.client.errors import ClientError
 
-#: Exit codes: 1 the request failed, 2 usage error, 3 the server is unreachable.
+#: Exit codes: 1 the request failed, 2 usage error, 3 the server is unreachable. That a file or
+#: directory on the command line is missing or cannot be read is a usage error; that one cannot be
+#: written is not.
 FAILED, USAGE, UNREACHABLE = 1, 2, 3
 
 
@@ -53,9 +57,20 @@ def error_lines(subject: str, error: ClientError) -> list[str]:
 
 
 def file_or_fail(option: str, path: Path | str | None) -> str:
-    """Return the path of an existing file; "" for ""; exit if there is no such file."""
+    """Return the path of a file; "" for ""; exit if it is missing or cannot be read.
+
+    ``option`` that names it; "" for an argument.
+    """
     if not path:
         return ""
-    if not Path(path).is_file():
-        fail(f"{option}: {path}: no such file", USAGE)
-    return str(path)
+    try:
+        # A pipe is not opened: its writer would then wait for the one who really reads.
+        if stat.S_ISREG(os.stat(path).st_mode):
+            open(path, "rb").close()
+            return str(path)
+        why = "not a regular file"
+    except FileNotFoundError:
+        why = "no such file"
+    except OSError as exc:
+        why = os_error_text(exc)
+    fail(f"{option}: {path}: {why}" if option else f"{path}: {why}", USAGE)

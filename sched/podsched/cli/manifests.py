@@ -13,8 +13,8 @@ import typer
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.manifest import ManifestError, describe, from_manifest, load_documents
 from podsched.api.objects import AnyObject
-from podsched.cli.errors import FAILED, fail, warn
-from podsched.cli.output import say
+from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.output import os_error_text, say
 from podsched.lib.files import open_file
 
 #: A manifest of 20,000 pods as ``kubectl get -o yaml`` prints them has some 60 MB. What never ends
@@ -29,32 +29,37 @@ def _texts(filenames: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, 
         if filename == "-":
             yield "standard input", _read(filename, sys.stdin.buffer)
             continue
-        path = Path(filename)
-        if path.is_dir():
-            inside = path.rglob("*") if recursive else path.iterdir()
-            files = sorted(p for p in inside if p.suffix in _SUFFIXES and not p.is_dir())
-            if not files:
-                more = "" if recursive else "; -R reads the directories in it as well"
-                fail(f"{filename}: the directory has no .yaml, .yml or .json file{more}")
-        else:
-            files = [path]
-        for file in files:
+        for file in _files(Path(filename), recursive=recursive):
             try:
                 with open_file(file) as stream:
                     text = _read(str(file), stream)
             except OSError as exc:
-                fail(f"{file}: {exc.strerror or exc}")
+                fail(f"{file}: {os_error_text(exc)}", USAGE)
             yield str(file), text
+
+
+def _files(path: Path, *, recursive: bool) -> list[Path]:
+    try:
+        if not path.is_dir():
+            return [path]
+        inside = path.rglob("*") if recursive else path.iterdir()
+        files = sorted(p for p in inside if p.suffix in _SUFFIXES and not p.is_dir())
+    except OSError as exc:
+        fail(f"{path}: {os_error_text(exc)}", USAGE)
+    if not files:
+        more = "" if recursive else "; -R reads the directories in it as well"
+        fail(f"{path}: the directory has no .yaml, .yml or .json file{more}", USAGE)
+    return files
 
 
 def _read(source: str, stream: BinaryIO) -> str:
     content = stream.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        fail(f"{source}: more than {MAX_BYTES >> 20} MiB; split it into several files")
+        fail(f"{source}: more than {MAX_BYTES >> 20} MiB; split it into several files", USAGE)
     try:
         return content.decode()
     except UnicodeDecodeError as exc:
-        fail(f"{source}: no text in UTF-8 (byte {exc.start + 1})")
+        fail(f"{source}: no text in UTF-8 (byte {exc.start + 1})", USAGE)
 
 
 def _unknown(document: Mapping[str, Any]) -> str:

@@ -37,7 +37,7 @@ from podsched.cli.options import Filename, Form, Recursive, Strict
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
-from podsched.cli.what_if import config_of, move_documents, move_lines, world_of
+from podsched.cli.what_if import move_documents, move_lines, world_of
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
@@ -110,10 +110,10 @@ def plan(
     if unnamed := [o for o in found.objects if not o.metadata.name]:
         kind = kind_of(unnamed[0]).name
         fail(f"{kind} with generateName: a plan needs names, to see whether they are free", USAGE)
+    config, written = read_source(source)
     now = with_client(given.server, lambda client: _read(client, found.objects))
     writes = [_write(manifest, now) for manifest in found.objects]
-    forecast = _forecast(now, writes, config_of(source))
-    written = read_source(source)[1] if source.given else {}
+    forecast = _forecast(now, writes, config)
     token = plan_files.save(_document(now, writes, forecast, written), given.out)
     if given.output is Form.JSON:
         print(json.dumps(_shown(writes, forecast, token), indent=2))

@@ -20,7 +20,7 @@ from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.options import seconds_or_fail
-from podsched.cli.output import say
+from podsched.cli.output import os_error_text, say
 from podsched.cli.printers import aligned
 from podsched.cli.progress import progress_bar
 from podsched.config.errors import ConfigError
@@ -162,6 +162,8 @@ def _read(file: Path) -> Recording:
         return read_recording(file)
     except BadRecording as error:
         fail(str(error), USAGE)
+    except OSError as error:
+        fail(f"{file}: {os_error_text(error)}", USAGE)
 
 
 def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
@@ -195,6 +197,8 @@ def _traced(
         return _READERS[trace](directory, seconds), default_config()
     except BadTrace as error:
         fail(str(error), USAGE)
+    except OSError as error:
+        fail(f"{error.filename or directory}: {os_error_text(error)}", USAGE)
 
 
 def _nodes(text: str) -> int:

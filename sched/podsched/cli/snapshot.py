@@ -12,13 +12,14 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from podsched.api.etcd_keys import ROOT, parse_object_key
-from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.cli.process_options import etcd_options
 from podsched.cli.progress import working
+from podsched.lib.certificate_error import CertificateError
 from podsched.lib.run_directory import files_of_running
 from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.errors import EmbeddedEtcdError, StoreError
@@ -84,6 +85,7 @@ def save(
 @app.command(cls=Command)
 def status(file: File) -> None:
     """Check a snapshot, and show its contents."""
+    file_or_fail("", file)
     with working("checking what it holds"):
         contents = _run(contents_of(file, ROOT))
     _tell(contents)
@@ -101,6 +103,7 @@ def restore(
     Stop all API servers and schedulers first: their memory is newer than the restored data. For an
     etcd of several members, restore each with etcdutl.
     """
+    file_or_fail("", file)
     with working("restoring"):
         _run(restore_snapshot(file, data_dir / "etcd"))
     say(f"Restored to {data_dir / 'etcd'}. Start it: sched up --data-dir {data_dir}")
@@ -147,7 +150,7 @@ def _unreadable(contents: Contents) -> Counter[str]:
 def _run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(work)
-    except (StoreError, SnapshotError, EmbeddedEtcdError) as error:
+    except (StoreError, SnapshotError, EmbeddedEtcdError, CertificateError) as error:
         fail(str(error), FAILED)
     except OSError as error:
         fail(f"{error.filename or 'snapshot'}: {error.strerror or error}", FAILED)

@@ -29,7 +29,11 @@ def open_file(path: Path, *, pipe_timeout: float = PIPE_TIMEOUT) -> BinaryIO:
     # Without O_NONBLOCK, opening a named pipe blocks until there is a writer, possibly for ever.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if stat.S_ISFIFO(os.fstat(handle).st_mode):
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            # What ``open`` raises would have the descriptor in place of the path.
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if stat.S_ISFIFO(mode):
             _wait_for_writer(handle, path, pipe_timeout)
         os.set_blocking(handle, True)
         return open(handle, "rb")
