@@ -159,7 +159,7 @@ def gang(
     priority: int = 0,
     **requests: Any,
 ) -> None:
-    """A gang of pods NAME-0, NAME-1, ... in a queue."""
+    """A gang of pods NAME-0, NAME-1, ... in a queue; ``pod_priority`` is that of pods alone."""
     made = PodGroup()
     made.metadata.name, made.metadata.namespace = name, "default"
     made.metadata.labels[QUEUE] = queue
@@ -168,8 +168,9 @@ def gang(
     made.metadata.annotations.update(requests.pop("annotations", {}))
     world.cluster.create(made)
     spec = {"schedulingGroup": {"podGroupName": name}, **requests.pop("spec", {})}
+    of_pods = requests.pop("pod_priority", priority)
     for index in range(count):
-        job(world, f"{name}-{index}", queue, priority, spec=dict(spec), **requests)
+        job(world, f"{name}-{index}", queue, of_pods, spec=dict(spec), **requests)
 
 
 def bound(world: TermWorld) -> list[str]:

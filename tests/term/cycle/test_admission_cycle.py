@@ -261,6 +261,23 @@ async def test_of_a_queue_the_first_of_the_highest_priority_comes_first() -> Non
         assert order == ["high", "later", "low"]
 
 
+async def test_the_priority_of_a_group_without_a_class_is_that_of_its_pods() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 1})
+    async with world.running():
+        job(world, "running", "team", cpu=1)
+        await asyncio.sleep(2)
+        gang(world, "g", "team", 1, pod_priority=-1, cpu=1)
+        await asyncio.sleep(2)
+        job(world, "later", "team", cpu=1)
+        await asyncio.sleep(2)
+        world.cluster.delete("Pod", "default/running")
+        await asyncio.sleep(2)
+        assert bound(world) == ["later"]
+
+
 @pytest.mark.parametrize(("strategy", "expected"), [("StrictFIFO", []), ("BestEffortFIFO", ["b"])])
 async def test_a_head_that_does_not_fit_blocks_its_queue_only_if_it_is_strict(
     strategy: str, expected: list[str]

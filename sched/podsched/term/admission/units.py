@@ -121,7 +121,7 @@ def level_of(cluster: ClusterView, unit: Unit) -> Level:
 
 
 def priority_of(cluster: ClusterView, unit: Unit, group: PodGroup, pod: PodInfo) -> int:
-    """Return the effective priority: that of the WorkloadPriorityClass, if there is one."""
+    """Return the effective priority: that of the WorkloadPriorityClass, the group, or its pods."""
     name = pod.cls.labels.get(QUEUE_PRIORITY_CLASS, "")
     item = cluster.get(KIND, unit.namespace, group.name) if group.uid else None
     if item is not None:
@@ -129,7 +129,8 @@ def priority_of(cluster: ClusterView, unit: Unit, group: PodGroup, pod: PodInfo)
     found = cluster.get("WorkloadPriorityClass", "", name) if name else None
     if found is not None:
         return cast(WorkloadPriorityClass, found).value
-    return max(group.priority, pod.priority)
+    # Every PodGroup has a priority: without a class it is 0, which says nothing of its pods.
+    return group.priority or pod.priority
 
 
 def unit_group(cluster: ClusterView, unit: Unit) -> PodGroup | None:
