@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from podsched.queues.fair_victims import fair_search
 from podsched.queues.objects import ClusterQueue, Policy, Preemption, Workload
-from podsched.queues.quota import Quota
+from podsched.queues.quota import Node, Quota
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.victims import (
     Preemptor,
@@ -189,23 +189,35 @@ def test_a_message_says_unknown_for_what_is_missing() -> None:
     )
 
 
+def fill(snapshot: Snapshot, data: st.DataObject) -> Preemptor:
+    """Admit workloads to queues; return one that does not fit."""
+    queues = sorted(snapshot.queues)
+    for index in range(data.draw(st.integers(0, 8))):
+        name = data.draw(st.sampled_from(queues))
+        amount = data.draw(st.integers(0, min(6, snapshot.node(name).available(CPU))))
+        admit(snapshot, name, running(f"w{index}", amount, data.draw(st.integers(0, 3))))
+    name = data.draw(st.sampled_from(queues))
+    new = preemptor(snapshot, name, data.draw(st.integers(1, 8)), data.draw(st.integers(0, 3)))
+    assume(not new.fits(snapshot, borrowing=True))
+    return new
+
+
+def used(snapshot: Snapshot) -> tuple[dict[Node, int], dict[str, set[str]]]:
+    """What each node uses, and what is admitted to each queue."""
+    workloads = {name: set(admitted) for name, admitted in snapshot.workloads.items()}
+    return {node: node.usage.get(CPU, 0) for node in nodes(snapshot)}, workloads
+
+
 @given(snapshots(), st.data(), st.booleans())
 @examples(400)
 def test_victims_make_room_and_none_of_them_can_stay(
     snapshot: Snapshot, data: st.DataObject, fair: bool
 ) -> None:
     """The choice changes nothing in the snapshot, and no victim is there for nothing."""
-    queues = sorted(snapshot.queues)
-    for index in range(data.draw(st.integers(0, 8))):
-        name = data.draw(st.sampled_from(queues))
-        amount = data.draw(st.integers(0, min(6, snapshot.node(name).available(CPU))))
-        admit(snapshot, name, running(f"w{index}", amount, data.draw(st.integers(0, 3))))
-    before = {node: node.usage.get(CPU, 0) for node in nodes(snapshot)}
-    name = data.draw(st.sampled_from(queues))
-    new = preemptor(snapshot, name, data.draw(st.integers(1, 8)), data.draw(st.integers(0, 3)))
-    assume(not new.fits(snapshot, borrowing=True))
+    new = fill(snapshot, data)
+    before = used(snapshot)
     victims = settle((fair_search if fair else classic_search)(snapshot, new))
-    assert {node: node.usage.get(CPU, 0) for node in nodes(snapshot)} == before
+    assert used(snapshot) == before
 
     def fits(gone: list[Workload], borrowing: bool) -> bool:
         with snapshot.without_usage(gone):
@@ -218,3 +230,20 @@ def test_victims_make_room_and_none_of_them_can_stay(
         for borrowing in (False, True)
         if not (fair and not borrowing)
     )
+
+
+@pytest.mark.parametrize("fair", [False, True])
+@pytest.mark.parametrize("answers", [[], [True], [True, True], [True, False]])
+def test_a_search_that_is_given_up_leaves_the_snapshot_as_it_was(
+    fair: bool, answers: list[bool]
+) -> None:
+    snapshot = two_queues(Preemption(Policy.LOWER, Policy.ANY))
+    for index, amount in enumerate((1, 1, 1, 5)):
+        admit(snapshot, "b", running(f"w{index}", amount, index))
+    before = used(snapshot)
+    search = (fair_search if fair else classic_search)(snapshot, preemptor(snapshot, "a", 4))
+    next(search)
+    for answer in answers:
+        search.send(answer)
+    search.close()
+    assert used(snapshot) == before

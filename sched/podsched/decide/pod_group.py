@@ -24,6 +24,7 @@ because victims are chosen for the whole group.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Final
@@ -494,17 +495,18 @@ class PodGroupAttempt:
         chosen = refused
         step: Try | Victims | Later | Status
         try:
-            search = begin()
             words = name, POST_FILTER_WORDING
-            while isinstance(step := guarded(*words, _advance, search, fits), Try):
-                # Always rolled back: victims leave the cache only once the API has evicted them.
-                with trial.inner() as without:
-                    step.begin(without)
-                    yield from self._place(
-                        without, placements, should_stop, keep=False, note=step.note
-                    )
-                fits = self.result.status.ok
-                chosen = self.result if fits else chosen
+            # A search that is given up half-way puts back what it has taken out of quotas.
+            with closing(begin()) as search:
+                while isinstance(step := guarded(*words, _advance, search, fits), Try):
+                    # Always rolled back: victims leave the cache only once they are evicted.
+                    with trial.inner() as without:
+                        step.begin(without)
+                        yield from self._place(
+                            without, placements, should_stop, keep=False, note=step.note
+                        )
+                    fits = self.result.status.ok
+                    chosen = self.result if fits else chosen
         except PluginFailure as failure:
             step = failure.status
         # The members' reasons are those of the attempt with all pods; ``chosen`` only has the

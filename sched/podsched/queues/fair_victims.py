@@ -51,17 +51,19 @@ def fair_search(
     if not candidates:
         return []
     search = _Search(snapshot, preemptor)
-    with snapshot.with_usage(preemptor.queue.name, preemptor.need):
-        found = yield from search.first(candidates, strategies[0])
-        if not found and len(strategies) > 1:
-            found = yield from search.second()
-        found = found or (yield from search.last())
-    if not found:
+    try:
+        with snapshot.with_usage(preemptor.queue.name, preemptor.need):
+            found = yield from search.first(candidates, strategies[0])
+            if not found and len(strategies) > 1:
+                found = yield from search.second()
+            found = found or (yield from search.last())
+        if not found:
+            return []
+        # The need is no longer counted here: ``fits`` asks whether it fits in addition.
+        fits = partial(preemptor.fits, snapshot, borrowing=True)
+        return (yield from fill_back(snapshot, search.taken, fits))
+    finally:
         restore(snapshot, search.taken)
-        return []
-    # The need is no longer counted here: ``fits`` asks whether it fits in addition.
-    fits = partial(preemptor.fits, snapshot, borrowing=True)
-    return (yield from fill_back(snapshot, search.taken, fits))
 
 
 def _candidates(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:

@@ -74,8 +74,10 @@ class Snapshot:
     def with_usage(self, queue: str, usage: Amounts) -> Iterator[None]:
         """Count usage for a while."""
         self.add_usage(queue, usage)
-        yield
-        self.remove_usage(queue, usage)
+        try:
+            yield
+        finally:
+            self.remove_usage(queue, usage)
 
     @contextmanager
     def without_usage(self, workloads: Iterable[Workload]) -> Iterator[None]:
@@ -83,9 +85,11 @@ class Snapshot:
         gone = list(workloads)
         for workload in gone:
             self.remove_usage(workload.queue, workload.usage)
-        yield
-        for workload in gone:
-            self.add_usage(workload.queue, workload.usage)
+        try:
+            yield
+        finally:
+            for workload in gone:
+                self.add_usage(workload.queue, workload.usage)
 
     @contextmanager
     def without(self, workloads: Iterable[Workload]) -> Iterator[None]:
@@ -95,7 +99,9 @@ class Snapshot:
         """
         gone = list(workloads)
         known = [one for one in gone if self.workloads[one.queue].pop(one.key, None) is not None]
-        with self.without_usage(gone):
-            yield
-        for workload in known:
-            self.workloads[workload.queue][workload.key] = workload
+        try:
+            with self.without_usage(gone):
+                yield
+        finally:
+            for workload in known:
+                self.workloads[workload.queue][workload.key] = workload

@@ -121,7 +121,7 @@ def _by_priority(one: Workload, preemptor_queue: str) -> tuple[bool, bool, int, 
 
 #: A search that yields victims without whom quota is enough, and is sent whether they do (whether
 #: the workload then fits on nodes); it returns the victims, [] if none make room. The snapshot
-#: lacks them meanwhile, and is as before at the end.
+#: lacks them meanwhile, and is as before at the end, also if the search is closed before.
 Search = Generator[list[Victim], bool, list[Victim]]
 
 
@@ -179,22 +179,24 @@ def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
     for borrowing in attempts:
         taken: list[Victim] = []
         asks, fits = Asks(), partial(preemptor.fits, snapshot, borrowing=borrowing)
-        for candidate in line:
-            # Asked anew for each: a queue may be back within its quota by what was taken out.
-            if not _valid(snapshot, preemptor, candidate, borrowing=borrowing):
-                continue
-            snapshot.remove(candidate.workload)
-            taken.append(Victim(candidate.workload, candidate.reason))
-            if fits() and asks.due(taken) and (yield list(taken)):
+        try:
+            for candidate in line:
+                # Asked anew for each: a queue may be back within its quota by what was taken out.
+                if not _valid(snapshot, preemptor, candidate, borrowing=borrowing):
+                    continue
+                snapshot.remove(candidate.workload)
+                taken.append(Victim(candidate.workload, candidate.reason))
+                if fits() and asks.due(taken) and (yield list(taken)):
+                    return (yield from fill_back(snapshot, taken, fits))
+            if taken and fits() and asks.due(taken, last=True) and (yield list(taken)):
                 return (yield from fill_back(snapshot, taken, fits))
-        if taken and fits() and asks.due(taken, last=True) and (yield list(taken)):
-            return (yield from fill_back(snapshot, taken, fits))
-        restore(snapshot, taken)
+        finally:
+            restore(snapshot, taken)
     return []
 
 
 def fill_back(snapshot: Snapshot, taken: list[Victim], fits: Callable[[], bool]) -> Search:
-    """Return the victims that are needed, from those taken out; the snapshot is as before."""
+    """Return the victims that are needed, from those taken out; the caller puts these back."""
     for index in range(len(taken) - 2, -1, -1):
         snapshot.add(taken[index].workload)
         if fits() and (yield [*taken[:index], *taken[index + 1 :]]):
@@ -203,14 +205,14 @@ def fill_back(snapshot: Snapshot, taken: list[Victim], fits: Callable[[], bool])
             taken.pop()
         else:
             snapshot.remove(taken[index].workload)
-    restore(snapshot, taken)
     return taken
 
 
 def restore(snapshot: Snapshot, taken: Iterable[Victim]) -> None:
-    """Put victims back."""
+    """Put victims back that are not there."""
     for victim in taken:
-        snapshot.add(victim.workload)
+        if victim.workload.key not in snapshot.workloads[victim.workload.queue]:
+            snapshot.add(victim.workload)
 
 
 @dataclass(frozen=True, slots=True)

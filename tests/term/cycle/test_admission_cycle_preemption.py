@@ -9,6 +9,8 @@ import pytest
 
 from podsched.api.conditions import is_terminating
 from podsched.api.objects import Node, Pod
+from podsched.decide.pod_group import PodGroupAttempt
+from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.serve.client.errors import Invalid
 from support.queues import (
     GPU,
@@ -389,3 +391,28 @@ async def test_two_heads_of_a_cycle_may_have_the_same_victims_in_mind() -> None:
         world.cluster.delete("Pod", "default/big")
         await asyncio.sleep(15)
         assert bound(world) == ["of-a", "of-b"]
+
+
+@pytest.mark.parametrize("fault", [PluginFailure("Mine", "a fault"), ValueError("a bug")])
+async def test_a_fault_in_a_try_without_victims_admits_nothing_beyond_the_quota(
+    monkeypatch: pytest.MonkeyPatch, fault: Exception
+) -> None:
+    place = PodGroupAttempt._place
+
+    def broken(self: PodGroupAttempt, *args: Any, keep: bool, **other: Any) -> Any:
+        if not keep:  # The tries without victims are those that are never kept.
+            raise fault
+        return place(self, *args, keep=keep, **other)
+
+    monkeypatch.setattr(PodGroupAttempt, "_place", broken)
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
+    async with world.running():
+        job(world, "low", "team", cpu=4)
+        await asyncio.sleep(1)
+        job(world, "high", "team", 10, cpu=4)
+        await asyncio.sleep(9)
+        assert bound(world) == ["low"]
+        assert usage(world, "team") == {"default/cpu": 4000}

@@ -284,6 +284,8 @@ class FlavorTerms:
         except StopIteration as end:
             found: list[Victim] = end.value
             return found
+        finally:
+            search.close()
 
     def _without(self, victims: Sequence[Victim]) -> Sequence[PodInfo] | Try:
         """Return the state without victims; until they are gone, it ends so much later."""
