@@ -1,8 +1,16 @@
 """DynamicResources: devices for the ResourceClaims of a pod (dynamic resource allocation, DRA).
 
-``model`` has the objects of resource.k8s.io/v1 and ``documents`` reads them. ``allocator`` finds
-the devices of a pod's claims on a node: ``pools`` gathers the devices, ``requests`` checks the
-claims, ``search`` chooses, ``results`` writes the allocations down. ``cases`` runs recorded cases.
-``plugin`` schedules pods with claims: ``pod_claims`` finds the claims, ``devices`` reads what
-devices there are, ``node_search`` finds nodes for claims, ``reservation`` assumes and writes.
+``model`` has the objects of resource.k8s.io/v1, and ``documents`` reads them.
+
+``allocator`` finds devices for a pod's claims on one node: ``pools`` gathers the devices of the
+node, ``requests`` checks the claims, ``search`` chooses devices, and ``results`` makes the
+allocations. ``candidates``, ``choices``, ``taken``, ``counters``, ``capacity`` and ``constraints``
+are the parts of a search; ``equivalence``, ``conflicts``, ``supply`` and ``unsatisfiable`` shorten
+it. ``cases`` runs recorded cases.
+
+``plugin`` schedules pods with claims: ``pod_claims`` finds the claims, ``devices`` reads the
+cluster's devices, ``in_use`` has the allocated ones, ``free_devices`` counts the free ones for
+usual claims, and ``node_search`` calls the allocator for others. ``reservation`` assumes
+allocations and writes them. The modules ``extended_*`` do the same for extended resources of
+DeviceClasses.
 """

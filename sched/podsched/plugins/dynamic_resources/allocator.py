@@ -1,6 +1,6 @@
 """Finds devices for the claims of a pod on a node: the first solution, as Kubernetes v1.36 does.
 
-It mends the faults of v1.36.2 that docs/devices.md lists, unless they are asked for.
+It does not have the faults of v1.36.2 that docs/devices.md lists, unless ``faults`` names them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from podsched.plugins.dynamic_resources.taken import TakenDevices
 
 
 class Allocator:
-    """Allocates devices on one node after the other; the cluster's devices stay as they are.
+    """Allocates devices on a node; it changes nothing of the cluster.
 
-    ``faults``: faults of v1.36.2 that are kept; all of them give its answers. ``prune``: leave out
-    choices that equal failed ones. This changes no result, but faults depend on every choice.
+    ``faults``: the faults of v1.36.2 to reproduce; with all of them, the results are those of
+    v1.36.2. ``prune``: skip choices that equal failed ones. This changes no result, but with
+    ``faults`` nothing is skipped, because their effects depend on every choice.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Allocator:
         self._features = features
         self._faults = faults
         self._prune = prune and not faults
-        #: How many choices the last search made.
+        #: The number of choices of the last search.
         self.choices = 0
 
     def allocate(
@@ -64,8 +65,8 @@ class Allocator:
     ) -> list[AllocationResult] | None:
         """Return the allocations of the claims in order, or None if they do not fit.
 
-        ``should_stop`` is asked before the search and about each millisecond. Raises
-        AllocationError, AllocationAborted when stopped.
+        ``should_stop`` is called before the search and about every millisecond of it. Raises
+        AllocationError; AllocationAborted if ``should_stop`` returned True.
         """
         steps = self.allocate_in_steps(node, claims)
         while True:
@@ -80,7 +81,7 @@ class Allocator:
     def allocate_in_steps(
         self, node: Node, claims: Sequence[ResourceClaim]
     ) -> Generator[None, None, list[AllocationResult] | None]:
-        """Allocate, with a pause before the search and about each millisecond of it."""
+        """Like ``allocate``, with a pause before the search and about every millisecond of it."""
         features = self._features
         pools = gather_pools(self._slices, node, features)
         candidates = Candidates(pools, node, features, self._allocated, self._compile_selector)

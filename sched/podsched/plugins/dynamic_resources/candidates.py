@@ -1,4 +1,4 @@
-"""The devices that a node reaches, and which of them suit a request whatever else is taken."""
+"""The devices that a node reaches, and whether a device suits a request, whatever else is taken."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ _PREVENTING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 class Selector(Protocol):
-    """A compiled CEL expression; a unit of its estimated cost takes about 0.3 µs."""
+    """A compiled CEL expression.
+
+    ``estimated_cost``: in the units of Kubernetes' CEL cost estimation; one takes about 0.3 µs.
+    """
 
     @property
     def estimated_cost(self) -> int: ...
 
     def matches(self, device: DeviceView) -> bool:
-        """Whether the device matches. Raises EvaluationError."""
+        """Return whether the device matches. Raises EvaluationError."""
 
 
 #: Returns the selector of an expression. Raises CompileError.
@@ -44,7 +47,7 @@ SelectorCompiler = Callable[[str], Selector]
 
 
 class Candidates:
-    """Devices in the order of trying; remembers which of them suit which request."""
+    """The devices in the order in which they are tried, and the remembered results of checks."""
 
     def __init__(
         self,
@@ -63,34 +66,36 @@ class Candidates:
             for piece, device in pool.devices():
                 identity = DeviceID(pool.driver, pool.name, device.name)
                 self.devices.append(Candidate(len(self.devices), identity, device, piece, pool))
-        # By index of the device.
+        # By selector, and by the device's index: whether it matches.
         self._selected: dict[str, dict[int, bool]] = defaultdict(dict)
-        # None for a device that does not suit, else what the request would consume of it.
+        # By the device's index: the capacity that the request would consume; None if the device
+        # does not suit. Equal requests share a dict.
         self._needs: dict[Alternative, dict[int, Amounts | None]] = {}
         self._needs_of_equal: dict[Hashable, dict[int, Amounts | None]] = defaultdict(dict)
         self._tolerated: dict[tuple[Alternative, int], bool] = {}
         self._available: dict[Alternative, list[Candidate]] = {}
-        # By claim and constraint.
+        # By claim and constraint, and by the device's index.
         self._values: dict[tuple[int, int], dict[int, Values | None]] = defaultdict(dict)
 
     def of_pool(self, pool: Pool) -> Iterator[Candidate]:
         return (candidate for candidate in self.devices if candidate.pool is pool)
 
     def is_allocated(self, candidate: Candidate) -> bool:
-        """Whether the device is in use exclusively."""
+        """Return whether the device is allocated exclusively."""
         return candidate.id in self._allocated.devices
 
     def consumed(self, candidate: Candidate) -> Amounts | None:
-        """Return what shares consume of the device; None if there are none."""
+        """Return the capacity that allocated shares consume of the device; None without shares."""
         return self._allocated.capacity.get(candidate.id)
 
     def is_shareable(self, candidate: Candidate) -> bool:
         return self._features.consumable_capacity and candidate.device.allow_multiple_allocations
 
     def fits(self, alternative: Alternative, candidate: Candidate, taken: Amounts) -> bool:
-        """Whether selectors, node and capacity suit; ``taken`` of it the search took already.
+        """Return whether selectors, node and free capacity of the device suit the request.
 
-        Raises AllocationError if a selector fails.
+        ``taken``: the capacity that the search has taken of it already. Raises AllocationError if a
+        selector fails.
         """
         needs = self.needs(alternative, candidate)
         if not needs or not taken:
@@ -99,7 +104,7 @@ class Candidates:
         return fits(needs, candidate.device.capacity, in_use, taken)
 
     def needs(self, alternative: Alternative, candidate: Candidate) -> Amounts | None:
-        """Return what a request would consume of a device; None if the device does not suit.
+        """Return the capacity that a request would consume; None if the device does not suit.
 
         Raises AllocationError if a selector fails.
         """
@@ -111,12 +116,15 @@ class Candidates:
         return known[index]
 
     def is_equal(self, one: Alternative, other: Alternative) -> bool:
-        """Whether two requests ask for the same, and take devices away."""
+        """Return whether two requests have the same requirements; False for admin access.
+
+        With admin access, a request does not take devices away from others.
+        """
         is_admin = one.request.admin_access or other.request.admin_access
         return not is_admin and _asked(one) == _asked(other)
 
     def may_suit(self, alternative: Alternative, candidate: Candidate) -> bool:
-        """Whether the device suits, or a selector fails on it."""
+        """Return whether the device suits, or a selector fails on it."""
         try:
             return self.needs(alternative, candidate) is not None
         except AllocationError:
@@ -147,7 +155,7 @@ class Candidates:
         )
 
     def tolerates(self, alternative: Alternative, candidate: Candidate) -> bool:
-        """Whether the request tolerates the device's taints."""
+        """Return whether the request tolerates the device's taints."""
         taints = candidate.device.taints
         if not taints or not self._features.device_taints:
             return True
@@ -159,7 +167,7 @@ class Candidates:
     def values(
         self, alternative: Alternative, constraint: int, candidate: Candidate
     ) -> Values | None:
-        """Return a device's values of the attribute of a constraint of the claim."""
+        """Return the device's values of the attribute that a constraint of the claim compares."""
         known, index = self._values[alternative.claim_index, constraint], candidate.index
         if index not in known:
             of = alternative.claim.constraints[constraint]
@@ -188,9 +196,9 @@ class Candidates:
     def select(
         self, kind: str, author: object, selectors: Sequence[str | None], candidate: Candidate
     ) -> bool:
-        """Whether a device matches all selectors of an object.
+        """Return whether a device matches all selectors of an object.
 
-        Raises AllocationError if one fails, which names the ``author`` and its ``kind``.
+        Raises AllocationError if one fails; its text names the object (``kind`` and ``author``).
         """
         for index, expression in enumerate(selectors):
             try:
@@ -212,7 +220,7 @@ class Candidates:
 
 
 def _asked(alternative: Alternative) -> Hashable:
-    """Return all of a request that decides what it needs of a device."""
+    """Return the parts of a request that ``Candidates.needs`` reads."""
     request, capacity = alternative.request, alternative.request.capacity
     asked = None if capacity is None else frozenset(capacity.items())
     return alternative.device_class.name, request.selectors, asked
@@ -224,7 +232,7 @@ def suits(
     device: Device,
     compile_selector: SelectorCompiler,
 ) -> bool:
-    """Whether a device that nothing is taken of suits a request, with the default features.
+    """Return whether a device of which nothing is taken suits a request, with default features.
 
     Raises CompileError, EvaluationError.
     """
@@ -238,7 +246,7 @@ def suits(
 
 
 def tolerates(request: ExactDeviceRequest, device: Device) -> bool:
-    """Whether a request tolerates the taints of a device."""
+    """Return whether a request tolerates the taints of a device."""
     return not any(
         taint.effect in _PREVENTING_EFFECTS
         and not any(_tolerates(of, taint) for of in request.tolerations)

@@ -1,4 +1,4 @@
-"""How much of a device's capacity a request consumes.
+"""Computes how much of a device's capacity a request consumes, and whether that is free.
 
 Source: consumable_capacity.go of Kubernetes v1.36 (structured/internal/incubating).
 """
@@ -16,12 +16,12 @@ Amounts = Mapping[str, Amount]
 def consumed_capacity(
     requested: Amounts | None, capacity: Mapping[str, DeviceCapacity]
 ) -> dict[str, Amount] | None:
-    """Return what a request consumes of each capacity of a device.
+    """Return the amount that a request consumes of each capacity of a device.
 
-    None if the device lacks a requested capacity, or if its policy does not allow the amount.
+    Return None if the device lacks a requested capacity, or if its policy forbids the amount.
     """
     requested = requested or {}
-    if requested and requested.keys() - capacity.keys():
+    if requested.keys() - capacity.keys():
         return None
     consumed = {}
     for name, of in capacity.items():
@@ -34,19 +34,24 @@ def consumed_capacity(
 def fits(
     needed: Amounts, capacity: Mapping[str, DeviceCapacity], in_use: Amounts, taken: Amounts
 ) -> bool:
-    """Whether the capacity is enough for what is needed beside what is in use and taken."""
+    """Return whether the needed amounts are free beside the amounts in use and taken."""
     for name, amount in needed.items():
         of = capacity[name].value
         for used in (in_use.get(name), taken.get(name)):
             if used:
                 amount += used
-        # A request without an amount wants all of it; fractions are slow to compare.
+        # A request without an amount needs the whole capacity, which is the same object. Fractions
+        # are slow to compare.
         if amount is not of and amount > of:
             return False
     return True
 
 
 def _consumed(requested: Amount | None, capacity: DeviceCapacity) -> Amount:
+    """Return the requested amount, rounded up to one that the policy allows if there is one.
+
+    Without a requested amount it is the policy's default, else the whole capacity.
+    """
     policy = capacity.policy
     if requested is None:
         default = policy.default if policy else None
@@ -63,7 +68,7 @@ def _rounded_up(requested: Amount, policy: RequestPolicy, minimum: Amount) -> Am
         return minimum
     if policy.step is None:
         return requested
-    # In whole units, as Quantity.Value() has it.
+    # In whole units: Kubernetes computes with Quantity.Value(), which rounds up.
     least, step = math.ceil(minimum), math.ceil(policy.step)
     steps = -(-(math.ceil(requested) - least) // step)
     return least + steps * step

@@ -1,4 +1,4 @@
-"""Runs allocation cases: one node, its cluster's devices and a pod's claims, as a JSON document."""
+"""Runs allocation cases: JSON documents with a node, the cluster's devices and a pod's claims."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def run_case(
     prune: bool = True,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any]:
-    """Return a case's result: its name and outcome, with the error or the allocations.
+    """Return the result of a case: its name, the outcome, and the error or the allocations.
 
-    The outcome is "allocated", "none", "error", or "aborted" (by ``should_stop``).
-    Raises KeyError, TypeError or ValueError for a document that is no case.
+    The outcome is "allocated", "none" (they do not fit), "error", or "aborted" (by
+    ``should_stop``). Raises KeyError, TypeError or ValueError if the document is not a case.
     """
     allocator = Allocator(
         [read_device_class(document) for document in case.get("classes") or ()],

@@ -1,7 +1,7 @@
-"""Devices on rows of a fork, where some pods were taken away and others were added.
+"""Devices on rows of a fork, on which pods were removed or added.
 
-Dry runs of preemption take pods away: a device is free again if all consumers of its claim are
-among them. Nominated pods are added: they get devices before the pod that is decided on.
+Dry runs of preemption remove pods: a device is free again if all consumers of its claim are among
+them. Filtering with nominated pods adds these pods: they get devices before the pod to schedule.
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from podsched.v1 import objects_pb2 as v1
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """``freed``: the claims whose devices are free; ``first``: those that are allocated first."""
+    """The effect of removed and added pods on devices.
+
+    ``freed``: allocated claims whose devices are free then. ``first``: claims of added pods, which
+    are allocated before those of the pod to schedule.
+    """
 
     freed: Collection[ClaimKey]
     first: Collection[ResourceClaim]
@@ -41,7 +45,7 @@ def changed(
     in_use: DevicesInUse,
     unallocated: Callable[[PodInfo], Iterable[ResourceClaim]],
 ) -> Changed:
-    """Return what differs on a row from its base row.
+    """Return the effect on devices of the pods by which a row differs from its base row.
 
     ``unallocated`` returns the claims of a pod that are not allocated yet.
     """
@@ -49,13 +53,14 @@ def changed(
         return NOT_CHANGED
     now, before = nodes.pods(row), nodes.base.pods(int(nodes.base_rows[row]))
     gone = before.keys() - now.keys()
-    come = [now[uid] for uid in now.keys() - before.keys()]
-    first = {(of.namespace, of.name): of for pod in come for of in unallocated(pod)}
+    added = [now[uid] for uid in now.keys() - before.keys()]
+    claims = (claim for pod in added for claim in unallocated(pod))
+    first = {(claim.namespace, claim.name): claim for claim in claims}
     return Changed(in_use.freed_by(gone) if gone else (), tuple(first.values()))
 
 
 def without_users(claims: Iterable[v1.ResourceClaim], cluster: ClusterView) -> list[ClaimKey]:
-    """Return the allocated claims that had users, of which none is left or will stay."""
+    """Return the reserved claims whose consumers are all deleted or terminating pods."""
     return [
         (claim.metadata.namespace, claim.metadata.name)
         for claim in claims
@@ -79,11 +84,14 @@ def _stays(
 
 
 def unallocated_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
-    """Return the claims of a pod that are neither allocated nor about to be; none if one is bad."""
+    """Return the claims of a pod that are not allocated, nor assumed to be.
+
+    Return no claims if one of them is unusable.
+    """
     try:
         claims = usable_claims(pod, cluster)
     except ClaimUnusableError:
         return []
     assumed = cluster.assumed(CLAIM)
-    now = (assumed.get(of.metadata.namespace, of.metadata.name) for of in claims)
-    return [of for of in now if of is not None and not of.status.HasField("allocation")]
+    now = (assumed.get(claim.metadata.namespace, claim.metadata.name) for claim in claims)
+    return [claim for claim in now if claim is not None and not claim.status.HasField("allocation")]

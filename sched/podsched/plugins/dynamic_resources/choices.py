@@ -1,4 +1,4 @@
-"""What a search chooses from: the devices that a node reaches, and the requests that want some."""
+"""The data of a search: the devices that a node reaches, and the requests for devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from podsched.plugins.dynamic_resources.pools import Pool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
-    """A device of a complete and valid pool; ``index`` is its place in the order of trying."""
+    """A device of a complete and valid pool; ``index``: its place in the order of tries."""
 
     index: int
     id: DeviceID
@@ -28,10 +28,12 @@ class Candidate:
 
 @dataclass(slots=True, eq=False)
 class Alternative:
-    """A request, or one of its alternatives: which devices it wants and how many.
+    """A request of a claim, or one alternative of a request with ``firstAvailable``.
 
-    ``base_name`` is the request's name, ``full_name`` has the alternative's too. ``constraints``:
-    which of the claim's apply. ``all_devices`` is None unless all matching devices are wanted.
+    ``base_name``: the request's name; ``full_name``: "request/alternative" for an alternative.
+    ``constraints``: the indexes of the claim's constraints that apply. ``count``: the number of
+    devices to allocate. ``all_devices``: the devices to allocate with the allocation mode All, else
+    None.
     """
 
     claim: ResourceClaim
@@ -47,7 +49,10 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """A request of the pod, by its index among the requests of all claims."""
+    """A request of the pod with its alternatives (one, unless it has ``firstAvailable``).
+
+    ``index``: among the requests of all claims, which is the order of the search.
+    """
 
     index: int
     claim_index: int

@@ -1,9 +1,10 @@
-"""Which earlier choices a failed choice depends on, so that the others are not tried again for it.
+"""Finds the earlier choices that a failed choice depends on, so that only these are changed.
 
-Conflict-directed backjumping (Prosser, Hybrid Algorithms for the Constraint Satisfaction Problem,
-1993). Choices are bits, by their place among the open ones. A failed choice depends on those that
-hold a device that it could have had, or the counters or constraints because of which a device was
-refused. A choice that a failure does not depend on cannot help: its other devices are left out.
+This is conflict-directed backjumping (Prosser, Hybrid Algorithms for the Constraint Satisfaction
+Problem, 1993). A set of choices is an int with one bit per open choice. A failed choice depends on
+the choices that hold a device that it could have used, or that hold counters or constraints for
+which a device was refused. Another device for any other choice would fail in the same way, so these
+are skipped.
 """
 
 from __future__ import annotations
@@ -20,16 +21,20 @@ ALL_CHOICES = -1
 
 @dataclass(slots=True)
 class Refused:
-    """The devices that suit a choice but could not be had.
+    """The devices that suit a choice but could not be taken.
 
-    ``busy``: in use, or without room. ``refused``: because of counters, constraints or taints.
+    ``busy``: in use, or with too little capacity left. ``refused``: for counters, constraints or
+    taints.
     """
 
     busy: list[Candidate] = field(default_factory=list)
     refused: list[Candidate] = field(default_factory=list)
 
     def conflicts(self, alternative: Alternative, holders: Iterable[tuple[int, Taken]]) -> int:
-        """Return the choices because of which; ``holders``: earlier choices and what they hold."""
+        """Return the earlier choices because of which the devices could not be taken.
+
+        ``holders``: the earlier choices that have taken a device, by their bit's number.
+        """
         if not self.busy and not self.refused:
             return 0
         indexes = {candidate.index for candidate in (*self.busy, *self.refused)}

@@ -1,6 +1,6 @@
-"""Constraints on the attributes of a claim's devices, as state that devices are added to.
+"""Constraints on the attributes of a claim's devices; devices are added one by one, or refused.
 
-Both kinds are monotonic: a device that is refused stays refused when more devices are added.
+Both kinds are monotonic: if a device is refused, it is still refused after more devices were added.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ _SCALARS = frozenset(_LISTS.values())
 
 
 class Constraint(Protocol):
-    """A constraint and the devices that were added; the last one added is removed first."""
+    """A constraint and the devices that were added to it; they are removed in reverse order."""
 
     def add(self, request: str, values: Values) -> bool:
-        """Add a device of a request (of the parent if it has alternatives) unless refused."""
+        """Add a device with these values; return False, and do not add it, if it is refused.
+
+        ``request``: the request's name, without that of an alternative.
+        """
 
     def remove(self, request: str) -> None:
         """Remove the last device."""
 
     def state(self) -> Hashable:
-        """Return what decides about further devices."""
+        """Return a value; if it is equal, the same further devices are refused."""
 
 
 class MatchAttribute:
-    """All devices have a value in common."""
+    """matchAttribute: all devices have a value in common."""
 
     def __init__(self) -> None:
         self._common: list[Values] = []
@@ -52,7 +55,7 @@ class MatchAttribute:
 
 
 class DistinctAttribute:
-    """No two devices have a value in common."""
+    """distinctAttribute: no two devices have a value in common."""
 
     def __init__(self) -> None:
         self._seen: list[Values] = []
@@ -71,7 +74,7 @@ class DistinctAttribute:
 
 
 class DistinctAttributeOfLatest:
-    """As v1.36.2 has it (Fault.DISTINCT): of each request only the latest device counts."""
+    """distinctAttribute with Fault.DISTINCT: of each request only the latest device counts."""
 
     def __init__(self) -> None:
         self._latest: dict[str, Values] = {}

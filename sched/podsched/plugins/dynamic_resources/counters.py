@@ -1,4 +1,4 @@
-"""Shared counters: what the devices of a pool take of them."""
+"""Shared counters: the amounts that the devices of a pool consume of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Counter = tuple[str, str]
 
 
 class Counters:
-    """The counters that a search has taken.
+    """The amounts of counters that a search has taken.
 
     ``by_name``: pools of equal name share their counters (Fault.POOL_NAME).
     """
@@ -19,12 +19,12 @@ class Counters:
     def __init__(self, allocated: AllocatedState, *, by_name: bool) -> None:
         self._allocated = allocated
         self._by_name = by_name
-        # By pool: what is available, with None if a counter is below zero already.
+        # By pool: the amounts that are not allocated; None if one is below zero.
         self._available: dict[Hashable, dict[_Counter, Amount] | None] = {}
         self._taken: dict[Hashable, dict[_Counter, Amount]] = {}
 
     def take(self, pool: Pool, device: Device) -> bool:
-        """Take what a device needs; return False, and take nothing, if that is not available."""
+        """Take what a device consumes; return False, and take nothing, if too little is left."""
         available = self.available(pool)
         if available is None:
             return False
@@ -37,16 +37,19 @@ class Counters:
         return True
 
     def available(self, pool: Pool) -> Mapping[tuple[str, str], Amount] | None:
-        """Return what the search may take by (set, counter); None if one is below zero already."""
+        """Return the amounts that the search may take, by (set, counter).
+
+        Return None if the pool's allocated devices consume more of a counter than there is.
+        """
         key = self._key(pool)
         if key not in self._available:
             self._available[key] = self._left(pool)
         return self._available[key]
 
     def room(self, pool: Pool, counter: tuple[str, str]) -> Amount | None:
-        """Return what is left of a counter, less than nothing where no device can be had.
+        """Return the amount of a counter that is left; None if the pool has no such counter.
 
-        None if the pool has no such counter.
+        Return -1 if no device of the pool can be taken at all.
         """
         available = self.available(pool)
         if available is None:
@@ -61,7 +64,7 @@ class Counters:
             taken[counter] -= amount
 
     def state(self) -> Hashable:
-        """Return all that is taken."""
+        """Return a value that is equal if the taken amounts are."""
         return frozenset(
             (key, counter, amount)
             for key, taken in self._taken.items()
@@ -87,8 +90,8 @@ class Counters:
                 or identity in allocated.shared
                 or identity in allocated.capacity
             ):
-                # The pool has no counters while the gate of partitionable devices is off.
+                # Without DRAPartitionableDevices, the pool has no counters.
                 for counter in device.counters.keys() & left.keys():
                     left[counter] -= device.counters[counter]
-        # As in Kubernetes, a counter below zero keeps all devices of the pool from being taken.
+        # As in Kubernetes, no device of the pool can be taken if one counter is below zero.
         return None if any(amount < 0 for amount in left.values()) else left

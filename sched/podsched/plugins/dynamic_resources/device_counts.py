@@ -1,8 +1,8 @@
-"""How many devices of a class each node has, and how many of them are in use, for scores.
+"""Counts the devices of a DeviceClass on each node, and those in use, for scores.
 
-Counted as kube-scheduler v1.36 does (``noderesources/resource_allocation.go``): the devices of all
-slices that the node reaches, old generations included, that match the selectors of the class. If a
-selector fails, the node counts as one without such devices.
+Rules: kube-scheduler v1.36 ``noderesources/resource_allocation.go``. Devices count if they are in a
+slice that the node reaches, of any generation, and match the selectors of the class. If a selector
+fails, the node has no such devices.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from podsched.plugins.dynamic_resources.model import DeviceClass, DeviceID, Node
 from podsched.plugins.dynamic_resources.node_search import node_of
 from podsched.plugins.dynamic_resources.pools import reaches
 
-#: How many rows are counted between two pauses; one takes 10 µs.
+#: The number of rows between two pauses; one takes 10 µs.
 _ROWS_PER_PAUSE: Final = 100
 
-#: Shape ``(2, size)``: for each row the devices that are there, and those that are in use.
+#: The devices of each row, and those in use, shape ``(2, size)``.
 Counts = Int64s
 
 
 @dataclass(slots=True)
 class _Known:
-    """The counts of a class, and what they are valid for."""
+    """The counts of a class, and the versions for which they are valid."""
 
     devices: Devices
     nodes: Hashable
@@ -40,20 +40,20 @@ class _Known:
 
 
 class DeviceCounts:
-    """The counts of all classes that were asked for; only nodes that changed are counted again."""
+    """The counts of classes, kept: only changed nodes are counted again."""
 
     def __init__(self, compile_selector: SelectorCompiler) -> None:
         self._compile = compile_selector
         self._known: dict[str, _Known] = {}
 
     def of(self, class_name: str, devices: Devices, nodes: NodeColumns) -> Counts:
-        """Return the counts of a class, which exists, on the rows of the cluster."""
+        """Return the counts of a class, which must exist, on the rows of the cluster."""
         for _ in self.prepare(class_name, devices, nodes):
             pass
         return self._known[class_name].counts
 
     def prepare(self, class_name: str, devices: Devices, nodes: NodeColumns) -> Iterator[None]:
-        """Count with pauses about each ms, so that ``of`` has little left to do."""
+        """Count with pauses about every millisecond, so that ``of`` has little left to do."""
         of_class = devices.classes[class_name]
         version = devices.classes_version, nodes.topology_version, nodes.size
         known = self._known.get(class_name)

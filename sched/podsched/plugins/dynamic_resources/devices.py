@@ -1,6 +1,6 @@
-"""The devices of a cluster as allocation reads them: classes, slices by pool, and what is in use.
+"""The devices of a cluster as allocation reads them: classes, slices by pool, and devices in use.
 
-Each object is read once for each of its versions: of slices and claims, only those that changed.
+Objects are parsed (*read*) once: after a change, only the slices and claims that changed.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from podsched.plugins.dynamic_resources.pod_claims import CLAIM, CLASS, RULE, SL
 from podsched.plugins.dynamic_resources.pools import reaches
 from podsched.v1 import objects_pb2 as v1
 
-#: Max claims whose specs are remembered.
+#: Max claims whose serialized specs are remembered.
 _MOST_SPECS: Final = 20_000
-#: Slices of more bytes are read in a thread: the largest take 40 ms, smaller ones at most 2.
+#: Slices of more bytes are read in a thread: the largest take 40 ms, smaller ones at most 2 ms.
 _QUICKLY_READ: Final = 10_000
-#: How many claims are read between two pauses; one takes 10 µs.
+#: The number of claims that are read between two pauses; one takes 10 µs.
 _CLAIMS_PER_PAUSE: Final = 100
-#: Max kinds of claims whose specs are remembered.
+#: Max different specs that are remembered parsed.
 _MOST_KINDS: Final = 1024
-#: The kinds that decisions on devices read.
+#: The kinds of objects that decisions on devices read.
 DEVICE_KINDS: Final = (CLAIM, CLASS, SLICE, RULE)
 
 
 @dataclass(slots=True, eq=False)
 class Devices:
-    """The devices of a cluster; all but the classes stay current.
+    """The devices of a cluster. All fields but ``classes`` are updated in place.
 
-    ``contents``: of each slice a number for what it holds apart from the names of itself, its pool
-    and its node. ``pools_of_node``: pools with slices of one node. ``other_pools``: pools with
-    slices that several nodes may reach. ``changed``: nodes of slices that have changed, "" for
-    slices of several nodes.
+    ``pools``: the slices of each pool. ``contents``: the number of each slice's ``_Content``, in
+    the same order. ``pools_of_node``: pools with a slice for this node only. ``other_pools``: pools
+    with a slice for several nodes. ``changed``: the journal of nodes whose slices changed; ""
+    stands for slices for several nodes.
     """
 
     classes: Mapping[str, DeviceClass]
@@ -76,7 +76,7 @@ class Devices:
         return self.in_use.allocated
 
     def put(self, key: PoolKey, pieces: Sequence[tuple[ResourceSlice, int]]) -> None:
-        """Set the slices of a pool and the numbers of their contents; none: it is gone."""
+        """Set the slices of a pool, with the numbers of their contents; none remove the pool."""
         before = self.nodes_of(key)
         if pieces:
             self.pools[key] = [piece for piece, _ in pieces]
@@ -101,9 +101,9 @@ class Devices:
         return [piece for key in self.pools_for(node) for piece in self.pools[key]]
 
     def situation(self, node: Node) -> Hashable | None:
-        """Return a value that is equal for nodes on which the same claims fit.
+        """Return a value; on nodes with equal values the same claims fit.
 
-        None if devices of the same slice may differ in the nodes that they can be used from.
+        Return None if a slice selects nodes per device: comparing devices would take long.
         """
         found = []
         for key in self.pools_for(node):
@@ -124,7 +124,7 @@ class Devices:
         return self.in_use.position, self.changed.position
 
     def touched_since(self, position: tuple[int, int]) -> Collection[str] | None:
-        """Return the nodes of which devices have changed since; None: maybe all."""
+        """Return the nodes whose devices, or their use, changed since; None: maybe all."""
         pools, nodes = self.in_use.touched_since(position[0]), self.changed.since(position[1])
         if pools is None or nodes is None:
             return None
@@ -139,10 +139,10 @@ class Devices:
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class _Content:
-    """What slices hold apart from the names of themselves, their pools and nodes.
+    """The content of slices that differ only in the names of slice, pool and node.
 
-    Slices with equal contents have the same devices: so selectors are evaluated once for all.
-    ``number``: is never used again.
+    They share their devices, so selectors are evaluated once for all of them. ``number`` is never
+    used again.
     """
 
     number: int
@@ -151,7 +151,7 @@ class _Content:
 
 @dataclass(slots=True, eq=False)
 class _Slice:
-    """A slice as it is stored, the rules that select devices of it, and what was read of both."""
+    """A stored slice, the DeviceTaintRules for its devices, and what was read from both."""
 
     stored: v1.ResourceSlice
     rules: tuple[v1.DeviceTaintRule, ...]
@@ -164,12 +164,12 @@ class _Slice:
 
 
 class KnownDevices:
-    """Reads the devices of a cluster, and again what has changed: each slice for itself."""
+    """Reads the devices of a cluster, and reads again only objects that changed."""
 
     def __init__(
         self, compile_selector: SelectorCompiler, *, tracks_consumers: bool = False
     ) -> None:
-        """``tracks_consumers``: whether ``in_use`` has to know who uses which claim."""
+        """``tracks_consumers``: whether ``in_use`` must know the consumers of claims."""
         self._compile = compile_selector
         self._tracks_consumers = tracks_consumers
         self._numbers = itertools.count(1)
@@ -178,16 +178,16 @@ class KnownDevices:
         self._cluster: ClusterView | None = None
 
     def _begin(self, cluster: ClusterView) -> None:
-        """Start anew with a cluster, of which everything is to be read."""
+        """Forget everything and start with another cluster."""
         self._cluster = cluster
         self._devices = Devices({}, -1)
         self._free = FreeDevices({}, self._devices.in_use, self._compile)
         self._slices: dict[str, _Slice] = {}
         self._of_pool: dict[PoolKey, dict[str, _Slice]] = {}
+        #: The names of slices that changed and must be read.
         self._stale: dict[str, None] = {}
-        """The names of slices that have changed."""
+        #: A slice that was read in a thread, by name.
         self._ahead: dict[str, _Slice] = {}
-        """What was read in advance of slices that have changed."""
         self._rules_version = -1
         #: The claims for extended resources, by the uid of the pod, and the uids by claim.
         self._extended: dict[str, dict[ClaimKey, None]] = {}
@@ -197,7 +197,10 @@ class KnownDevices:
         self._stale_claims: dict[ClaimKey, None] = {}
 
     def prepare(self, cluster: ClusterView) -> Iterator[Callable[[], object] | None]:
-        """Read in steps what has changed, so that ``of`` has little left to do."""
+        """Read changed objects in steps, so that ``of`` has little left to do.
+
+        See ``framework.plugin.PreparesPlugin``.
+        """
         self._note_changes(cluster)
         yield from self.read_claims(cluster)
         while self._stale:
@@ -210,7 +213,7 @@ class KnownDevices:
             self._note_changes(cluster)
 
     def of(self, cluster: ClusterView) -> Devices:
-        """Return the devices now; assumed allocations are in use."""
+        """Return the current devices; devices of assumed allocations are in use."""
         self._note_changes(cluster)
         while self._stale:
             self._read_next(cluster)
@@ -219,18 +222,18 @@ class KnownDevices:
         return self._devices
 
     def in_use(self, cluster: ClusterView) -> DevicesInUse:
-        """Return which devices are in use now; slices that have changed are not read for it."""
+        """Return the devices in use; this reads changed claims, but no slices."""
         for _ in self.read_claims(cluster):
             pass
         return self._devices.in_use
 
     def free(self, cluster: ClusterView) -> FreeDevices:
-        """Return the numbers of free devices now."""
+        """Return the current numbers of free devices."""
         self.of(cluster)
         return self._free
 
     def _note_owner(self, claim: ClaimKey, owner: str) -> None:
-        """Note for which pod's extended resources a claim was made; "" for none."""
+        """Note the uid of the pod for whose extended resources a claim was made; "" for none."""
         before = self._owners.pop(claim, "")
         if before:
             del self._extended[before][claim]
@@ -266,7 +269,7 @@ class KnownDevices:
         self._slices_position, self._rules_version = slices.position, rules
 
     def _read_next(self, cluster: ClusterView) -> None:
-        """Read the next slice that has changed."""
+        """Read the next slice that changed, unless that was done ahead."""
         name = next(iter(self._stale), None)
         if name is None:
             return
@@ -323,7 +326,7 @@ class KnownDevices:
                 del self._of_pool[key]
 
     def read_claims(self, cluster: ClusterView) -> Iterator[None]:
-        """Catch up with the claims that have changed, with pauses about each ms."""
+        """Read the claims that changed, with pauses about every millisecond."""
         if cluster is not self._cluster:
             self._begin(cluster)
         assumed = cluster.assumed(CLAIM)
@@ -349,14 +352,14 @@ class KnownDevices:
 
 
 class KnownClaims:
-    """What claims ask for; claims of equal specs are read once."""
+    """Reads claims; claims with equal specs are read once."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, ResourceClaim] = {}
         self._specs: dict[tuple[str, str], tuple[v1.ResourceClaim, bytes]] = {}
 
     def spec(self, message: v1.ResourceClaim) -> bytes:
-        """Return a claim's spec, serialized, by which it can be compared."""
+        """Return a claim's serialized spec; it is equal for claims with equal specs."""
         key = (message.metadata.namespace, message.metadata.name)
         known = self._specs.get(key)
         if known is None or known[0] is not message:
@@ -367,7 +370,7 @@ class KnownClaims:
         return known[1]
 
     def read(self, message: v1.ResourceClaim) -> ResourceClaim:
-        """Return what a claim asks for."""
+        """Return a claim as the allocator reads it."""
         spec = self.spec(message)
         found = self._known.get(spec)
         if found is None:

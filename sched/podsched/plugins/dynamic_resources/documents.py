@@ -76,7 +76,7 @@ def read_resource_slice(document: Document) -> ResourceSlice:
 
 
 def read_resource_claim(document: Document) -> ResourceClaim:
-    """Read what a ResourceClaim asks for."""
+    """Read the spec of a ResourceClaim."""
     metadata, devices = document["metadata"], document["spec"].get("devices") or {}
     return ResourceClaim(
         metadata.get("namespace", ""),
@@ -98,7 +98,10 @@ def read_resource_claim(document: Document) -> ResourceClaim:
 
 
 def read_allocated_state(document: Document) -> AllocatedState:
-    """Read {devices, sharedDevices, capacity}, as recorded cases have it."""
+    """Read the devices in use from the form that recorded cases have.
+
+    Its fields are ``devices``, ``sharedDevices`` and ``capacity``.
+    """
     return AllocatedState(
         frozenset(_device_id(device) for device in document.get("devices") or ()),
         frozenset(_device_id(device) for device in document.get("sharedDevices") or ()),
@@ -117,7 +120,7 @@ def write_allocation(allocation: AllocationResult) -> dict[str, Any]:
 def allocation_message(
     allocation: AllocationResult, new_id: Callable[[], str]
 ) -> v1.AllocationResult:
-    """Return an AllocationResult as the API has it; ``new_id`` gives the IDs of shares."""
+    """Return the API's message of an allocation; ``new_id`` returns an ID for a share."""
     made = v1.AllocationResult()
     made.devices.SetInParent()
     for result in allocation.results:
@@ -193,7 +196,7 @@ def _device(document: Document, driver: str) -> Device:
         view=DeviceView(
             driver,
             document.get("attributes") or {},
-            # As they are written: CEL tells 1000m from 1.
+            # Quantities as they are written: CEL distinguishes 1000m from 1.
             {name: of["value"] for name, of in capacity.items()},
             allow_multiple_allocations,
         ),
@@ -229,7 +232,8 @@ def _policy(document: Document) -> RequestPolicy:
         if valid_range is not None and valid_range.get(key) is not None
     }
     if bounds.get("step", 1) <= 0:
-        del bounds["step"]  # Validation refuses it; a stored one must not end a search.
+        # Validation refuses such a step. A stored one must not make a search fail.
+        del bounds["step"]
     return RequestPolicy(
         default=None if document.get("default") is None else amount_of(document["default"]),
         valid_values=tuple(amount_of(value) for value in document.get("validValues") or ()),

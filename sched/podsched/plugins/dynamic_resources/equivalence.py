@@ -1,15 +1,15 @@
-"""Which choices of a search are equal, so that only the first of them has to be tried.
+"""Finds equal choices of a search, so that only the first of them is tried.
 
-Two devices are equal from a request on if this request and all later ones see no difference:
-selectors, node, taints, capacity, counters and the attributes of constraints. If the search failed
-with one of them, it fails with the other: exchanging the two turns every solution with the second
-into a solution with the first.
+Two devices are equal *from a request on* if neither this request nor any later one sees a
+difference in selectors, node, taints, capacity, counters and attributes of constraints. If the
+search fails with one of them, it fails with the other: exchanging the two in a solution gives a
+solution.
 
-Counter sets are exchanged as a whole, with all devices that consume them (the partitions of a GPU):
-sets of equal counters and equal devices are equal as long as none of their devices is taken.
+Counter sets are exchanged as a whole, with all devices that consume them, such as the partitions of
+a GPU. Two sets are equal if their counters and devices are and if none of these devices is taken.
 
-Two states in front of a request are equal if equal devices are used in equal ways, equal counters
-are taken, and the claim's constraints hold the same values.
+Two states before a request are equal if equal devices are used in equal ways, equal amounts of
+counters are taken, and the claim's constraints have the same values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CounterSet = tuple[str, str]
 
 
 class Equivalence:
-    """Classes of equal devices, by level; computed when they are asked for."""
+    """The classes of equal devices by level, each computed on first use."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Equivalence:
                 self._members[_counter_set(candidate)].append(candidate)
 
     def choice(self, level: Level, candidate: Candidate) -> Hashable:
-        """Return a key that equal devices share in the present state."""
+        """Return a key that is the same for all devices that are equal in the current state."""
         use = self._taken.use(candidate.index, level.claim_index)
         of_class = self._class(level.index, candidate)
         if not candidate.device.counter_sets or not self._exchanges_sets:
@@ -66,7 +66,7 @@ class Equivalence:
         return of_class, use, counter_set
 
     def state(self, level: Level) -> Hashable:
-        """Return a key that equal states in front of a request share."""
+        """Return a key that is the same for all equal states before a request."""
         claim_index = level.claim_index
         uses: Counter[Hashable] = Counter()
         of_sets: dict[_CounterSet, Counter[Hashable]] = defaultdict(Counter)
@@ -91,7 +91,7 @@ class Equivalence:
         )
 
     def is_in_state(self, level: Level, taken: Taken) -> bool:
-        """Whether a device that was taken may matter to the state in front of a request."""
+        """Return whether a taken device may make a difference to the state before a request."""
         return (
             taken.has_counters
             or taken.alternative.claim_index == level.claim_index
@@ -99,7 +99,7 @@ class Equivalence:
         )
 
     def is_safe(self, level: Level) -> bool:
-        """Whether a request cannot raise an error."""
+        """Return whether no alternative of a request can raise an error."""
         if level.index not in self._safe:
             self._safe[level.index] = not any(self._may_fail(of) for of in level.alternatives)
         return self._safe[level.index]
@@ -115,8 +115,8 @@ class Equivalence:
         return False
 
     def _class(self, index: int, candidate: Candidate) -> int:
-        """Return the number of a device's class from a level on."""
-        # No recursion: a pod may have a thousand claims.
+        """Return the number of a device's class of equal devices from a level on."""
+        # A loop, not a recursion: a pod may have a thousand claims.
         missing = []
         while (index, candidate.index) not in self._classes:
             missing.append(index)
@@ -135,7 +135,7 @@ class Equivalence:
         return self._classes[missing[0] if missing else index, candidate.index]
 
     def _set_class(self, index: int, counter_set: _CounterSet) -> int:
-        """Return the number of a counter set's class from a level on."""
+        """Return the number of a counter set's class of equal sets from a level on."""
         key = (index, counter_set)
         if key not in self._set_classes:
             members = self._members[counter_set]
@@ -148,7 +148,7 @@ class Equivalence:
         return self._set_classes[key]
 
     def _own_content(self, candidate: Candidate) -> Hashable:
-        """Return what matters of a device to all requests."""
+        """Return the properties of a device that all requests see."""
         device = candidate.device
         counters: Hashable = None
         if device.counter_sets and self._exchanges_sets:
@@ -165,7 +165,7 @@ class Equivalence:
         return self._candidates.is_allocated(candidate), counters, capacity
 
     def _seen(self, alternative: Alternative, candidate: Candidate) -> Hashable:
-        """Return what a request sees of a device."""
+        """Return the properties of a device that a request sees; None if it does not suit."""
         try:
             needs = self._candidates.needs(alternative, candidate)
         except AllocationError as error:
@@ -177,8 +177,8 @@ class Equivalence:
             self._candidates.values(alternative, index, candidate)
             for index in alternative.constraints
         )
-        # The order of devices decides whether a constraint refuses one of all devices, which is an
-        # error, before another is found in use.
+        # With the allocation mode All, it is an error if a constraint refuses a device, but a
+        # failure if a device is in use. The order of the devices decides which comes first.
         is_all = alternative.all_devices is not None and bool(values)
         is_ordered = is_all or self._has_unknown_values(alternative)
         return (
@@ -189,7 +189,10 @@ class Equivalence:
         )
 
     def _has_unknown_values(self, alternative: Alternative) -> bool:
-        """Whether a device has an unknown value, which a constraint takes only as the first."""
+        """Return whether a device has an attribute of unknown type.
+
+        A constraint takes such a device only as the first one, so the order matters.
+        """
         if alternative not in self._unknown_values:
             self._unknown_values[alternative] = any(
                 self._candidates.values(alternative, index, candidate) == frozenset()
@@ -199,7 +202,7 @@ class Equivalence:
         return self._unknown_values[alternative]
 
     def _is_wanted(self, index: int, candidate: Candidate) -> bool:
-        """Whether a request from a level on may want the device."""
+        """Return whether the device suits any request from a level on."""
         if candidate.index not in self._last_wanted:
             wanting = (
                 level.index

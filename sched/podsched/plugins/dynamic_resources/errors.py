@@ -1,7 +1,7 @@
-"""What may go wrong while devices are allocated; that they do not fit is no error.
+"""The errors of allocating devices. That no devices fit is a result (None), not an error.
 
 AllocationError            ends the scheduling attempt of the pod; retried with backoff
-├── InvalidPools           rules out this node only: a driver published a broken pool
+├── InvalidPools           rejects only this node: a driver published an invalid pool
 └── AllocationAborted      the caller stopped the search before its end
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class AllocationError(Exception):
-    """A claim, a class or a selector cannot be worked with."""
+    """A claim, a class or a selector cannot be used."""
 
 
 class InvalidPools(AllocationError):

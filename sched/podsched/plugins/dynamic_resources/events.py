@@ -29,20 +29,21 @@ def dynamic_resources_events() -> list[ClusterEventWithHint]:
         ClusterEventWithHint.on(Resource.UNSCHEDULABLE_POD, generated, _after_pod_change),
         ClusterEventWithHint.on(Resource.DEVICE_CLASS, _ADD_OR_UPDATE),
         ClusterEventWithHint.on(Resource.RESOURCE_SLICE, _ADD_OR_UPDATE),
-        # In kube-scheduler it is an update of the slices that it taints.
+        # In kube-scheduler a change of a rule is an update of the slices whose devices it taints.
         ClusterEventWithHint.on(Resource.DEVICE_TAINT_RULE, ActionType.ALL),
     ]
 
 
 def _waiting_by_claim() -> KeyedIndex:
-    """Return an index by which a claim's change is not asked about for each waiting pod.
+    """Return an index of the waiting pods by the claims that they wait for.
 
-    While claims are created, thousands of pods wait for theirs, and no other claim helps them.
+    While claims are being created, thousands of pods may wait for theirs; no other claim helps
+    them.
     """
     return KeyedIndex(_claims_of, _claims_changed)
 
 
-#: The key of events after which any pod may fit, but for pods whose claims do not exist yet.
+#: The key of events that may help all pods whose claims exist.
 _ANY_POD: Final = ("", "")
 
 
@@ -62,14 +63,14 @@ def _claims_changed(
 
 
 def _gives_back(old: v1.ResourceClaim | None, new: v1.ResourceClaim | None) -> bool:
-    """Whether the claim has devices no more; they may suit any pod."""
+    """Return whether the claim's devices are free now; they may suit any pod."""
     if old is None or not old.status.HasField("allocation"):
         return False
     return new is None or not new.status.HasField("allocation")
 
 
 def _is_extended_and_gone(old: v1.ResourceClaim | None, new: v1.ResourceClaim | None) -> bool:
-    """Whether it was a claim for extended resources, after which its pod gets another one."""
+    """Return whether a claim for extended resources was deleted; its pod then gets a new one."""
     return new is None and old is not None and bool(extended_claim_owner(old))
 
 

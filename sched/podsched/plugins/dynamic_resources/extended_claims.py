@@ -1,11 +1,12 @@
-"""The claim that is made for the extended resources of a pod that devices provide.
+"""The claim that is made for a pod's extended resources, if DeviceClasses provide them.
 
-A pod's containers request ``nvidia.com/gpu: 2``, and a DeviceClass provides that resource. On nodes
-without allocatable of it, the pod gets devices of this class. The claim exists only in memory until
-PreBind, because it depends on the node: it asks for what the node lacks.
+For example, containers request ``nvidia.com/gpu: 2``, and a DeviceClass provides that resource. On
+nodes without allocatable of it, the pod gets devices of this class through a claim. The claim
+depends on the node, because it requests only resources that the node lacks. So it exists only in
+memory until PreBind.
 
-Init containers that end use the devices of the containers that run later, and those of each other:
-what the largest of them needs beyond that is one more request.
+Init containers that end before others start use the devices of later containers, and of each other.
+If one needs more devices than these, the difference is a further request; the largest counts.
 
 Source: kube-scheduler v1.36 ``dynamicresources/extendeddynamicresources.go``.
 """
@@ -25,7 +26,7 @@ from podsched.plugins.dynamic_resources.documents import read_resource_claim
 from podsched.plugins.dynamic_resources.model import EXACT_COUNT, ResourceClaim
 from podsched.v1 import objects_pb2 as v1
 
-#: The name of a claim that exists only in memory; no name of an object.
+#: The name of a claim that exists only in memory; not a valid name of an object.
 IN_MEMORY: Final = "<extended-resources>"
 
 #: Keys of ``PodClass.compiled``.
@@ -44,9 +45,9 @@ class Provided(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExtendedClaim:
-    """What the claim asks for, for all pods of a class; ``kind`` is its spec, serialized.
+    """The claim for the extended resources of the pods of a class.
 
-    ``mappings`` says which request each container uses for which resource.
+    ``kind``: its serialized spec. ``mappings``: the requests that each container uses, by resource.
     """
 
     spec: v1.ResourceClaimSpec
@@ -55,11 +56,11 @@ class ExtendedClaim:
     _read: ResourceClaim
 
     def for_pod(self, pod: PodInfo) -> ResourceClaim:
-        """Return what it asks for, for a pod."""
+        """Return the claim of a pod as the allocator reads it."""
         return replace(self._read, namespace=pod.namespace)
 
     def new(self, pod: PodInfo, name: str) -> v1.ResourceClaim:
-        """Return the object that is created for a pod."""
+        """Return the object to create for a pod."""
         claim = v1.ResourceClaim(spec=self.spec)
         meta = claim.metadata
         meta.namespace, meta.name = pod.namespace, name
@@ -80,7 +81,7 @@ def may_need_devices(pod: PodInfo) -> bool:
 
 
 def provided(pod: PodInfo, classes: Mapping[str, str]) -> tuple[Provided, ...]:
-    """Return the requested resources that devices can provide, by name.
+    """Return the requested resources that devices can provide, ordered by name.
 
     ``classes``: the DeviceClass of each resource.
     """
@@ -92,7 +93,7 @@ def provided(pod: PodInfo, classes: Mapping[str, str]) -> tuple[Provided, ...]:
 
 
 def extended_claim(cls: PodClass, lacking: tuple[Provided, ...]) -> ExtendedClaim:
-    """Return the claim for the resources that a node lacks; they are ordered by name."""
+    """Return the claim for the resources that a node lacks, which must be ordered by name."""
     known: dict[tuple[Provided, ...], ExtendedClaim] = cls.compiled.setdefault(_CLAIMS, {})
     found = known.get(lacking)
     if found is None:
@@ -101,7 +102,7 @@ def extended_claim(cls: PodClass, lacking: tuple[Provided, ...]) -> ExtendedClai
 
 
 def names_for(pod: PodInfo) -> Iterator[str]:
-    """Yield the names that the claim of a pod may have; an earlier one may still be there."""
+    """Yield names for the claim of a pod; a claim of an earlier attempt may still have one."""
     number = 0
     while True:
         unique = f"{pod.uid}/extended-resources/{number}"
@@ -134,7 +135,7 @@ def _make(spec: v1.PodSpec, lacking: Iterable[Provided]) -> ExtendedClaim:
 def _requests_for(
     spec: v1.PodSpec, one: Provided
 ) -> tuple[list[_Request], list[v1.ContainerExtendedResourceRequest]]:
-    """Return the requests of all containers for a resource, and which container uses which."""
+    """Return the requests for a resource, and the requests that each container uses."""
     containers = [*spec.init_containers, *spec.containers]
     ending = [
         index
@@ -183,6 +184,6 @@ def _count(container: v1.Container, resource: str) -> int:
 
 
 def _request(index: int, container: v1.Container, one: Provided, count: int) -> _Request:
-    """Return the request of a container; its name tells the place of container and resource."""
+    """Return the request of a container; its name has the indexes of container and resource."""
     place = sorted(container.resources.requests).index(one.resource)
     return _Request(f"container-{index}-request-{place}", one.device_class, count)

@@ -1,4 +1,4 @@
-"""What a pod with extended resources needs, by node: devices for those that the node lacks."""
+"""The needs of a pod with extended resources by node: devices for resources that the node lacks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def needs_by_row(
 ) -> PodNeeds:
     """Return the needs with a variant for each set of resources that some node lacks.
 
-    ``needs``: those of the pod's claims. ``extended``: the resources that devices can provide.
+    ``needs``: the needs of the pod's claims. ``extended``: the resources that devices can provide.
     """
     if not extended:
         return needs

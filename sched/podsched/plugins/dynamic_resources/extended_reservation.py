@@ -1,13 +1,13 @@
-"""Make, and delete, the claims for extended resources.
+"""Create and delete the claims for extended resources.
 
-    Reserve      reserve()      counts the devices as in use from now on; the claim gets a name
+    Reserve      reserve()      assumes the claim; from now on its devices are in use
     PreBind      writes()       creates the claim, allocates it, and names it in the pod's status
                  seen()         PENDING until the informer shows the allocation
     Unreserve    unreserve()    deletes the claim
     PostFilter   discard()      deletes a claim of an earlier attempt
 
-A claim is never used for a second attempt: it may not suit the node, and its devices may have been
-withdrawn. So a pod that has one is not bound before that is deleted.
+A claim is never used for a second attempt: it may not suit the new node, and its devices may be
+gone. So a pod that has a claim of an earlier attempt is not bound before that claim is deleted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from podsched.v1 import objects_pb2 as v1
 
 @dataclass(slots=True)
 class _Claim:
-    """A claim as it is assumed to exist, and what it is made of.
+    """A claim that is assumed to exist, and the ``ExtendedClaim`` that it was made from.
 
     ``is_planned``: it may have been created. ``is_sent``: it may have been allocated. ``is_seen``:
     the informer has shown its allocation.
@@ -42,7 +42,7 @@ class _Claim:
     is_planned: bool = False
     is_sent: bool = False
     is_seen: bool = False
-    #: Of one that is in doubt: when its pod was given up, and whether the informer has had it.
+    #: For a claim in doubt: when its pod was unreserved, and whether the informer had the claim.
     dropped_at: float = 0.0
     was_there: bool = False
 
@@ -57,7 +57,7 @@ class ExtendedReservations:
 
     _devices: KnownDevices
     _by_pod: dict[str, _Claim] = field(default_factory=dict)
-    #: Those that may have been created although their pod was given up.
+    #: Claims of unreserved pods that may be allocated nevertheless.
     _in_doubt: list[_Claim] = field(default_factory=list)
 
     def has(self, pod: PodInfo) -> bool:
@@ -65,7 +65,7 @@ class ExtendedReservations:
         return pod.uid in self._by_pod
 
     def assumed(self, pod: PodInfo) -> list[v1.ResourceClaim]:
-        """Return the claim that is reserved for the pod, as it will be, if there is one."""
+        """Return the assumed claim of the pod as a list, which is empty if there is none."""
         claim = self._by_pod.get(pod.uid)
         return [] if claim is None else [claim.assumed]
 
@@ -121,12 +121,12 @@ class ExtendedReservations:
         return () if claim.is_sent else (new,), patches
 
     def created(self, pod: PodInfo) -> None:
-        """Note that the claim exists, and will be allocated."""
+        """Note that the claim was created, so that its allocation is written next."""
         if (claim := self._by_pod.get(pod.uid)) is not None:
             claim.is_sent = True
 
     def seen(self, pod: PodInfo, cluster: ClusterView) -> tuple[Status, list[v1.ResourceClaim]]:
-        """Return whether the informer has shown what was written, and the claim if there is one."""
+        """Return whether the informer has shown the allocation, and the claim if there is one."""
         claim = self._by_pod.get(pod.uid)
         if claim is None:
             return SUCCESS, []
@@ -139,13 +139,13 @@ class ExtendedReservations:
         return Status(Code.PENDING, (f"resourceclaim {claim.name[1]} is not seen yet",)), []
 
     def bound(self, pod: PodInfo) -> None:
-        """Forget a claim that is written."""
+        """Forget the claim of a pod whose PreBind is complete."""
         self._by_pod.pop(pod.uid, None)
 
     def unreserve(self, state: CycleState, pod: PodInfo, cluster: ClusterView, now: float) -> None:
-        """Take the assumption back, unless the claim may be allocated, and delete the claim.
+        """Withdraw the assumption, unless the claim may be allocated, and delete the claim.
 
-        ``now``: in seconds, as of all calls.
+        ``now``: in seconds, of the same clock in all calls.
         """
         claim = self._by_pod.pop(pod.uid, None)
         if claim is not None and claim.is_sent:
@@ -180,7 +180,7 @@ class ExtendedReservations:
 
 
 def _delete(state: CycleState, namespace: str, name: str, uid: str = "") -> None:
-    """Have a claim deleted, with its devices."""
+    """Request that a claim is deleted; without its finalizer, that also frees its devices."""
     no_finalizers = {"metadata": {"finalizers": None}}
     state.patches += (ObjectPatch(CLAIM, namespace, name, no_finalizers, uid=uid),)
     state.deletions += (ObjectDeletion(CLAIM, namespace, name, uid),)

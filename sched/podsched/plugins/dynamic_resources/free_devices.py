@@ -1,13 +1,15 @@
-"""How many free devices nodes have for the usual requests, as columns over the nodes.
+"""Counts the free devices of each node for usual requests, in columns, without a search.
 
-A usual request wants a number of devices, of which it does not matter which ones. A simple node has
-pools of its own only, of devices that are used as a whole by one claim. There a usual claim fits if
-enough devices are free that suit it, and gets the first of them. All other nodes, and nodes with a
-device on which a selector fails, are *unsure*: there the allocator has to search.
+A *usual* request is for a number of devices, any that suit. A *simple* pool is reached by one node,
+and each of its devices is used as a whole by one claim. If all pools of a node are simple, a claim
+with one usual request fits there if enough suitable devices are free, and gets the first of them.
+All other nodes are *unsure*, as are nodes with a device on which a selector fails: there the
+allocator has to search.
 
-A column has a number per pool. Devices that come into use or are free again change one cell of each
-column, and so does a pool whose slices change, when the column is read next. What suits a request
-is found out once for each pool, until its slices change.
+A column belongs to one kind of request and has a cell per simple pool. If a device comes into use
+or is freed, one cell of each column changes. If the slices of a pool change, its cell is computed
+again when the column is read next. Which devices of a pool suit a request is found only once, until
+the pool's slices change.
 """
 
 from __future__ import annotations
@@ -48,32 +50,35 @@ from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
 from podsched.plugins.dynamic_resources.results import make_allocation
 from podsched.plugins.dynamic_resources.taken import Taken
 
-#: Max requests, different in what suits them, whose columns are kept.
+#: Max kinds of requests whose columns are kept.
 _MOST_COLUMNS: Final = 64
-#: Selectors of more devices are evaluated in a thread; one takes 3 to 20 µs.
+#: More evaluations of selectors are made in a thread; one takes 3 to 20 µs.
 _MOST_AT_ONCE: Final = 200
 
 
 def usual_requests(claims: Sequence[ResourceClaim]) -> list[ExactDeviceRequest] | None:
-    """Return the requests of claims if each wants a number of devices; None for other claims.
+    """Return the requests of claims if all are usual, else None.
 
-    Also None if the allocator might refuse a claim, whatever devices there are.
+    Return None also if the allocator might refuse a claim, whatever devices there are.
     """
     found: list[ExactDeviceRequest] = []
     for claim in claims:
         requests = [request.exactly for request in claim.requests]
-        if any(of.first_available for of in claim.requests) or not all(map(_is_usual, requests)):
+        if any(request.first_available for request in claim.requests):
+            return None
+        if not all(map(_is_usual, requests)):
             return None
         if sum(request.count for request in requests) > MAX_RESULTS:
             return None
-        if not all(of.match_attribute or of.distinct_attribute for of in claim.constraints):
+        constraints = claim.constraints
+        if not all(one.match_attribute or one.distinct_attribute for one in constraints):
             return None
         found += requests
     return found
 
 
 def _kind_of(request: ExactDeviceRequest) -> Hashable:
-    """Return what decides which devices suit a request."""
+    """Return the parts of a request that decide which devices suit it, but for the class's own."""
     capacity = frozenset((request.capacity or {}).items())
     return request.device_class_name, request.selectors, request.tolerations, capacity
 
@@ -89,11 +94,11 @@ def _is_usual(request: ExactDeviceRequest) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Pool:
-    """A pool with its slices; ``node``: the only node that reaches it, "" for others.
+    """A pool with its slices; ``node``: the only node that reaches it, "" if there are several.
 
-    ``is_simple``: its devices are there, are valid and are used as a whole. ``comes_last``: its
-    devices are tried after those of other pools. ``suiting``: by what is asked the names of the
-    devices that suit it, None if a selector fails.
+    ``is_simple``: it is complete and valid, and its devices are used as a whole. ``comes_last``:
+    its devices are tried after those of other pools. ``suiting``: by the number of a kind of
+    request, the names of the suitable devices; None if a selector fails.
     """
 
     key: PoolKey
@@ -116,7 +121,7 @@ class _Pool:
             and all(piece.slice_count == first.slice_count for piece in slices)
             and not any(piece.shared_counters for piece in slices)
             and not any(piece.per_device_node_selection for piece in slices)
-            and not any(of.counter_sets or of.allow_multiple_allocations for of in devices)
+            and not any(one.counter_sets or one.allow_multiple_allocations for one in devices)
             and len({device.name for device in devices}) == len(devices)
         )
         comes_last = any(device.binding_conditions for device in devices)
@@ -136,10 +141,12 @@ class _Pool:
 
 @dataclass(slots=True, eq=False)
 class _Column:
-    """For one kind of request, by number of pool: the free devices that suit, and their names.
+    """The suitable devices of each simple pool for one kind of request, whose number is ``key``.
 
-    ``unsure``: a selector fails on a device. ``elsewhere``: pools of several nodes may have such
-    devices. ``position``: in the journal of pools, up to which it is current.
+    By the pool's number: ``suiting`` are the names, ``free`` is how many of them are not in use,
+    and ``unsure`` is True if a selector fails on a device. ``elsewhere``: whether pools of several
+    nodes may have suitable devices. ``position``: the column is current up to here in the journal
+    of pools.
     """
 
     key: int
@@ -152,7 +159,7 @@ class _Column:
     elsewhere: bool = False
 
     def grow(self, size: int) -> None:
-        """Have cells for so many pools."""
+        """Add cells, so that there are ``size``."""
         more = size - len(self.suiting)
         if not more:
             return
@@ -163,9 +170,10 @@ class _Column:
 
 @dataclass(slots=True, frozen=True)
 class Fitting:
-    """On which rows some claims fit: ``fits``, except where ``unsure``; shapes ``(size,)``.
+    """The rows on which claims fit; arrays have shape ``(size,)``.
 
-    ``left``: how many further devices are free for the only request; None if there are several.
+    ``fits``: whether they fit, for rows that are not ``unsure``. ``left``: the number of devices
+    that would be left for the only request; None if there are several requests or constraints.
     """
 
     fits: Bools
@@ -174,9 +182,9 @@ class Fitting:
 
 
 class DevicesAhead:
-    """Counts the devices that pods of one kind get, row by row: ``framework.lookahead.Lookahead``.
+    """A ``framework.lookahead.Lookahead`` that counts the devices that placed pods take.
 
-    ``count``: of each pod.
+    ``count``: the number of devices of each pod.
     """
 
     covers_own_row = True
@@ -194,7 +202,7 @@ class DevicesAhead:
 
 
 class FreeDevices:
-    """The columns of a cluster's slices; ``put`` tells it the slices of each pool."""
+    """The columns for a cluster's slices; ``put`` must be called for each pool that changes."""
 
     def __init__(
         self,
@@ -202,25 +210,25 @@ class FreeDevices:
         in_use: DevicesInUse,
         compile_selector: SelectorCompiler,
     ) -> None:
-        #: May be replaced at any time.
+        #: The DeviceClasses by name; the owner replaces the dict when classes change.
         self.classes = classes
         self._in_use = in_use
         self._compile = compile_selector
         self._pools: dict[PoolKey, _Pool] = {}
-        #: The simple pools by number, None for a number that is not used, and their numbers.
+        #: The simple pools by number (None: the number is unused), and their numbers by key.
         self._simple: list[_Pool | None] = []
         self._numbers: dict[PoolKey, int] = {}
         self._unused: list[int] = []
         self._of_node: dict[str, list[_Pool]] = {}
-        #: Pools with slices of several nodes; by node the pools that are not simple.
+        #: Pools with a slice for several nodes; and by node, the pools that make it unsure.
         self._others: dict[PoolKey, _Pool] = {}
         self._unsure_nodes: dict[str, set[PoolKey]] = {}
-        #: Numbers of simple pools whose slices have changed, and -1 for pools of several nodes.
+        #: The journal of changed pools: numbers of simple pools, -1 for pools of several nodes.
         self._changes: ChangedKeys[int] = ChangedKeys()
-        #: By pool: the devices that are in use exclusively, and those of which shares are.
+        #: By pool: the names of devices that are in use exclusively, and by shares.
         self._used: dict[PoolKey, set[str]] = {}
         self._shared: dict[PoolKey, set[str]] = {}
-        #: The numbers of what is asked, and the columns by number.
+        #: The numbers of kinds of requests, and the columns by these numbers.
         self._kinds: dict[Hashable, int] = {}
         self._kind_numbers = itertools.count()
         self._columns: dict[int, _Column] = {}
@@ -230,7 +238,7 @@ class FreeDevices:
             self._changed(device)
 
     def put(self, key: PoolKey, slices: Sequence[ResourceSlice]) -> None:
-        """Set the slices of a pool, in the order in which they are tried; none: it is gone."""
+        """Set the slices of a pool in the order in which they are tried; none remove the pool."""
         before = self._pools.pop(key, None)
         if before is not None:
             self._remove(before)
@@ -277,7 +285,7 @@ class FreeDevices:
         selectors: RememberedSelectors,
         is_late: Callable[[], bool],
     ) -> Iterator[Callable[[], object] | None]:
-        """Find out in steps which devices suit claims; see ``framework.plugin.PreparesPlugin``."""
+        """Find the devices that suit claims, in steps; see ``framework.plugin.PreparesPlugin``."""
         requests = [
             exactly
             for claim in claims
@@ -319,9 +327,9 @@ class FreeDevices:
             yield None
 
     def fitting(self, claims: Sequence[ResourceClaim], nodes: NodeColumns) -> Fitting | None:
-        """Return where claims fit as far as it can be told by columns; None if it cannot.
+        """Return the rows on which claims fit; None if the columns cannot tell for these claims.
 
-        ``nodes``: those of the cluster, no fork.
+        ``nodes``: those of the cluster, not a fork.
         """
         requests = usual_requests(claims)
         if not requests:
@@ -345,6 +353,8 @@ class FreeDevices:
             count = free.astype(np.int64) - number
             fits &= count >= 0
             unsure[rows[there & column.unsure]] = True
+        # Columns count each request alone. Several requests may compete for devices, and
+        # constraints compare devices: then rows with enough devices are unsure.
         alone = len(requests) == 1 and not claims[0].constraints
         if not alone:
             unsure |= fits
@@ -353,7 +363,10 @@ class FreeDevices:
     def allocate(
         self, claims: Sequence[ResourceClaim], node: Node, features: Features
     ) -> AllocationResult | None:
-        """Return the allocation of one usual claim on a node where it surely fits, else None."""
+        """Return the allocation of a claim with one usual request, or None.
+
+        None if the claim is not usual, or if it does not fit or the node is unsure.
+        """
         requests = usual_requests(claims)
         if requests is None or len(requests) != 1 or claims[0].constraints:
             return None
@@ -376,7 +389,7 @@ class FreeDevices:
         return any(column.unsure[self._numbers[key]] or key in self._shared for key in mine)
 
     def _first(self, column: _Column, node: Node) -> Iterator[Candidate]:
-        """Yield the free devices that suit, in the order in which they are tried."""
+        """Yield the free suitable devices of a node in the order in which they are tried."""
         for of in self._of_node.get(node.name, ()):
             names = column.suiting[self._numbers[of.key]]
             driver, name = of.key
@@ -387,7 +400,7 @@ class FreeDevices:
                     yield Candidate(0, identity, device, piece, pool)
 
     def _changed(self, device: DeviceID) -> None:
-        """Count a device that has come into use, or is free again, in all columns."""
+        """Update all columns after a device came into use or was freed."""
         pool, name = device[:2], device.device
         if _set(self._shared, pool, name, self._in_use.is_shared(device)):
             self._rows = None
@@ -402,7 +415,10 @@ class FreeDevices:
                 column.free[number] += -1 if is_used else 1
 
     def _key(self, request: ExactDeviceRequest, device_class: DeviceClass) -> int:
-        """Return the number of what is asked; kinds name classes, which may change."""
+        """Return the number of the request's kind.
+
+        The class's selectors are part of the kind, because they may change.
+        """
         kind = (_kind_of(request), device_class.selectors)
         found = self._kinds.get(kind)
         if found is None:
@@ -415,7 +431,7 @@ class FreeDevices:
         return found
 
     def _is_current(self, key: int) -> bool:
-        """Whether there is a column to which nothing has to be added."""
+        """Return whether there is a column, and it is up to date."""
         found = self._columns.get(key)
         return found is not None and found.position == self._changes.position
 
@@ -432,14 +448,15 @@ class FreeDevices:
         is_complete = True
         for number in changed:
             is_complete &= self._fill(found, number)
-        # What a decision must not find out is asked again, after it was prepared.
+        # A decision does not evaluate slow selectors. Such cells are filled by the next call, after
+        # ``prepare``.
         if is_complete:
             found.position = self._changes.position
             self._columns[key] = found
         return found
 
     def _fill(self, column: _Column, number: int) -> bool:
-        """Fill a cell, or for -1 ``elsewhere``; return whether everything was found out for it."""
+        """Compute the cell of a pool, or ``elsewhere`` for -1; return whether that was possible."""
         if number < 0:
             return self._look_elsewhere(column)
         pool = self._simple[number]
@@ -480,7 +497,7 @@ class FreeDevices:
         return pool.suiting[key]
 
     def _places(self, nodes: NodeColumns) -> tuple[Rows, Bools]:
-        """Return the row of each simple pool, -1 for none, and which rows are unsure."""
+        """Return the row of each simple pool (-1: none), and for each row whether it is unsure."""
         version = (nodes.topology_version, nodes.size)
         if self._rows is None or self._rows[0] != version:
             found = (None if of is None else nodes.row_of(of.node) for of in self._simple)
@@ -495,7 +512,7 @@ class FreeDevices:
 
 
 def _set(names: dict[PoolKey, set[str]], pool: PoolKey, name: str, there: bool) -> bool:
-    """Have a name in the set of a pool, or not; return whether that is new."""
+    """Add a name to the set of a pool, or remove it; return whether that changed the set."""
     known = names.get(pool)
     if there is (known is not None and name in known):
         return False

@@ -1,4 +1,4 @@
-"""Which devices the claims of a cluster have, kept current claim by claim."""
+"""The devices that claims of a cluster have, updated claim by claim."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from podsched.plugins.dynamic_resources.model import AllocatedState, Amount, Dev
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.v1 import objects_pb2 as v1
 
-#: Pods that a user of a device is told with.
+#: Max pods that are named in the text about a claim.
 _MOST_PODS: Final = 2
 #: Driver and name of a pool.
 PoolKey = tuple[str, str]
 #: Namespace and name of a claim.
 ClaimKey = tuple[str, str]
-#: A device, and what a share consumes of it; None if it is allocated exclusively.
+#: A device, and the capacity that a share consumes of it; None if it is allocated exclusively.
 Use = tuple[DeviceID, Mapping[str, Amount] | None]
 
 
 def uses_of(claim: v1.ResourceClaim | None) -> Sequence[Use]:
-    """Return the devices of a claim, without those for administrators, who only look on."""
+    """Return the devices of a claim, except with admin access, which does not use up a device."""
     if claim is None or not claim.status.HasField("allocation"):
         return ()
     return [
@@ -39,14 +39,14 @@ def uses_of(claim: v1.ResourceClaim | None) -> Sequence[Use]:
 
 
 class DevicesInUse:
-    """The devices in use; ``allocated`` is a view of them that stays current.
+    """The devices in use; ``allocated`` is a view that stays current.
 
-    ``changed`` is called with each device that comes into use exclusively, or is free again.
+    ``changed`` is called with each device whose use changed.
     """
 
     def __init__(self) -> None:
         self._exclusive: dict[DeviceID, int] = {}
-        #: The number of shares of a device, and what they consume of it together.
+        #: The number of shares of each device, and the capacity that they consume together.
         self._shares: dict[DeviceID, int] = {}
         self._capacity: dict[DeviceID, dict[str, Amount]] = {}
         self._names: dict[PoolKey, set[str]] = {}
@@ -54,32 +54,33 @@ class DevicesInUse:
         self._uses: dict[ClaimKey, Sequence[Use]] = {}
         #: The claims with devices of each pool.
         self._in_pool: dict[PoolKey, dict[ClaimKey, None]] = {}
-        #: The uids of each claim's consumers, and the claims of each consumer, if that is tracked.
+        #: The uids of each claim's consumers, and the claims of each consumer, if ``reserve`` is
+        #: used.
         self._consumers: dict[ClaimKey, frozenset[str]] = {}
         self._claims: dict[str, set[ClaimKey]] = {}
-        #: The pools of which devices were taken or given back.
+        #: The journal of pools in which the use of a device changed.
         self._touched: ChangedKeys[PoolKey] = ChangedKeys()
         self.changed: Callable[[DeviceID], None] = _ignore
         self.allocated = AllocatedState(self._exclusive, self._shares, self._capacity)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs: there, nothing changes."""
+        """Return the state without ``changed``: in another process nothing changes."""
         return self.__dict__ | {"changed": _ignore}
 
     def __contains__(self, device: DeviceID) -> bool:
-        """Whether a device is in use exclusively."""
+        """Return whether a device is allocated exclusively."""
         return device in self._exclusive
 
     def is_given_twice(self, device: DeviceID) -> bool:
-        """Whether two claims have a device exclusively, stored or assumed."""
+        """Return whether two claims have a device exclusively, stored or assumed."""
         return self._exclusive.get(device, 0) > 1
 
     def is_shared(self, device: DeviceID) -> bool:
-        """Whether shares of a device are in use."""
+        """Return whether shares of a device are allocated."""
         return device in self._shares
 
     def put(self, claim: ClaimKey, uses: Sequence[Use]) -> None:
-        """Set the devices of a claim, by namespace and name."""
+        """Set the devices of a claim."""
         if uses == self._uses.get(claim, ()):
             return
         for use in self._uses.pop(claim, ()):
@@ -92,7 +93,7 @@ class DevicesInUse:
             self._uses[claim] = uses
 
     def reserve(self, claim: ClaimKey, consumers: frozenset[str]) -> None:
-        """Set the uids of those that a claim with devices is reserved for."""
+        """Set the uids of the consumers for which a claim with devices is reserved."""
         for uid in self._consumers.pop(claim, ()):
             self._claims[uid].discard(claim)
             if not self._claims[uid]:
@@ -118,7 +119,7 @@ class DevicesInUse:
         return list(dict.fromkeys(found))
 
     def without(self, claims: Iterable[ClaimKey], pools: Iterable[PoolKey]) -> AllocatedState:
-        """Return which devices of some pools are in use apart from those of some claims."""
+        """Return the devices in use of some pools if these claims had none."""
         left = DevicesInUse()
         left._names = {pool: set(self._names[pool]) for pool in pools if pool in self._names}
         devices = [DeviceID(*pool, name) for pool, names in left._names.items() for name in names]
@@ -141,11 +142,14 @@ class DevicesInUse:
         return self._touched.position
 
     def touched_since(self, position: int) -> Collection[PoolKey] | None:
-        """Return the pools of which the use has changed since; None: maybe all."""
+        """Return the pools in which the use of devices changed since; None: maybe all."""
         return self._touched.since(position)
 
     def of_pool(self, pool: PoolKey) -> Hashable:
-        """Return which devices of a pool are in use, and how; None for no device."""
+        """Return a value that is equal if the same devices of a pool are in use in the same way.
+
+        It has no pool's name, so it is equal for pools of different nodes. None: none is in use.
+        """
         names = self._names.get(pool)
         if not names:
             return None
@@ -202,7 +206,7 @@ class DevicesInUse:
 
 
 def users_of_devices(in_use: DevicesInUse, cluster: ClusterView) -> Callable[[DeviceID], str]:
-    """Return a function that tells which claims and pods use a device."""
+    """Return a function that returns a text with the claims and pods that use a device."""
 
     def users(device: DeviceID) -> str:
         claims = (cluster.assumed(CLAIM).get(*key) for key in in_use.users(device))

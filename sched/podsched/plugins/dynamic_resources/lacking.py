@@ -1,7 +1,8 @@
-"""What rows lack of the devices for a pod's claims, as requirements and device by device.
+"""Explains which devices rows lack for a pod's claims, as requirements or device by device.
 
-Rows with equal devices are measured once, and only some of those that differ. For a claim with one
-usual request, columns tell of the others how many suitable devices are free.
+Rows with equal devices are measured once, and at most ``_MOST_MEASURED`` different ones. For a
+claim with one usual request, the columns of ``free_devices`` have the number of free devices of the
+others.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from podsched.plugins.dynamic_resources.node_search import PodNeeds, node_of
 from podsched.plugins.dynamic_resources.shortfalls import Measured, Users, measure, verdicts
 from podsched.plugins.rows.matching import match_terms
 
-#: Max nodes with unequal devices that are measured: eight GPUs take 0.3 ms, their 112 partitions
+#: Max nodes with different devices that are measured: eight GPUs take 0.3 ms, their 112 partitions
 #: some 2 ms.
 _MOST_MEASURED: Final = 16
-#: Max nodes that are compared with those: 20 microseconds each.
+#: Max nodes that are compared with the measured ones, which takes 20 µs each.
 _MOST_ROWS: Final = 400
 
 
@@ -35,9 +36,9 @@ def requirements_of(
     compile_selector: SelectorCompiler,
     cluster: ClusterView,
 ) -> Iterator[Requirement]:
-    """Yield how many devices each request wants, and how many the rows have.
+    """Yield the number of devices that each request wants, and the numbers that the rows have.
 
-    ``cluster`` tells who uses devices. What is not measured counts as sufficient.
+    ``cluster``: to find the users of devices. On rows that are not measured, requirements are met.
     """
     for terms in needs.allocated:
         reached = match_terms(terms, nodes, rows)
@@ -59,7 +60,7 @@ def parts_of(
     compile_selector: SelectorCompiler,
     cluster: ClusterView,
 ) -> list[Parts]:
-    """Return what speaks against each device of a row; nothing if a request is invalid."""
+    """Return why requests cannot get each device of a row; nothing if a request is invalid."""
     users = users_of_devices(needs.devices.in_use, cluster)
     found: list[Parts] = []
     for variant, mine in needs.by_variant(_base(nodes, np.array([row]))):
@@ -84,7 +85,7 @@ def _measured(
     compile_selector: SelectorCompiler,
     users: Users,
 ) -> list[list[Measured]]:
-    """Return the steps on each row; none for rows that are not ``mine`` or not measured."""
+    """Return the steps of ``measure`` by row; none for rows not in ``mine`` or not measured."""
     measured: dict[Hashable, list[Measured]] = {}
     by_row: list[list[Measured]] = [[] for _ in range(len(rows))]
     for place in np.flatnonzero(mine)[:_MOST_ROWS].tolist():
@@ -97,7 +98,7 @@ def _measured(
 
 
 def _steps(by_row: Sequence[Sequence[Measured]]) -> Iterator[Requirement]:
-    """Yield a requirement for each step, and one if no step alone says what is missing."""
+    """Yield a requirement for each step, and one for rows on which no single step fails."""
     steps = max(by_row, key=len, default=[])
     lacking = np.zeros(len(by_row), dtype=np.bool_)
     for at, step in enumerate(steps):
@@ -115,7 +116,7 @@ def _steps(by_row: Sequence[Sequence[Measured]]) -> Iterator[Requirement]:
 
 
 def _free(needs: PodNeeds, base: Rows, unmeasured: Bools) -> Iterator[Requirement]:
-    """Yield how many suitable devices are free on rows that were not measured."""
+    """Yield the numbers of free suitable devices on rows that were not measured."""
     if needs.fitting is None or needs.fitting.left is None:
         return
     (claim,) = needs.claims

@@ -1,6 +1,6 @@
-"""The objects of resource.k8s.io/v1 that allocation reads, and the allocations it makes.
+"""The objects of resource.k8s.io/v1 that the allocator reads, and the allocations it makes.
 
-Names are Kubernetes' own. Quantities are exact.
+Names are those of Kubernetes' API. Quantities are exact.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from podsched.api.device_selectors import Device as DeviceView
 from podsched.api.objects import NodeSelector
 
-#: An exact amount. Most are integers, which are many times faster than fractions.
+#: An exact amount: an int where possible, because ints are many times as fast as fractions.
 Amount = Fraction | int
 
-#: Most devices that one claim can get (AllocationResultsMaxSize).
+#: Max devices of one claim (AllocationResultsMaxSize).
 MAX_RESULTS = 32
 
 EXACT_COUNT = "ExactCount"
@@ -30,7 +30,7 @@ class Features:
 
     admin_access: bool = True
     consumable_capacity: bool = True
-    # DRADeviceBindingConditions and DRAResourceClaimDeviceStatus: useful together only.
+    # DRADeviceBindingConditions and DRAResourceClaimDeviceStatus, which are only useful together.
     binding_conditions: bool = True
     device_taints: bool = True
     partitionable_devices: bool = True
@@ -56,14 +56,14 @@ _GATES = {
 
 
 class Fault(StrEnum):
-    """Known faults of v1.36.2's allocator, each of which changes some allocations."""
+    """Known faults of the allocator of v1.36.2 that change allocations."""
 
-    #: Counters and constraints stay taken by a device that is refused afterwards; counters also by
-    #: a shareable device that is given back.
+    #: A device that is refused keeps the counters and constraints it has taken; a shareable device
+    #: that is given back keeps the counters.
     LEAK = "leak"
-    #: A distinctAttribute knows only the latest device of each request.
+    #: A distinctAttribute compares only with the latest device of each request.
     DISTINCT = "distinct"
-    #: Pools of equal name share their counters, whatever their drivers.
+    #: Pools of different drivers with the same name share their counters.
     POOL_NAME = "pool-name"
 
 
@@ -89,7 +89,7 @@ class DeviceTaint:
 
 @dataclass(frozen=True, slots=True)
 class DeviceToleration:
-    """A toleration of a request; ``document`` is what the allocation repeats."""
+    """A toleration of a request; ``document``: its JSON, which is copied to the allocation."""
 
     key: str
     operator: str
@@ -100,7 +100,7 @@ class DeviceToleration:
 
 @dataclass(frozen=True, slots=True)
 class RequestPolicy:
-    """How much of a capacity a request may consume: a range, or one of the valid values."""
+    """The amounts of a capacity that a request may consume: a range, or a set of valid values."""
 
     default: Amount | None = None
     valid_values: tuple[Amount, ...] = ()
@@ -112,7 +112,7 @@ class RequestPolicy:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCapacity:
-    """An amount that a device has."""
+    """The amount of a capacity that a device has, and the policy for consuming it."""
 
     value: Amount
     policy: RequestPolicy | None = None
@@ -120,7 +120,7 @@ class DeviceCapacity:
 
 @dataclass(frozen=True, slots=True)
 class NodeSelection:
-    """The nodes that reach a slice or a device: one by name, all, or those that match."""
+    """The nodes that can use a slice or device: one by name, all, or those of a selector."""
 
     node_name: str = ""
     all_nodes: bool = False
@@ -131,9 +131,9 @@ class NodeSelection:
 class Device:
     """A device of a ResourceSlice.
 
-    ``view``: what selectors see of it, with its attributes. ``counters``: what the
-    device takes of its pool's shared counters, by (counter set, counter). ``counter_sets``: those
-    that it names, even if it takes nothing of them.
+    ``view``: its properties as CEL selectors see them. ``counters``: the amounts that it consumes
+    of its pool's shared counters, by (counter set, counter). ``counter_sets``: the sets that it
+    names, even if it consumes nothing of them.
     """
 
     name: str
@@ -153,7 +153,7 @@ class Device:
 class ResourceSlice:
     """A part of a pool: devices, or counters that the pool's devices share.
 
-    ``per_device_node_selection`` is None where the field is absent.
+    ``per_device_node_selection`` is None if the field is absent.
     """
 
     name: str
@@ -178,9 +178,9 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True)
 class ExactDeviceRequest:
-    """What a request or one of its alternatives asks for.
+    """A request, or one of its alternatives.
 
-    ``admin_access`` is None where the field is absent, ``capacity`` where no capacity is requested.
+    ``admin_access`` is None if the field is absent, ``capacity`` if no capacity is requested.
     """
 
     name: str
@@ -195,7 +195,7 @@ class ExactDeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """A request of a claim: exactly something, or the first available of some alternatives."""
+    """A request of a claim: ``exactly``, or the first available of several alternatives."""
 
     name: str
     exactly: ExactDeviceRequest
@@ -204,7 +204,7 @@ class DeviceRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeviceConstraint:
-    """A constraint of a claim; no requests stand for all."""
+    """A constraint of a claim; empty ``requests`` mean all requests."""
 
     requests: frozenset[str]
     match_attribute: str = ""
@@ -213,7 +213,7 @@ class DeviceConstraint:
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfiguration:
-    """A configuration of a claim; no requests stand for all."""
+    """A configuration of a claim; empty ``requests`` mean all requests."""
 
     requests: tuple[str, ...]
     opaque: Mapping[str, Any]
@@ -235,7 +235,7 @@ class ResourceClaim:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """The node that is asked about."""
+    """The name and labels of the node on which devices are allocated."""
 
     name: str
     labels: Mapping[str, str]
@@ -243,7 +243,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class AllocatedState:
-    """The devices in use: exclusively, by shares, and how much of their capacity shares consume."""
+    """The devices in use: exclusively, by shares, and the capacity that shares consume."""
 
     devices: Collection[DeviceID] = ()
     shared: Collection[DeviceID] = ()
@@ -252,7 +252,7 @@ class AllocatedState:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequestAllocationResult:
-    """A device that a request got; ``consumed_capacity`` is None unless the device is shared."""
+    """A device that a request gets; ``consumed_capacity`` is None unless the device is shared."""
 
     request: str
     id: DeviceID
@@ -265,7 +265,7 @@ class DeviceRequestAllocationResult:
 
 @dataclass(frozen=True, slots=True)
 class AllocatedConfiguration:
-    """A configuration of an allocation, with where it comes from; no requests stand for all."""
+    """A configuration of an allocation; ``source``: FromClass or FromClaim."""
 
     source: str
     requests: tuple[str, ...]
@@ -274,7 +274,7 @@ class AllocatedConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class AllocationResult:
-    """The devices of a claim; without a node selector they can be used from all nodes."""
+    """The devices of a claim; without a ``node_selector`` all nodes can use them."""
 
     results: tuple[DeviceRequestAllocationResult, ...]
     config: tuple[AllocatedConfiguration, ...]

@@ -1,4 +1,4 @@
-"""Whether the claims of a pod can be allocated on a node; found out once for equal nodes."""
+"""Finds out whether the claims of a pod can be allocated on a node, once for equal nodes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from podsched.plugins.dynamic_resources.model import (
     ResourceClaim,
 )
 
-#: Max outcomes that are remembered.
+#: Max outcomes that are remembered for kinds of claims and situations of nodes.
 _MOST_OUTCOMES: Final = 50_000
-#: Max kinds of claims of which outcomes by row are kept.
+#: Max kinds of claims whose outcomes by row are kept.
 _MOST_COLUMNS: Final = 64
-#: The most alternatives of a request.
+#: Max alternatives of a request (FirstAvailableDeviceRequestMaxSize).
 _MOST_ALTERNATIVES: Final = 8
 
 
@@ -39,15 +39,16 @@ _MOST_ALTERNATIVES: Final = 8
 class PodNeeds:
     """The claims of a pod; plain data.
 
-    ``allocated``: the nodes of each claim that is allocated. ``names`` and ``claims``: those that
-    have to be allocated; ``kind`` is equal for pods that ask for the same. ``assumed``: the names
-    of claims that are assumed to be allocated for the pod since an earlier attempt. ``fitting``:
-    where they fit as far as columns tell.
-    ``binding_failed``: a device of a claim that is allocated cannot be used on any node.
+    ``allocated``: the node selector of each allocated claim. ``names`` and ``claims``: the claims
+    to allocate. ``kind``: their serialized specs. ``assumed``: the names of claims that an earlier
+    attempt allocated for the pod, which is assumed. ``fitting``: the rows on which the claims fit
+    by the columns of ``free_devices``. ``binding_failed``: the driver cannot prepare a device of an
+    allocated claim.
 
-    ``variants``: the needs on nodes that are ``lacking`` extended resources, for which devices have
-    to be allocated there. ``variant`` has the number of each row's, shape ``(size,)``: 0 for these
-    needs themselves, -1 for nodes without a resource that no device provides. None: all are 0.
+    For a pod with extended resources, the needs differ by node. ``variants``: the needs on nodes
+    that lack some of the resources (``lacking``), so that devices must be allocated there.
+    ``variant``, of shape ``(size,)``: 0 for rows with these needs themselves, ``i + 1`` for rows
+    with ``variants[i]``, -1 for nodes without a resource that no DeviceClass provides. None: all 0.
     """
 
     allocated: tuple[NodeTerms, ...]
@@ -63,7 +64,7 @@ class PodNeeds:
     variant: Int64s | None = None
 
     def by_variant(self, rows: Rows) -> Iterator[tuple[PodNeeds, Bools]]:
-        """Yield the needs that differ, each with the mask of its rows; rows of the cluster."""
+        """Yield the different needs, each with the mask of its rows; ``rows`` of the cluster."""
         if self.variant is None:
             yield self, np.ones(len(rows), dtype=np.bool_)
             return
@@ -80,7 +81,7 @@ class PodNeeds:
 
     @property
     def count(self) -> int:
-        """The number of devices of the only request."""
+        """The number of devices of the only request; only for needs with one usual request."""
         return self.claims[0].requests[0].exactly.count
 
     @property
@@ -89,15 +90,16 @@ class PodNeeds:
 
 
 class Budget:
-    """How long several searches may take together: so many pauses, of about 1 ms each."""
+    """The time that several searches may take together, in pauses of about 1 ms each."""
 
     def __init__(self, pauses: int) -> None:
         self._left = pauses
 
     def limit(self) -> Callable[[], bool]:
-        """Return a function for one search that tells at each pause whether the time is over.
+        """Return a function for one search: called at each pause, it tells whether time is up.
 
-        The pause before the search is free, so that easy searches on many nodes are possible.
+        The pause before the search does not count, so that easy searches on many nodes are
+        possible.
         """
         calls = itertools.count()
 
@@ -110,9 +112,10 @@ class Budget:
 
 @dataclass(slots=True)
 class Outcomes:
-    """The outcomes of the searches for one kind of claims, by row: a score, or one of the below.
+    """The outcomes of searches for one kind of claims by row: a score, or a constant below.
 
-    They are valid for these ``devices`` and nodes, and up to a position in their journals.
+    They are valid for these ``devices`` and ``nodes`` (topology version, size), up to the
+    ``position`` in the journals of the devices.
     """
 
     devices: Devices
@@ -120,23 +123,24 @@ class Outcomes:
     position: tuple[int, int]
     by_row: Int64s
 
-    #: Not known, the claims do not fit, and a pool is invalid and they do not fit.
     UNKNOWN: ClassVar[int] = -1
+    #: The claims do not fit.
     NONE: ClassVar[int] = -2
+    #: The claims do not fit, and a pool of the node is invalid.
     INVALID: ClassVar[int] = -3
 
 
 class NodeSearch:
-    """Allocates the claims of pods on nodes; the cluster stays as it is."""
+    """Allocates the claims of pods on nodes, and remembers outcomes; it changes no object."""
 
     def __init__(self, compile_selector: SelectorCompiler) -> None:
         self._compile_selector = compile_selector
-        #: The score of an allocation, None if there is none, by what is asked and what is there.
+        #: The score of an allocation (None: the claims do not fit), by ``_key``.
         self._outcomes: dict[Hashable, int | None] = {}
         self._columns: dict[tuple[bytes, ...], Outcomes] = {}
 
     def outcomes(self, needs: PodNeeds, nodes: NodeColumns) -> Int64s:
-        """Return the outcomes that are known, by row of ``nodes.base``; the caller may add some."""
+        """Return the outcomes by row of ``nodes.base``; the caller may write unknown ones."""
         devices, base = needs.devices, nodes.base
         version = (base.topology_version, base.size)
         found = self._columns.get(needs.kind)
@@ -157,7 +161,7 @@ class NodeSearch:
     def prepare(
         self, needs: PodNeeds, nodes: NodeColumns, rows: Rows, most_pauses: int
     ) -> Iterator[None]:
-        """Search on rows in steps, and keep the outcomes, until so many pauses were made."""
+        """Search on rows in steps and keep the outcomes, for at most ``most_pauses`` pauses."""
         pauses = itertools.count()
         unknown = rows[self.outcomes(needs, nodes)[rows] == Outcomes.UNKNOWN]
         for row in unknown.tolist():
@@ -186,7 +190,7 @@ class NodeSearch:
     def find(self, node: Node, needs: PodNeeds, budget: Budget) -> int:
         """Return the outcome on a node.
 
-        Raises AllocationError, AllocationAborted when the budget is spent.
+        Raises AllocationError; AllocationAborted if the budget is spent.
         """
         try:
             score = self.score(node, needs, budget)
@@ -195,10 +199,7 @@ class NodeSearch:
         return Outcomes.NONE if score is None else score
 
     def find_after(self, node: Node, needs: PodNeeds, changes: Changed, budget: Budget) -> int:
-        """Return the outcome on a node if some pods were gone and others had come.
-
-        Raises as ``find``.
-        """
+        """Return the outcome on a node after pods were removed or added. Raises like ``find``."""
         devices = needs.devices
         allocated = devices.in_use.without(changes.freed, devices.pools_for(node))
         allocator = self._allocator(node, needs, allocated)
@@ -210,9 +211,9 @@ class NodeSearch:
         return Outcomes.NONE if found is None else 0
 
     def score(self, node: Node, needs: PodNeeds, budget: Budget) -> int | None:
-        """Return the score of the allocation on a node, None if the claims do not fit there.
+        """Return the score of the allocation on a node; None if the claims do not fit there.
 
-        Raises AllocationError, AllocationAborted when the budget is spent.
+        Raises AllocationError; AllocationAborted if the budget is spent.
         """
         key = self._key(node, needs)
         if key is None:
@@ -222,7 +223,10 @@ class NodeSearch:
         return self._outcomes[key]
 
     def _key(self, node: Node, needs: PodNeeds) -> Hashable | None:
-        """Return what decides about the outcome on a node; None if that takes long to compare."""
+        """Return a key; nodes and needs with the same key have the same outcome.
+
+        Return None if comparing the devices of nodes would take long.
+        """
         situation = needs.devices.situation(node)
         return None if situation is None else (needs.kind, needs.devices.classes_version, situation)
 
@@ -234,9 +238,9 @@ class NodeSearch:
     def allocate(
         self, node: Node, needs: PodNeeds, budget: Budget
     ) -> list[AllocationResult] | None:
-        """Return the allocations of the claims in order, None if they do not fit.
+        """Return the allocations of the claims in order; None if they do not fit.
 
-        Raises AllocationError, AllocationAborted when the budget is spent.
+        Raises AllocationError; AllocationAborted if the budget is spent.
         """
         return self._allocator(node, needs).allocate(node, needs.claims, budget.limit())
 
@@ -260,7 +264,7 @@ def node_of(nodes: NodeColumns, row: int) -> Node:
 
 
 def _score(needs: PodNeeds, allocations: list[AllocationResult] | None) -> int | None:
-    """Return what the chosen alternatives of requests are worth, earlier ones more."""
+    """Return the sum of 8 - index over the chosen alternatives: earlier ones score more."""
     if allocations is None:
         return None
     score = 0

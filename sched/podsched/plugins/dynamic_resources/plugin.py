@@ -1,11 +1,13 @@
 """DynamicResources: devices for the claims of a pod.
 
-Rules: kube-scheduler v1.36 ``framework/plugins/dynamicresources``. Filter finds out on which nodes
-the claims can be allocated, Reserve allocates them on the chosen node and assumes the result, and
-PreBind writes it. PostFilter deallocates a claim that no other pod uses and that keeps the pod from
-nodes. For extended resources that a DeviceClass provides and a node lacks, the pod gets a claim of
-its own (``extended_claims``). A claim that is assumed to be allocated for a member of a group is so
-for the other members, too.
+Rules: kube-scheduler v1.36 ``framework/plugins/dynamicresources``. Filter finds the nodes on which
+the claims can be allocated. Reserve allocates them on the chosen node and assumes the allocations.
+PreBind writes these. PostFilter deallocates a claim that no other pod uses if its devices are not
+available on some nodes.
+
+For extended resources that a DeviceClass provides and the node lacks, the pod gets a further claim
+(``extended_claims``). If a claim is assumed to be allocated for one member of a PodGroup, the other
+members may use it, too.
 """
 
 from __future__ import annotations
@@ -125,23 +127,23 @@ REASON_CLAIM_EXISTS: Final = "cannot schedule extended resource claim"
 
 REASON_GIVEN_BACK: Final = "waiting for devices of pods that are gone"
 
-#: Max seconds of one Filter over all nodes, because the scheduler does nothing else meanwhile.
-#: What it has found out is remembered, so that the next attempt goes on from there.
+#: Max seconds of one Filter over all nodes, because the scheduler does nothing else meanwhile. Its
+#: results are remembered, so the next attempt of the pod continues from there.
 _LONGEST_FILTER: Final = 1.0
-#: The allocator pauses about so often. Pauses are counted, because decisions read no clock.
+#: The allocator pauses about this often. Decisions read no clock, so they count pauses.
 _PAUSES_PER_SECOND: Final = 1000
-#: Max pauses of a Filter for which ``prepare`` has searched.
+#: Max pauses of one Filter after ``prepare`` was called, which has searched before.
 _SHORT_FILTER: Final = 10
 
 
-#: How many claims PreBind plans for between two pauses; one takes 40 µs.
+#: The number of claims that PreBind plans for between two pauses; one takes 40 µs.
 _CLAIMS_PER_PAUSE: Final = 100
-#: Max specs of claims that are remembered because they failed.
+#: Max failing specs of claims that are remembered.
 _MOST_FAILING: Final = 4096
 
 
 class DynamicResources:
-    """See the module."""
+    """Filter finds nodes with devices for the pod's claims, Reserve and PreBind allocate them."""
 
     name: ClassVar[str] = "DynamicResources"
 
@@ -156,7 +158,7 @@ class DynamicResources:
         self._handle = handle
         self._now = now
         self._preempts = args.preempt_for_devices
-        #: Then devices depend on the pods that are taken off rows or nominated to them.
+        #: With ``preemptForDevices``, results depend on pods that a fork removes or adds.
         self.traits = Traits(
             reads_only_nodes=not self._preempts,
             reads_pods=False,
@@ -169,32 +171,35 @@ class DynamicResources:
         timeout = args.filter_timeout or _LONGEST_FILTER
         self._most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
         self._most_in_filter = self._most_pauses
-        #: Of the searches that ``prepare`` makes in steps.
+        #: Max pauses of the searches that ``prepare`` makes in steps.
         self._most_steps = int(timeout * _PAUSES_PER_SECOND)
         self._binding_timeout = float(args.binding_timeout)
         self._compile_selector = RememberedSelectors(compile_selector)
         self._devices = KnownDevices(self._compile_selector, tracks_consumers=self._preempts)
         self._claims = KnownClaims()
         self._search = NodeSearch(self._compile_selector)
-        #: The specs of claims for which an attempt has failed: the message has the claim's name.
+        #: Serialized specs of claims that made an attempt fail. The error names the claim, so pods
+        #: whose claims differ only in the name do not share an evaluation then.
         self._failing: set[bytes] = set()
-        #: By pod uid: the binding cycle runs, or it ended with a patch whose outcome is not known.
+        #: By pod uid: reservations of running binding cycles, and of ended ones that sent a patch
+        #: whose outcome is unknown.
         self._reserved: dict[str, Reservation] = {}
         self._in_doubt: dict[str, Reservation] = {}
         self._extended = ExtendedReservations(self._devices)
         self._counts = DeviceCounts(self._compile_selector)
         self._counted: set[str] = set()
-        #: The version and the cluster that ``resource_classes`` has read, and its result.
+        #: The last result of ``resource_classes``, with the version and the cluster.
         self._classes: tuple[int, ClusterView, Mapping[str, str]] | None = None
-        #: How many times a Filter was not finished; then its results are not final.
+        #: The number of Filters that ran out of time. It is one of the inputs, so that their
+        #: results are not reused.
         self._unfinished = 0
         #: The allocations whose binding conditions did not become true in time.
         self._timed_out: set[Hashable] = set()
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
-        """Return what the pod's claims ask for, or where they are allocated.
+        """Return the specs of the claims to allocate, and the nodes of the allocated ones.
 
-        Pods whose claims ask for the same share an evaluation.
+        So pods whose claims have equal specs share an evaluation.
         """
         if not _needs_devices(pod):
             return NOTHING_READ
@@ -211,7 +216,7 @@ class DynamicResources:
         return parts, extended, spec, namespace
 
     def _part(self, pod: PodInfo, claim: v1.ResourceClaim, cluster: ClusterView) -> Hashable:
-        """Return what is read of one claim. Raises ClaimUnusableError."""
+        """Return the part of the projection for one claim. Raises ClaimUnusableError."""
         assumed = _assumed_for(pod, claim, cluster)
         known = claim if assumed is None else assumed
         if known.status.HasField("allocation"):
@@ -230,7 +235,7 @@ class DynamicResources:
         nodes = cluster.nodes
         versions = (cluster.version(kind) for kind in DEVICE_KINDS)
         assumed = cluster.assumed(CLAIM).version
-        # Claims for extended resources also depend on what the nodes have.
+        # Claims for extended resources also depend on the nodes' allocatable.
         of_nodes = nodes.nodes_version if may_need_devices(pod) else nodes.topology_version
         return (assumed, *versions, of_nodes, nodes.size, self._unfinished)
 
@@ -242,24 +247,24 @@ class DynamicResources:
         return self._classes[2]
 
     def count_ahead(self, resources: Collection[str]) -> None:
-        """Note of which resources the devices count in scores."""
+        """Note the resources whose devices count in scores."""
         self._counted.update(resources)
 
     def device_counts(self, resource: str, cluster: ClusterView) -> Int64s | None:
-        """Return how many devices of the class of a resource each row has, and has in use."""
+        """Return the devices of a resource's class, and those in use; shape ``(2, size)``."""
         name = self.resource_classes(cluster).get(resource)
         if name is None:
             return None
         return self._counts.of(name, self._devices.of(cluster), cluster.nodes)
 
     def devices_version(self, cluster: ClusterView) -> Hashable:
-        """Return the versions of all that ``device_counts`` reads."""
+        """Return the versions of everything that ``device_counts`` reads."""
         nodes = cluster.nodes
         versions = (cluster.version(kind) for kind in DEVICE_KINDS)
         return (cluster.assumed(CLAIM).version, *versions, nodes.topology_version, nodes.size)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Reject a pod until its claims exist and are its own."""
+        """Reject the pod while a claim does not exist or is not usable for it."""
         if not has_claims(pod):
             return SUCCESS
         try:
@@ -273,8 +278,8 @@ class DynamicResources:
     ) -> Iterator[Callable[[], object] | None]:
         """Read slices, evaluate selectors and search devices in steps, so that Filter is short.
 
-        From the first call on, decisions do nothing of this that takes long: an attempt for which
-        selectors are left to evaluate fails, and the next one goes on with them.
+        From the first call on, decisions do nothing of this that takes long. If slow selectors are
+        left to evaluate, the attempt fails, and the next call of ``prepare`` evaluates them.
         """
         if not self._is_concerned(pod, cluster):
             return
@@ -291,7 +296,7 @@ class DynamicResources:
         yield from self._count_devices(pod, cluster)
 
     def _count_devices(self, pod: PodInfo, cluster: ClusterView) -> Iterator[None]:
-        """Count the devices that scores will ask for."""
+        """Count the devices that the scores of other plugins will read."""
         for resource, device_class in self._provided(pod, cluster):
             devices = self._devices.of(cluster)
             if resource in self._counted and device_class in devices.classes:
@@ -300,7 +305,7 @@ class DynamicResources:
     def _prepare(
         self, needs: PodNeeds, mine: Bools, cluster: ClusterView, is_late: Callable[[], bool]
     ) -> Iterator[Callable[[], object] | None]:
-        """Do the same for one variant of the needs; ``mine``: its rows."""
+        """Prepare for one variant of the needs; ``mine``: the mask of its rows."""
         began = self._devices.of(cluster)
         free = self._devices.free(cluster)
         jobs = free.prepare(needs.claims, self._compile_selector, is_late)
@@ -320,7 +325,7 @@ class DynamicResources:
     # ------------------------------------------------------------------ deciding
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """Skip pods without claims; a claim that cannot be used is unresolvable."""
+        """Skip pods without claims; an unusable claim makes the pod unresolvable."""
         if not self._is_concerned(pod, cluster):
             state.data.pop(self.name, None)
             return PreFilterResult(SKIP)
@@ -337,7 +342,7 @@ class DynamicResources:
         return replace(needs, fitting=fitting)
 
     def _needs_by_row(self, pod: PodInfo, cluster: ClusterView) -> PodNeeds:
-        """Return what the pod needs now, with its variants. Raises ClaimUnusableError."""
+        """Return the pod's current needs with their variants. Raises ClaimUnusableError."""
         return needs_by_row(
             self._needs(pod, cluster), pod, self._provided(pod, cluster), cluster.nodes
         )
@@ -353,7 +358,7 @@ class DynamicResources:
         return has_claims(pod) or bool(self._provided(pod, cluster))
 
     def _needs(self, pod: PodInfo, cluster: ClusterView) -> PodNeeds:
-        """Return what the pod's claims need now. Raises ClaimUnusableError."""
+        """Return the current needs of the pod's claims. Raises ClaimUnusableError."""
         allocated: list[NodeTerms] = []
         assumed_names: list[str] = []
         binding_failed = False
@@ -384,19 +389,20 @@ class DynamicResources:
         )
 
     def _has_failed(self, claim: v1.ResourceClaim) -> bool:
-        """Return whether the driver cannot, or did not in time, prepare a device of the claim."""
+        """Return whether preparing a device of the claim failed, or took too long."""
         status = device_status([claim])
         late = status.code is Code.PENDING and _allocation_key(claim) in self._timed_out
         return late or status.code is Code.ERROR
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        """Reject, unresolvably, nodes without the pod's devices, or without free ones.
+        """Reject nodes that cannot use the allocated devices, or have no devices to allocate.
 
-        With ``preemptForDevices``, preemption may help on nodes without free ones.
+        Rejections are unresolvable. But with ``preemptForDevices``, preemption may help on nodes
+        without free devices.
         """
         needs: PodNeeds = state.data[self.name]
         verdicts = Verdicter(len(rows))
-        # An array over rows is for those of the cluster.
+        # Arrays over rows, such as ``needs.variant``, have cells for the rows of the cluster.
         base = rows if nodes.base is nodes else nodes.base_rows[rows]
         if needs.variant is not None:
             unfit = needs.variant[base] < 0
@@ -414,7 +420,7 @@ class DynamicResources:
         base: Rows,
         verdicts: Verdicter,
     ) -> None:
-        """Reject some of the rows, ``mine``, with these needs."""
+        """Apply Filter to the rows in the mask ``mine``, with these needs."""
         elsewhere = np.full(len(rows), needs.binding_failed, dtype=np.bool_)
         for terms in needs.allocated:
             elsewhere |= ~match_terms(terms, nodes, rows)
@@ -433,7 +439,7 @@ class DynamicResources:
         base: Rows,
         verdicts: Verdicter,
     ) -> Bools:
-        """Reject those of the rows where claims cannot be allocated; return them."""
+        """Reject the rows in ``mine`` on which claims cannot be allocated; return their mask."""
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         unsure = mine.copy()
         none = np.zeros_like(mine)
@@ -459,7 +465,7 @@ class DynamicResources:
                 else:
                     found[index] = known[base[index]] = self._search.find(node, needs, budget)
             except AllocationError as why:
-                # The attempt fails because of this node, whatever the others are like.
+                # An error on one node fails the whole attempt, so the other nodes are not searched.
                 if len(self._failing) >= _MOST_FAILING:
                     self._failing.clear()
                 if not isinstance(why, AllocationAborted):
@@ -478,9 +484,9 @@ class DynamicResources:
     def _changes(
         self, needs: PodNeeds, nodes: NodeColumns, places: Rows, rows: Rows
     ) -> dict[int, Changed]:
-        """Return, by place in ``rows``, what pods that were taken away or added mean for devices.
+        """Return the effects of removed and added pods by position in ``rows``; only real ones.
 
-        ``places``: those of ``rows`` to look at.
+        ``places``: the positions in ``rows`` to look at.
         """
         if not self._preempts or nodes.base is nodes:
             return {}
@@ -494,7 +500,7 @@ class DynamicResources:
         return {place: changes for place, changes in found.items() if changes}
 
     def _unallocated(self, row: int, pod: PodInfo) -> list[ResourceClaim]:
-        """Return the claims of a pod on a node that are neither allocated nor about to be."""
+        """Return the claims of a pod on a node that are not allocated, nor assumed to be."""
         cluster = self._handle.cluster
         found = list(map(self._claims.read, unallocated_claims(pod, cluster)))
         lacking = lacking_on(self._provided(pod, cluster), cluster.nodes, row)
@@ -506,7 +512,7 @@ class DynamicResources:
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
-        """Return how many devices each request wants, and how many the rows have."""
+        """Return the number of devices that each request wants, and the numbers of the rows."""
         needs: PodNeeds = state.data[self.name]
         cluster = self._handle.cluster
         return list(requirements_of(needs, nodes, rows, self._compile_selector, cluster))
@@ -514,7 +520,7 @@ class DynamicResources:
     def parts(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, row: int
     ) -> Sequence[Parts]:
-        """Return what speaks against each device of a node."""
+        """Return why requests cannot get each device of a node."""
         needs = state.data.get(self.name)
         if not isinstance(needs, PodNeeds):
             return ()
@@ -523,7 +529,10 @@ class DynamicResources:
     def post_filter(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult:
-        """Deallocate a claim that no other pod uses and that Filter found not available."""
+        """Deallocate a claim that no other pod uses and whose devices are not available.
+
+        Deletes claims of earlier attempts for extended resources, too.
+        """
         if not isinstance(state.data.get(self.name), PodNeeds):
             return PostFilterResult(unschedulable("no new claims to deallocate"))
         not_available = [
@@ -546,7 +555,7 @@ class DynamicResources:
         return PostFilterResult(unschedulable("still not schedulable"))
 
     def _waits_for_devices(self, pod: PodInfo, cluster: ClusterView, needs: PodNeeds) -> bool:
-        """Return whether pods that go, or are gone, leave the devices it needs on its node.
+        """Return whether devices of deleted and terminating pods suffice on the nominated node.
 
         Then no further pod must be evicted.
         """
@@ -567,7 +576,7 @@ class DynamicResources:
             return False
 
     def _hinders(self, claim: v1.ResourceClaim, nodes: NodeColumns, rows: Rows) -> bool:
-        """Return whether the claim is why Filter rejected some of the rows."""
+        """Return whether Filter rejected some of the rows because of the claim."""
         if not len(rows) or self._has_failed(claim):
             return bool(len(rows))
         if not claim.status.allocation.HasField("node_selector"):
@@ -584,13 +593,13 @@ class DynamicResources:
     def pre_score(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
-        """Skip pods whose requests have no alternatives: all their nodes are equal."""
+        """Skip pods whose requests have no alternatives: all nodes would score the same."""
         needs = state.data.get(self.name)
         has_alternatives = isinstance(needs, PodNeeds) and needs.has_alternatives
         return SUCCESS if has_alternatives else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
-        """Prefer nodes where earlier alternatives of requests are free."""
+        """Score nodes higher where earlier alternatives of requests are allocated."""
         needs: PodNeeds = state.data[self.name]
         base = rows if nodes.base is nodes else nodes.base_rows[rows]
         budget = Budget(self._most_pauses)
@@ -607,7 +616,10 @@ class DynamicResources:
         return default_normalize(scores)
 
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
-        """Count devices as pods get them, where columns tell how many are left."""
+        """Return a Lookahead that counts devices, if columns have the numbers of free devices.
+
+        All nodes must have the same needs (variant).
+        """
         needs = state.data.get(self.name)
         if isinstance(needs, PodNeeds) and needs.variant is not None:
             variants = list(needs.by_variant(np.flatnonzero(cluster.nodes.alive)))
@@ -620,14 +632,14 @@ class DynamicResources:
         return DevicesAhead(fitting, needs.count)
 
     def counts_copies(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> bool:
-        """Return whether columns tell for all nodes how many devices are left."""
+        """Return whether columns have the number of free devices of every node."""
         needs = state.data.get(self.name)
         if not isinstance(needs, PodNeeds) or needs.variant is not None or needs.fitting is None:
             return False
         return needs.fitting.left is not None and not needs.fitting.unsure[nodes.alive].any()
 
     def independent(self, pods: Sequence[PodInfo]) -> int:
-        """Return how many of the first pods have claims of their own."""
+        """Return how many of the first pods share no claim with each other."""
         names: set[str | None] = set()
         for count, pod in enumerate(pods):
             mine = claim_names(pod)
@@ -639,12 +651,12 @@ class DynamicResources:
     # ------------------------------------------------------------------ binding
 
     def reserves(self, state: CycleState, pod: PodInfo) -> bool:
-        """Return whether claims must be allocated, which the next pod must see."""
+        """Return whether the pod has claims to allocate."""
         needs = state.data.get(self.name)
         return isinstance(needs, PodNeeds) and any(of.claims for of in (needs, *needs.variants))
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Allocate the pod's claims on the node and assume the result."""
+        """Allocate the pod's claims on the node and assume the allocations."""
         cluster = self._handle.cluster
         if not self._is_concerned(pod, cluster):
             return SUCCESS
@@ -671,7 +683,7 @@ class DynamicResources:
     def _assume(
         self, pod: PodInfo, needs: PodNeeds, allocations: Sequence[AllocationResult]
     ) -> None:
-        """Assume that the claims are allocated."""
+        """Assume that the pod's claims have these allocations."""
         cluster = self._handle.cluster
         names = list(needs.assumed)
         for name in needs.assumed:
@@ -690,14 +702,14 @@ class DynamicResources:
             )
 
     def _allocate(self, node: Node, needs: PodNeeds) -> list[AllocationResult] | None:
-        """Allocate the new claims on a node. Raises AllocationError."""
+        """Return the allocations of the claims on a node, or None. Raises AllocationError."""
         found = self._devices.free(self._handle.cluster).allocate(needs.claims, node, Features())
         if found is not None:
             return [found]
         return self._search.allocate(node, needs, Budget(self._most_pauses))
 
     def unreserve(self, state: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Take the assumptions back, unless they may be written, and the pod's reservations."""
+        """Withdraw the assumptions, unless they may be written, and the pod's reservations."""
         if not _needs_devices(pod):
             return
         cluster = self._handle.cluster
@@ -707,7 +719,8 @@ class DynamicResources:
             self._in_doubt[pod.uid] = reserved
         known: v1.Pod | None = cluster.get("Pod", pod.namespace, pod.name)
         if known is None or known.metadata.uid != pod.uid or pod.terminating:
-            # The controller takes the reservation back, and with the last one the allocation.
+            # The claim controller removes the reservation of a deleted pod and, with the last one,
+            # the allocation.
             return
         try:
             claims = usable_claims(pod, cluster)
@@ -715,12 +728,12 @@ class DynamicResources:
             return
         for claim in claims:
             consumers = {consumer.uid for consumer in claim.status.reserved_for}
-            # What is reserved for a group stays: other members may use it.
+            # Reservations for a PodGroup stay, because other members may use the claim.
             if claim.status.HasField("allocation") and pod.uid in consumers:
                 state.patches += (without_consumer(claim, pod),)
 
     def _drop_doubts(self) -> None:
-        """Free the devices of patches that had no answer, and that the informer never showed."""
+        """Free devices of patches with unknown outcome that the informer has not shown in time."""
         for uid, reserved in list(self._in_doubt.items()):
             if reserved.drop(self._handle.cluster, self._now()):
                 del self._in_doubt[uid]
@@ -732,7 +745,7 @@ class DynamicResources:
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
     ) -> PreBindPlan:
-        """Return a plan to write the allocations and reservations, and to wait for the devices."""
+        """Return a plan: write allocations and reservations, and wait for the devices."""
         steps = self._plans(pod, node_name, cluster)
         plan = next(steps)
         return PreBindPlan(steps=steps) if plan is None else plan
@@ -740,7 +753,7 @@ class DynamicResources:
     def _plans(
         self, pod: PodInfo, node_name: str, cluster: ClusterView
     ) -> Iterator[PreBindPlan | None]:
-        """Yield the plan after None for each pause."""
+        """Yield None for each pause, then the plan."""
         reserved = self._reserved.get(pod.uid)
         patches: list[ObjectPatch] = []
         now_or_soon: list[v1.ResourceClaim] = []
@@ -779,7 +792,7 @@ class DynamicResources:
         )
 
     def _prepared(self, pod: PodInfo, reserved: Reservation | None, cluster: ClusterView) -> Status:
-        """Return whether what PreBind planned is written, and the devices are prepared."""
+        """Return whether the planned objects are written and the devices are prepared."""
         if reserved is not None:
             reserved.is_written = True
         try:
@@ -797,7 +810,10 @@ class DynamicResources:
         return status
 
     def _is_late(self, claims: Sequence[v1.ResourceClaim]) -> bool:
-        """Return whether devices should have been prepared by now; an earlier leader has waited."""
+        """Return whether the devices were allocated longer ago than ``bindingTimeout``.
+
+        That happens after an earlier leader has already waited for them.
+        """
         since = self._now() - self._binding_timeout
         return any(
             claim.status.allocation.HasField("allocation_timestamp")
@@ -807,7 +823,7 @@ class DynamicResources:
         )
 
     def _note_late(self, claims: Sequence[v1.ResourceClaim]) -> None:
-        """Note the allocations of claims that were not ready in time."""
+        """Note the allocations whose devices were not prepared in time."""
         for claim in claims:
             meta = claim.metadata
             found = self._handle.cluster.get(CLAIM, meta.namespace, meta.name)
@@ -826,9 +842,9 @@ def _needs_devices(pod: PodInfo) -> bool:
 def _assumed_for(
     pod: PodInfo, claim: v1.ResourceClaim, cluster: ClusterView
 ) -> v1.ResourceClaim | None:
-    """Return the claim as it is assumed to be allocated for the pod or its group; None if not.
+    """Return the claim with the allocation that is assumed for the pod or its PodGroup, or None.
 
-    Raises ClaimUnusableError if it is for another pod.
+    Raises ClaimUnusableError if the allocation is assumed for another pod.
     """
     assumed = in_flight(claim, cluster)
     if assumed is not None and not _is_for(pod, assumed, cluster):
@@ -846,12 +862,12 @@ def _is_for(pod: PodInfo, assumed: v1.ResourceClaim, cluster: ClusterView) -> bo
 
 
 def _members(pod: PodInfo, cluster: ClusterView) -> set[str]:
-    """Return the uids of the members of the pod's group; without a group, its own."""
+    """Return the uids of the members of the pod's PodGroup; without one, the pod's own."""
     return {pod.uid, *(other.uid for other in (cluster.members(pod.group) if pod.group else ()))}
 
 
 def _is_idle(claim: v1.ResourceClaim, pod: PodInfo, cluster: ClusterView) -> bool:
-    """Return whether a claim is reserved for nothing but the pod and waiting pods of its group."""
+    """Return whether a claim is reserved only for the pod and waiting members of its PodGroup."""
     members = _members(pod, cluster)
     others: set[str] = set()
     for consumer in claim.status.reserved_for:

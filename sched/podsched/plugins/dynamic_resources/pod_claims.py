@@ -28,12 +28,11 @@ class ClaimUnusableError(Exception):
 
 
 def has_claims(pod: PodInfo) -> bool:
-    """Whether the pod refers to claims or to templates of claims."""
+    """Return whether the pod refers to claims or to templates of claims."""
     compiled = pod.cls.compiled
     found: bool | None = compiled.get(_HAS_CLAIMS)
     if found is None:
-        # ``bare``, because putting the whole spec together takes long, and this is asked of every
-        # class.
+        # ``bare``, because this is called for every class, and building the whole spec takes long.
         found = compiled[_HAS_CLAIMS] = bool(pod.cls.spec_parts.bare.resource_claims)
     return found
 
@@ -65,9 +64,9 @@ def _is_own(pod: PodInfo, claim: v1.ResourceClaim) -> bool:
 
 
 def consumer_of(pod: PodInfo, name: str, cluster: ClusterView) -> dict[str, str]:
-    """Return for what a claim is reserved when the pod uses it: the pod, or its PodGroup.
+    """Return the consumer for which a claim is reserved when the pod uses it.
 
-    It is the group if that has the same claim.
+    It is the pod's PodGroup if the group has the claim, too, else the pod.
     """
     group_name = pod.pod.spec.scheduling_group.pod_group_name
     group: v1.PodGroup | None = None

@@ -1,4 +1,4 @@
-"""The pools whose devices a node reaches, gathered from ResourceSlices.
+"""Gathers the pools that a node can use (*reaches*) from ResourceSlices.
 
 Source: GatherPools of Kubernetes v1.36 (structured/internal/incubating/pools_incubating.go).
 """
@@ -22,9 +22,9 @@ from podsched.plugins.dynamic_resources.model import (
 
 @dataclass(slots=True)
 class Pool:
-    """The devices of a pool that the node reaches; none if the pool is incomplete or invalid.
+    """A pool, with the devices that the node reaches; none if it is incomplete or invalid.
 
-    ``other_slices``: slices that the node does not reach; their devices take the same counters.
+    ``other_slices``: slices that the node does not reach. Their devices consume the same counters.
     """
 
     driver: str
@@ -45,14 +45,14 @@ class Pool:
                 yield piece, device
 
     def all_devices(self) -> Iterator[tuple[DeviceID, Device]]:
-        """Yield all devices of the pool with their names."""
+        """Yield all devices of the pool with their IDs, those of other nodes included."""
         for piece in (*self.slices, *self.other_slices):
             for device in piece.devices:
                 yield DeviceID(self.driver, self.name, device.name), device
 
 
 def reaches(node: Node, nodes: NodeSelection) -> bool:
-    """Whether the node is one of those that are selected."""
+    """Return whether the selection contains the node."""
     if nodes.node_name:
         return nodes.node_name == node.name
     if nodes.all_nodes:
@@ -65,9 +65,10 @@ def reaches(node: Node, nodes: NodeSelection) -> bool:
 def gather_pools(slices: Sequence[ResourceSlice], node: Node, features: Features) -> list[Pool]:
     """Return the pools that the node reaches, in the order in which their devices are tried.
 
-    Slices of an old generation are ignored. A pool is incomplete while not all of its slices are
-    published. Pools with binding conditions come last. Where slices of a pool disagree on their
-    number, the first one decides: those of the node come before those of several nodes.
+    Slices of an old generation are ignored. A pool is incomplete until all of its slices are
+    published. Pools with binding conditions come last. If the slices of a pool disagree on the
+    number of slices, the first one decides: slices for one node come before slices for several
+    nodes.
     """
     found: dict[tuple[str, str], list[ResourceSlice]] = {}
     for piece in sorted(slices, key=_is_shared):
@@ -83,7 +84,7 @@ def gather_pools(slices: Sequence[ResourceSlice], node: Node, features: Features
 
 
 def _is_shared(piece: ResourceSlice) -> bool:
-    """Whether several nodes may need the slice."""
+    """Return whether several nodes may need the slice."""
     return bool(piece.shared_counters) or not piece.nodes.node_name
 
 
@@ -99,6 +100,7 @@ def _is_relevant(piece: ResourceSlice, node: Node, features: Features) -> bool:
 
 
 def _add_newest(found: dict[tuple[str, str], list[ResourceSlice]], piece: ResourceSlice) -> None:
+    """Add a slice to its pool unless it is outdated; a newer generation replaces the others."""
     pieces = found.setdefault((piece.driver, piece.pool), [])
     if pieces and piece.generation < pieces[0].generation:
         return
@@ -114,7 +116,7 @@ def _pool(
     slices: Iterable[ResourceSlice],
     features: Features,
 ) -> Pool | None:
-    """Return the pool; None if a newer generation is published that the node does not reach."""
+    """Return the pool; None if it has a newer generation that the node does not reach."""
     newest, expected = pieces[0].generation, pieces[0].slice_count
     others: list[ResourceSlice] = []
     if len(pieces) != expected:
@@ -135,7 +137,7 @@ def _checked(pool: Pool, features: Features) -> Pool:
     invalid = Pool(pool.driver, pool.name, invalid=True)
     if not features.partitionable_devices:
         return invalid if _has_repeated_names(pool.slices) else pool
-    counter_sets = [of for piece in pool.slices for of in piece.shared_counters]
+    counter_sets = [one for piece in pool.slices for one in piece.shared_counters]
     pool.slices = [piece for piece in pool.slices if not piece.shared_counters]
     pool.counter_sets = dict(counter_sets)
     known = {(name, counter) for name, counters in counter_sets for counter in counters}

@@ -1,8 +1,8 @@
-"""Results of selectors, each evaluated once for a device until that device changes.
+"""Remembers the results of selectors: each is evaluated once for a device until that changes.
 
-A usual selector takes microseconds. One that may take long, or that was not compiled yet, can be
-evaluated in advance, in a thread; a scheduler that does so refuses to evaluate it in a decision
-(``holds_back``).
+Most selectors take microseconds. Slow ones, and the compilation of any, can be done ahead in a
+thread. A scheduler that does this sets ``holds_back``: then a decision raises AllocationAborted
+instead of waiting.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from podsched.api.device_selectors import Device as DeviceView
 from podsched.plugins.dynamic_resources.candidates import Selector, SelectorCompiler
 from podsched.plugins.dynamic_resources.errors import AllocationAborted
 
-#: Max results that are remembered, and expressions; a result takes about 150 bytes.
+#: Max results, and expressions, that are remembered; a result takes about 150 bytes.
 _MOST_RESULTS: Final = 400_000
 _MOST_EXPRESSIONS: Final = 256
 #: Selectors of at most this estimated cost are quick: they take up to 3 ms.
@@ -24,24 +24,24 @@ _Result = bool | EvaluationError
 
 
 class RememberedSelectors:
-    """Compiles selectors that remember their results; a ``SelectorCompiler``."""
+    """A ``SelectorCompiler`` whose selectors remember their results."""
 
     def __init__(self, compile_selector: SelectorCompiler) -> None:
         self._compile = compile_selector
         self._known: dict[str, _Remembered | CompileError] = {}
         self._count = 0
-        #: Whether to raise AllocationAborted instead of doing what may take long.
+        #: Whether to raise AllocationAborted instead of compiling or evaluating slow selectors.
         self.holds_back = False
 
     def is_quick(self, expression: str) -> bool:
-        """Whether the selector is compiled, and takes at most some milliseconds."""
+        """Return whether the selector is compiled, and takes at most some milliseconds."""
         known = self._known.get(expression)
         if known is None:
             return False
         return isinstance(known, CompileError) or known.estimated_cost <= _QUICK
 
     def compiled(self, expression: str) -> _Remembered | CompileError:
-        """Compile an expression if it was not; this may take 0.2 s."""
+        """Return the selector of an expression, compiled if necessary, which may take 0.2 s."""
         found = self._known.get(expression)
         if found is None:
             if len(self._known) >= _MOST_EXPRESSIONS:
@@ -54,12 +54,12 @@ class RememberedSelectors:
         return found
 
     def has_evaluated(self, expression: str, device: DeviceView) -> bool:
-        """Whether the result for a device is remembered."""
+        """Return whether the result for a device is remembered."""
         known = self._known.get(expression)
         return isinstance(known, CompileError) or (known is not None and known.knows(device))
 
     def evaluate(self, expression: str, device: DeviceView) -> None:
-        """Evaluate a selector for a device."""
+        """Evaluate a selector for a device and remember the result, or that it does not compile."""
         selector = self.compiled(expression)
         if isinstance(selector, _Remembered):
             selector.find(device)
@@ -76,7 +76,7 @@ class RememberedSelectors:
         return found
 
     def forget(self) -> None:
-        """Forget all results, such as those of devices that are gone."""
+        """Forget all results, among them those of devices that no longer exist."""
         self._known.clear()
         self._count = 0
 
@@ -88,7 +88,10 @@ class RememberedSelectors:
 
 
 class _Remembered:
-    """A selector with its results, by the identity of the device's view, which never changes."""
+    """A selector with its results by ``id`` of the device's view.
+
+    A view never changes. The results keep a reference to it, so that its ``id`` is not reused.
+    """
 
     def __init__(self, selector: Selector, owner: RememberedSelectors) -> None:
         self._selector = selector
@@ -100,7 +103,7 @@ class _Remembered:
         return self._selector.estimated_cost
 
     def knows(self, device: DeviceView) -> bool:
-        """Whether the result for a device is remembered."""
+        """Return whether the result for a device is remembered."""
         return id(device) in self._results
 
     def find(self, device: DeviceView) -> _Result:

@@ -1,4 +1,4 @@
-"""The requests of a pod's claims as the search reads them, checked before it begins.
+"""Checks the requests of a pod's claims, and brings them into the form that the search reads.
 
 Source: validateDeviceRequest and Allocate of Kubernetes v1.36 (allocator_incubating.go).
 """
@@ -115,7 +115,7 @@ class Requests:
         return self._classes[wanted]
 
     def _count(self, alternative: Alternative) -> None:
-        """Set how many devices are wanted."""
+        """Set the number of devices to allocate, and for the mode All the devices."""
         request = alternative.request
         if request.allocation_mode == EXACT_COUNT:
             alternative.count = request.count

@@ -1,17 +1,17 @@
-"""Allocate the claims of a pod: assume it, write it, wait until the devices are ready.
+"""Allocate the claims of a pod: assume the allocations, write them, wait for the devices.
 
-    Reserve      assume_allocation()   counts the devices as in use from now on
-                 join_allocation()     adds another member of the group to the consumers
-    PreBind      check_not_lost()      gives up what another scheduler has allocated meanwhile
+    Reserve      assume_allocation()   from now on, the devices are in use
+                 join_allocation()     adds another member of the PodGroup to the consumers
+    PreBind      check_not_lost()      fails if another scheduler has allocated a device meanwhile
                  claim_patches()       writes finalizer, allocation and reservation
-                 device_status()       PENDING until the devices' binding conditions are met
-    Unreserve    Reservation.drop()    takes the assumptions back, unless they may be written
-                 without_consumer()    takes back the reservation that is written
-    PostFilter   deallocation()        gives up the devices
+                 device_status()       PENDING until the devices' binding conditions are true
+    Unreserve    Reservation.drop()    withdraws the assumptions, unless they may be written
+                 without_consumer()    removes the written reservation
+    PostFilter   deallocation()        frees the devices
 
 An assumption ends when the informer shows the claim with an allocation. If a patch was sent and its
-outcome is not known, the claim's devices stay in use for a while, so that no other claim gets them;
-the pod itself may use them when it is tried again.
+outcome is unknown, the claim's devices stay in use for a while, so that no other claim gets them.
+The pod itself may use them in its next attempt.
 """
 
 from __future__ import annotations
@@ -35,15 +35,16 @@ from podsched.plugins.dynamic_resources.model import AllocationResult, DeviceID
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM, consumer_of
 from podsched.v1 import objects_pb2 as v1
 
-#: Seconds for which devices stay in use after the patch that allocates them had no answer.
+#: Seconds for which devices stay in use if the outcome of the patch that allocates them is unknown.
 DOUBT: Final = 60.0
 
 
 @dataclass(slots=True)
 class Reservation:
-    """The claims, by name, whose allocation is assumed for a pod; ``uid``: the pod's.
+    """The names of the claims whose allocation is assumed for a pod; ``uid``: the pod's.
 
-    ``is_sent``: their patches may have been written; ``is_written``: they have been.
+    ``is_sent``: their patches may be written; ``is_written``: they are. ``dropped_at``: the time of
+    the first ``drop``, 0.0 before it.
     """
 
     namespace: str
@@ -54,23 +55,23 @@ class Reservation:
     dropped_at: float = 0.0
 
     def drop(self, cluster: ClusterView, now: float) -> bool:
-        """Take the assumptions back; return False if they must stay for now.
+        """Withdraw the assumptions; return False if they must stay for now.
 
-        What is also assumed for other members of the pod's group stays for them. ``now``: in
-        seconds, as of all calls.
+        Allocations that are also assumed for other members of the PodGroup stay for these. ``now``:
+        in seconds, of the same clock in all calls.
         """
         if self.is_sent and not self.is_written:
             self.dropped_at = self.dropped_at or now
             if now - self.dropped_at < DOUBT:
                 return False
-        # What is written lasts until the informer shows it.
+        # An assumption that is written ends when the informer shows the claim.
         if not self.is_written:
             for name in self.names:
                 self._leave(name, cluster)
         return True
 
     def _leave(self, name: str, cluster: ClusterView) -> None:
-        """Take the pod out of the assumed consumers of a claim; without any, it is restored."""
+        """Remove the pod from a claim's assumed consumers; without any, withdraw the assumption."""
         claims = cluster.assumed(CLAIM)
         assumed: v1.ResourceClaim | None = claims.get(self.namespace, name)
         consumers = () if assumed is None else assumed.status.reserved_for
@@ -82,7 +83,7 @@ class Reservation:
 
 
 def in_flight(claim: v1.ResourceClaim, cluster: ClusterView) -> v1.ResourceClaim | None:
-    """Return the claim as it is assumed to be allocated; None if it is not."""
+    """Return the claim with its assumed allocation; None if it has none, or is allocated."""
     if claim.status.HasField("allocation"):
         return None
     meta = claim.metadata
@@ -93,14 +94,14 @@ def in_flight(claim: v1.ResourceClaim, cluster: ClusterView) -> v1.ResourceClaim
 def assume_allocation(
     pod: PodInfo, name: str, allocation: AllocationResult, cluster: ClusterView
 ) -> None:
-    """Assume that a claim of the pod, which must exist, is allocated and reserved for it."""
+    """Assume that a claim, which must exist, is allocated and reserved for the pod."""
     claim = cluster.get(CLAIM, pod.namespace, name)
     assert claim is not None, name
     _assume(allocated_for(pod, claim, allocation), cluster)
 
 
 def join_allocation(pod: PodInfo, name: str, cluster: ClusterView) -> None:
-    """Assume that a claim, which is assumed to be allocated, is reserved for the pod as well."""
+    """Assume that a claim with an assumed allocation is also reserved for the pod."""
     assumed: v1.ResourceClaim | None = cluster.assumed(CLAIM).get(pod.namespace, name)
     assert assumed is not None, name
     if not is_reserved_for(pod.pod, assumed):
@@ -119,7 +120,7 @@ def _with_consumers(
 
 
 def _assume(claim: v1.ResourceClaim, cluster: ClusterView) -> None:
-    """Assume that an existing claim is allocated like this, until one that exists is."""
+    """Assume this allocation of a claim until the stored claim is allocated or replaced."""
     uid = claim.metadata.uid
 
     def is_settled(found: v1.ResourceClaim) -> bool:
@@ -147,9 +148,9 @@ def check_not_lost(
     in_use: DevicesInUse,
     cluster: ClusterView,
 ) -> None:
-    """Take back assumed allocations of devices that another claim has got from another scheduler.
+    """Raise LookupError if another scheduler has allocated a device to another claim meanwhile.
 
-    The API server refuses to store them. Raises LookupError if there was one.
+    The API server would refuse the allocation, so its assumption is withdrawn.
     """
     for claim in claims:
         assumed = in_flight(claim, cluster)
@@ -184,9 +185,9 @@ def claim_patches(
 ) -> Iterator[ObjectPatch]:
     """Yield the patches that allocate the claims and reserve them for the pod.
 
-    What is allocated for several members of the pod's group is reserved for all of them, because
-    only one of them can allocate it. ``now``: Unix time in seconds.
-    Raises LookupError for a claim that is neither allocated nor assumed to be.
+    A claim that is assumed for several members of a PodGroup is reserved for all of them, because
+    only one of them writes the allocation. ``now``: Unix time in seconds. Raises LookupError for a
+    claim that is not allocated, nor assumed to be.
     """
     for claim in claims:
         meta = claim.metadata
@@ -216,12 +217,12 @@ def claim_patches(
 
 
 def deallocation(claim: v1.ResourceClaim) -> ObjectPatch:
-    """Return the patch that gives up the claim's devices, if it has not changed meanwhile."""
+    """Return the patch that frees the claim's devices unless the claim has changed meanwhile."""
     return _status_patch(claim, {"allocation": None, "reservedFor": None, "devices": None})
 
 
 def without_consumer(claim: v1.ResourceClaim, pod: PodInfo) -> ObjectPatch:
-    """Return the patch that takes the pod out of the claim's consumers."""
+    """Return the patch that removes the pod from the claim's consumers."""
     consumers = [codec.write(consumer) for consumer in claim.status.reserved_for]
     left = [consumer for consumer in consumers if consumer["uid"] != pod.uid]
     return _status_patch(claim, {"reservedFor": left or None})

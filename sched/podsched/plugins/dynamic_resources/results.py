@@ -1,4 +1,4 @@
-"""What a search found, as the allocations of the claims.
+"""Turns the devices that a search has found into the allocations of the claims.
 
 Source: Allocate and createNodeSelector of Kubernetes v1.36 (allocator_incubating.go).
 """
@@ -33,9 +33,9 @@ def make_allocation(
     node: Node,
     features: Features,
 ) -> AllocationResult:
-    """Return the allocation of a claim; ``chosen``: of each request the alternative.
+    """Return the allocation of a claim; ``chosen``: the chosen alternative of each request.
 
-    Raises AllocationError if a slice selects nodes in a way that validation refuses.
+    Raises AllocationError if a slice has a node selector that validation would refuse.
     """
     return AllocationResult(
         tuple(_result(of, features) for of in taken),
@@ -71,13 +71,13 @@ def _configurations(
             yield AllocatedConfiguration(FROM_CLASS, names, opaque)
     for config in claim.config:
         users = [of for of in chosen if {of.base_name, of.full_name} & set(config.requests)]
-        # Once for each request that it names, as in Kubernetes.
+        # As in Kubernetes, it is repeated for each request that it names.
         for _ in users if config.requests else ("all",):
             yield AllocatedConfiguration(FROM_CLAIM, config.requests, config.opaque)
 
 
 def _node_selector(claim: ResourceClaim, taken: Sequence[Taken], node: Node) -> NodeSelector | None:
-    """Return the nodes that reach all devices; None for all nodes."""
+    """Return a selector of the nodes that reach all devices; None for all nodes."""
     found = NodeSelector()
     merged = found.node_selector_terms.add()
     for of in taken:

@@ -1,14 +1,16 @@
 """The search for devices: the first solution of a depth-first search, as Kubernetes finds it.
 
-Source: allocateOne of Kubernetes v1.36 (allocator_incubating.go). Requests are satisfied one after
-the other, device by device. Within a request, combinations of devices are tried in their order.
-Kubernetes calls itself recursively; here the open choices are a list, so that the search can pause
-and takes any number of devices.
+Source: allocateOne of Kubernetes v1.36 (allocator_incubating.go). The requests are satisfied one
+after another, device by device. Within a request, combinations of devices are tried in the order of
+the devices. Kubernetes uses recursion. Here a list has the open choices, so that the search can
+pause, and its depth is not limited by the stack.
 
-Choices that equal one that failed before are not tried again (``equivalence``), nor are choices on
-which a failure does not depend (``conflicts``), and where too few devices are left none is tried
-(``supply``). If a request cannot be satisfied at all, the search ends at its first failure
-(``unsatisfiable``).
+Four methods avoid choices that cannot lead to a solution:
+
+* ``equivalence``: a choice that equals a failed one is not tried again;
+* ``conflicts``: choices on which a failure does not depend are not changed;
+* ``supply``: a search ends where fewer devices are left than are wanted;
+* ``unsatisfiable``: after the first failure, the search ends if a request can never be satisfied.
 """
 
 from __future__ import annotations
@@ -28,29 +30,29 @@ from podsched.plugins.dynamic_resources.supply import Supply
 from podsched.plugins.dynamic_resources.taken import Taken, TakenDevices
 from podsched.plugins.dynamic_resources.unsatisfiable import is_unsatisfiable
 
-#: How many devices are looked at between two pauses, of which each choice counts as ten. A device
-#: takes about 1 µs, or 20 µs when its selectors are evaluated.
+#: The number of devices that are looked at between two pauses; each choice counts as ten devices. A
+#: device takes about 1 µs, or 20 µs if its selectors are evaluated.
 _DEVICES_PER_PAUSE = 500
 _DEVICES_PER_CHOICE = 10
-#: A search of fewer choices takes a millisecond, which is less than remembering states and looking
-#: for what is lacking.
+#: A search with fewer choices takes a millisecond: less than remembering failed states and counting
+#: the devices that are left.
 _EASY = 32
-#: How many failed states are remembered; one takes about 1 KiB.
+#: Max failed states that are remembered; one takes about 1 KiB.
 _MOST_STATES = 1 << 14
 
 
 class _Outcome(Enum):
     FOUND = auto()
-    #: A request wants more devices than its claim can get: other devices do not help.
+    #: The claim's requests want more devices than a claim can get: other devices do not help.
     EXCEEDED = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """No solution follows.
+    """There is no solution after the open choices.
 
-    ``conflicts``: the earlier choices because of which. ``within_order``: only devices behind that
-    of the place before were tried.
+    ``conflicts``: the choices that the failure depends on. ``within_order``: only devices after the
+    device of the request's previous place were tried.
     """
 
     conflicts: int
@@ -61,8 +63,8 @@ class _Failed:
 class _Choice:
     """An open choice for a request.
 
-    ``starts_claim``: all earlier choices are those of earlier claims. ``is_first``: of its request.
-    ``conflicts``: of what failed so far.
+    ``starts_claim``: all earlier choices belong to earlier claims. ``is_first``: it is the first
+    choice of its request. ``conflicts``: the earlier choices that failures so far depend on.
     """
 
     level: Level
@@ -73,7 +75,7 @@ class _Choice:
 
 @dataclass(slots=True)
 class _AlternativeChoice(_Choice):
-    """Which alternative of a prioritized list; ``next`` is the index of the next one."""
+    """The choice of an alternative of ``firstAvailable``; ``next``: the index of the next one."""
 
     next: int = 0
     all_exceeded: bool = True
@@ -81,11 +83,12 @@ class _AlternativeChoice(_Choice):
 
 @dataclass(slots=True)
 class _DeviceChoice(_Choice):
-    """Which device for a place of a request; ``position``: of the next candidate.
+    """The choice of a device for a place of a request.
 
-    ``skipped``: the candidates before this position were not looked at, because all are busy.
-    ``skips``: whether all before ``position`` would be busy for an equal request, too; not if a
-    device was given back, or was left out because of taints or constraints.
+    ``place``: 0 for the first device of the request. ``position``: the position of the next
+    candidate. ``skipped``: candidates before this position were not looked at, because all are
+    busy. ``skips``: whether all candidates before ``position`` are also busy for an equal request;
+    not if a device was given back, or was left out for taints or constraints.
     """
 
     alternative: Alternative = field(kw_only=True)
@@ -99,7 +102,7 @@ class _DeviceChoice(_Choice):
 
     @property
     def leaves_busy(self) -> bool:
-        """Whether all candidates before ``position`` are in use, or lack room."""
+        """Whether all candidates before ``position`` are in use, or have too little capacity."""
         is_exclusive = self.taken is not None and self.taken.consumed is None
         return is_exclusive and self.skips and not self.refused.refused
 
@@ -110,7 +113,7 @@ _Step = _Choice | _Failed | _Outcome
 
 
 class Search:
-    """Searches devices for all requests; without ``equivalence`` every choice is tried."""
+    """Searches devices for all requests; with ``equivalence`` None, every choice is tried."""
 
     def __init__(
         self,
@@ -128,16 +131,16 @@ class Search:
         )
         self._failed_states: set[Hashable] = set()
         self._open: list[_Choice] = []
-        #: By level: the alternative that is chosen.
+        #: The chosen alternative of each level.
         self.chosen: list[Alternative] = [level.alternatives[0] for level in levels]
-        #: How many choices were made, or made again.
+        #: The number of choices that were made or changed.
         self.choices = 0
         self._looked_at = 0
         self._has_failed_once = False
         self.found = False
 
     def run(self) -> Iterator[None]:
-        """Search to the end, with pauses; then ``found`` tells the outcome.
+        """Search to the end, with pauses; then ``found`` tells whether there is a solution.
 
         Raises AllocationError.
         """
@@ -165,7 +168,7 @@ class Search:
                 step = self._next_device(last, outcome)
 
     def _count_devices(self, count: int) -> Iterator[None]:
-        """Count devices that are looked at, with a pause where there were many."""
+        """Count devices that were looked at, and pause if there were many."""
         self._looked_at += count
         if self._looked_at > _DEVICES_PER_PAUSE:
             self._looked_at = 0
@@ -198,7 +201,7 @@ class Search:
         return _for_earlier(step, starts_claim)
 
     def _place(self, level: Level, alternative: Alternative, place: int, position: int) -> _Step:
-        """Return the choice of a device for a place, or what follows the last place."""
+        """Return the choice of a device for a place; after the last place, enter the next level."""
         if alternative.all_devices is not None and not alternative.all_devices:
             return _Failed(self._last_choice() if level.is_prioritized else 0)
         if place >= alternative.count:
@@ -216,14 +219,14 @@ class Search:
             if place:
                 choice.skips = before.leaves_busy
             elif before.leaves_busy and self._candidates.is_equal(alternative, before.alternative):
-                # What an equal request before could not have is still busy.
+                # Devices that were busy for the equal request before are still busy.
                 choice.position = choice.skipped = before.position
         return choice
 
     def _next_alternative(
         self, choice: _AlternativeChoice, outcome: _Failed | _Outcome | None
     ) -> _Step:
-        """Go on with the next alternative after the last one had the outcome."""
+        """Choose the next alternative; ``outcome`` is that of the previous one."""
         if isinstance(outcome, _Failed):
             choice.all_exceeded = False
             if self._can_skip(choice, outcome):
@@ -241,7 +244,7 @@ class Search:
         return self._place(choice.level, alternative, 0, 0)
 
     def _next_device(self, choice: _DeviceChoice, outcome: _Failed | _Outcome | None) -> _Step:
-        """Go on with the next device after the last one had the outcome."""
+        """Choose the next device; ``outcome`` is that of the previous one."""
         if choice.taken is not None:
             self._taken.give_back(choice.taken)
             choice.skips = False
@@ -263,7 +266,7 @@ class Search:
         return self._place(choice.level, choice.alternative, choice.place + 1, choice.position)
 
     def _take_next(self, choice: _DeviceChoice) -> Taken | None:
-        """Take the next device that can be had."""
+        """Take the next device that can be taken, and return it, or None."""
         alternative, taken = choice.alternative, self._taken
         if alternative.all_devices is not None:
             candidate = alternative.all_devices[choice.place]
@@ -286,7 +289,7 @@ class Search:
         return None
 
     def _next_candidates(self, choice: _DeviceChoice) -> Sequence[Candidate]:
-        """Return the devices to try; after a failure only those that can be had at all."""
+        """Return the devices to try; after the first failure, only those that are available."""
         devices: Sequence[Candidate] = self._candidates.devices
         position = choice.position
         if (
@@ -295,7 +298,8 @@ class Search:
             and self._equivalence.is_safe(choice.level)
         ):
             devices = self._candidates.available(choice.alternative)
-            choice.skips = False  # Those left out may be free for a request that tolerates more.
+            # A device that is left out may be free for a request that tolerates more.
+            choice.skips = False
             position = bisect_left(devices, position, key=_INDEX)
         return devices[position:]
 
@@ -304,7 +308,7 @@ class Search:
         return self._equivalence.choice(choice.level, candidate) in choice.failed
 
     def _exhausted(self, choice: _DeviceChoice, conflicts: int) -> _Failed | _Outcome:
-        """Close the last choice, of which no device is left that may help."""
+        """Close the last choice after all of its devices failed."""
         if self._equivalence is None:
             return self._close(choice, _Failed(ALL_CHOICES))
         alternative, place = choice.alternative, choice.place
@@ -321,9 +325,9 @@ class Search:
         return self._close(choice, _Failed(conflicts, within_order=place > 0 and not is_all))
 
     def _can_skip(self, choice: _Choice, failed: _Failed) -> bool:
-        """Whether other devices, or alternatives, of the last choice would fail like this one.
+        """Return whether other devices, or alternatives, of the last choice would fail, too.
 
-        A choice is not skipped where a selector or a constraint may raise an error.
+        A choice is not skipped if a selector or a constraint may raise an error.
         """
         if self._equivalence is None or failed.conflicts & self._last_choice():
             return False
@@ -341,19 +345,19 @@ class Search:
         return 1 << (len(self._open) - 1)
 
     def _holders(self) -> Iterator[tuple[int, Taken]]:
-        """Yield the open choices that hold a device, but the last one, by their places."""
+        """Yield the devices of the open choices but the last, with the bit numbers of these."""
         for depth, choice in enumerate(self._open[:-1]):
             if isinstance(choice, _DeviceChoice) and choice.taken is not None:
                 yield depth, choice.taken
 
     def _lacks_devices(self, level: Level, alternative: Alternative, missing: int) -> bool:
-        """Whether it is certain that there are too few devices; easy searches do not ask."""
+        """Return whether there are certainly too few devices; False in an easy search."""
         if self._supply is None or not self._has_failed_once or self.choices < _EASY:
             return False
         return self._supply.lacks(alternative, level, missing)
 
     def _has_failed(self, level: Level) -> bool:
-        """Whether a state that equals the present one failed before."""
+        """Return whether a state that equals the current one failed before."""
         if not self._failed_states or self._equivalence is None:
             return False
         return self._equivalence.state(level) in self._failed_states
@@ -365,7 +369,7 @@ class Search:
             self._failed_states.add(self._equivalence.state(level))
 
     def _conflicts_of_state(self, level: Level) -> int:
-        """Return the choices that the state in front of a request depends on."""
+        """Return the choices that the state before a request depends on."""
         assert self._equivalence is not None
         found = 0
         for depth, choice in enumerate(self._open):
@@ -378,10 +382,11 @@ class Search:
 
 
 def _for_earlier(outcome: _Failed | _Outcome, starts_claim: bool) -> _Failed | _Outcome:
-    """Return what an outcome means to the choice before it.
+    """Return the outcome of a choice as the choice before it sees it.
 
-    How many devices a claim wants depends on its alternatives, and these on the devices that
-    earlier claims leave: so for earlier claims it is a failure like others.
+    The number of devices that a claim wants depends on its alternatives, and these depend on the
+    devices that earlier claims leave. So for the choices of earlier claims, EXCEEDED is a failure
+    like others.
     """
     if outcome is _Outcome.EXCEEDED and starts_claim:
         return _Failed(ALL_CHOICES)

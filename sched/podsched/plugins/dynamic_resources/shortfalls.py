@@ -1,8 +1,9 @@
-"""How many devices a node has for each request of a pod's claims, for explanations.
+"""Measures the devices that a node has for each request of a pod's claims, for explanations.
 
-Each request is measured step by step: devices of its class, those that match each of its selectors,
-those that are free. A constraint is measured by the free devices that satisfy it together. Where a
-step has too few devices, the later ones do not count: they would have too few as well.
+A request is measured in steps: the devices of its class, of these the devices that match each of
+its selectors, and of these the free ones. A constraint is measured by the number of free devices
+that satisfy it together. After the first step with too few devices, later steps count as
+sufficient, because they would only repeat the lack.
 """
 
 from __future__ import annotations
@@ -23,21 +24,22 @@ from podsched.plugins.dynamic_resources.node_search import PodNeeds
 from podsched.plugins.dynamic_resources.pools import gather_pools
 from podsched.plugins.dynamic_resources.requests import Requests
 
-#: Characters of a selector, and values of a device, that are shown.
+#: Max characters of a selector, and values of a device, that are shown.
 _LONGEST_SELECTOR: Final = 80
 _MOST_VALUES: Final = 3
-#: Devices in use, or refused, that are looked at for one example, and devices of a node in all.
+#: Max devices that are looked at for one example, and max devices of a node that are explained.
 _MOST_NAMED: Final = 16
 _MOST_DEVICES: Final = 1024
 
-#: Returns who uses a device, such as "in use by default/train (web-0)"; "" if that is not known.
+#: Returns the user of a device, such as "in use by claim default/train for pod web-0"; "" if
+#: unknown.
 Users = Callable[[DeviceID], str]
 
 
 class Measured(NamedTuple):
-    """A number of devices that is wanted, and that a node has.
+    """A step: the number of devices that is wanted, and the number that a node has.
 
-    ``example``: a device that is not counted, with the values that a selector reads; "" for none.
+    ``example``: a device that does not count, with the values that a selector reads; "" for none.
     """
 
     what: str
@@ -49,9 +51,9 @@ class Measured(NamedTuple):
 def measure(
     node: Node, needs: PodNeeds, compile_selector: SelectorCompiler, users: Users
 ) -> list[Measured]:
-    """Return the same steps for every node that the same pod is measured on.
+    """Return the steps of all requests; they are the same steps for each node.
 
-    Returns nothing for a node on which a selector or a request is invalid.
+    Return no steps if a selector or a request is invalid on the node.
     """
     try:
         levels, candidates = _prepared(node, needs, compile_selector)
@@ -85,6 +87,7 @@ def _steps(
 
 
 def _up_to_first_lack(steps: Iterable[Measured]) -> Iterator[Measured]:
+    """Yield the steps; those after the first with too few devices count as sufficient."""
     lacks = False
     for step in steps:
         yield step._replace(available=step.wanted, example="") if lacks else step
@@ -94,7 +97,7 @@ def _up_to_first_lack(steps: Iterable[Measured]) -> Iterator[Measured]:
 def _of_request(
     of: Alternative, candidates: Candidates, node: Node, users: Users, free: list[Candidate]
 ) -> Iterator[Measured]:
-    """Yield the steps of a request, and add the devices that it could get to ``free``."""
+    """Yield the steps of a request, and append the devices that it could get to ``free``."""
     wanted = max(of.request.count, 1) if of.all_devices is None else 1
     name = f"{_name(of)}: devices"
     of_class = of.device_class
@@ -140,7 +143,7 @@ def _is_in_use(of: Alternative, candidate: Candidate, candidates: Candidates) ->
 
 
 def _in_use(taken: Sequence[DeviceID], node: Node, users: Users) -> str:
-    """Return who uses some devices."""
+    """Return a text with the users of devices."""
     by_user: dict[str, list[str]] = {}
     for device in taken[:_MOST_NAMED]:
         by_user.setdefault(users(device), []).append(device.device)
@@ -156,7 +159,7 @@ def _nearest(
     candidates: Candidates,
     node: Node,
 ) -> str:
-    """Return why the device that misses least is refused; "" if none is."""
+    """Return why the device that fails the fewest terms is refused; "" if none is refused."""
     refused = [each for each in tried if each not in selected][:_MOST_NAMED]
     missed = [(_missed(expressions, each, candidates), each) for each in refused]
     if not missed:
@@ -172,7 +175,7 @@ def _nearest(
 def _missed(
     expressions: Iterable[str | None], candidate: Candidate, candidates: Candidates
 ) -> list[str]:
-    """Return the terms of selectors that are false of a device, or fail; at least one."""
+    """Return the terms of selectors that are false for a device, or fail; at least one."""
     whole = [of or "" for of in expressions]
     terms = [term for of in whole for term in conjuncts(of)]
     return [term for term in terms if not _holds(term, candidate, candidates)] or whole
@@ -207,7 +210,7 @@ def shortened(expression: str) -> str:
 def verdicts(
     node: Node, needs: PodNeeds, compile_selector: SelectorCompiler, users: Users
 ) -> list[Parts]:
-    """Return what speaks against each device of a node, request by request.
+    """Return, request by request, why it cannot get each device of a node.
 
     Raises AllocationError if a request is invalid.
     """
@@ -224,7 +227,7 @@ def verdicts(
 
 
 def _why_not(of: Alternative, each: Candidate, candidates: Candidates, users: Users) -> str:
-    """Return the first reason why a request cannot get a device, in the allocator's order."""
+    """Return the first reason, in the allocator's order, why a request cannot get a device."""
     selectors = (
         (f"class {of.device_class.name}", of.device_class.selectors),
         ("", of.request.selectors),
@@ -251,7 +254,7 @@ def _why_not(of: Alternative, each: Candidate, candidates: Candidates, users: Us
 def _constraints(
     requests: Sequence[tuple[Alternative, list[Candidate]]], candidates: Candidates
 ) -> Iterator[Measured]:
-    """Yield for each constraint of a claim how many free devices satisfy it together."""
+    """Yield a step for each constraint of a claim: the free devices that satisfy it together."""
     claim = requests[0][0].claim
     for index, of in enumerate(claim.constraints):
         under = [(each, found) for each, found in requests if index in each.constraints]

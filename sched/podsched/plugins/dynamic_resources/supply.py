@@ -1,8 +1,8 @@
-"""Whether the devices that are left can be enough for the requests that are left.
+"""Finds out whether too few devices are left for the remaining requests, by counting.
 
-A bound, by numbers alone: so many different devices are wanted, and at most so many can be had. Of
-devices that consume a counter, those that consume least count first. A search that meets too few
-devices ends at once, where trying them in all orders might take long.
+It compares the number of devices that the requests want with an upper bound of the number that they
+can get. For devices that consume a counter, the bound assumes that those with the least consumption
+are taken first. If too few are left, the search ends there; trying all orders might take long.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from podsched.plugins.dynamic_resources.in_use import PoolKey
 from podsched.plugins.dynamic_resources.model import MAX_RESULTS, Amount
 from podsched.plugins.dynamic_resources.taken import TakenDevices
 
-#: Of a counter set: for each counter what the devices consume of it, least first.
+#: For each counter of a counter set, the devices with the amount they consume, least first.
 _Consumers = Sequence[tuple[tuple[str, str], Sequence[tuple[Amount, Candidate]]]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Needs:
-    """How many devices requests need, and which may get: by counter set, and without counters."""
+    """The number of devices that requests need, and the devices that they may get.
+
+    ``others``: devices without counters. ``of_sets``: the devices of each counter set.
+    """
 
     count: int
     others: Sequence[Candidate]
@@ -34,7 +37,7 @@ class _Needs:
 
 
 class Supply:
-    """Compares what is left for the requests from a level on."""
+    """Compares the devices that are left with the needs of the requests from a level on."""
 
     def __init__(
         self,
@@ -47,14 +50,14 @@ class Supply:
         self._candidates = candidates
         self._taken = taken
         self._equivalence = equivalence
-        #: By level: None where the bound does not hold.
+        #: The needs from each level on; None if the bound does not hold for them.
         self._needs: dict[int, _Needs | None] = {}
         self._may_exceed = _may_exceed(levels)
 
     def lacks(self, alternative: Alternative, level: Level, missing: int) -> bool:
-        """Whether it is certain that there are too few devices.
+        """Return whether there are certainly too few devices.
 
-        ``missing``: how many devices the alternative of the level still wants.
+        ``missing``: the number of devices that the alternative of the level still wants.
         """
         needs = self._needs_from(level.index)
         if needs is None:
@@ -70,7 +73,7 @@ class Supply:
         return found + sum(map(self._most, needs.of_sets)) < wanted
 
     def _most(self, consumers: _Consumers) -> int:
-        """Return how many devices of a counter set can be had at most."""
+        """Return the max number of devices of a counter set that can be taken."""
         return min(self._most_of(counter, devices) for counter, devices in consumers)
 
     def _most_of(
@@ -93,7 +96,8 @@ class Supply:
         wanted = [of for of in self._candidates.devices if of.index in indexes]
         if any(map(self._candidates.is_shareable, wanted)):
             return None
-        # A device that consumes of several sets counts for one of them: the bound is less tight.
+        # A device that consumes counters of several sets counts only for one of them. This makes
+        # the bound less tight, not wrong.
         sets: dict[tuple[PoolKey, str], list[Candidate]] = {}
         for of in wanted:
             if of.device.counters:
@@ -107,12 +111,12 @@ class Supply:
 
 
 def _least(alternative: Alternative) -> int:
-    """Return how many devices an alternative takes away; administrators only look on."""
+    """Return the number of devices that an alternative uses up; 0 with admin access."""
     return 0 if alternative.request.admin_access else alternative.count
 
 
 def _consumers(name: str, devices: Sequence[Candidate]) -> _Consumers:
-    """Return what devices consume of a counter set."""
+    """Return the devices of a counter set by counter."""
     counters = {counter for of in devices for counter in of.device.counters if counter[0] == name}
     return [
         (
@@ -127,7 +131,10 @@ def _consumers(name: str, devices: Sequence[Candidate]) -> _Consumers:
 
 
 def _may_exceed(levels: Sequence[Level]) -> bool:
-    """Whether a claim may want more devices than it can get, which is not to be found out here."""
+    """Return whether a claim may want more devices than a claim can get.
+
+    The search finds that out (``_Outcome.EXCEEDED``), and must not end before with a failure.
+    """
     most: Counter[int] = Counter()
     for level in levels:
         most[level.claim_index] += max(of.count for of in level.alternatives)

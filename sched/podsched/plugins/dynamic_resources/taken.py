@@ -1,4 +1,4 @@
-"""The devices that a search has taken so far, with the counters, capacity and constraints they use.
+"""The devices that a search has taken, with their counters, capacity and constraints.
 
 Source: allocateDevice of Kubernetes v1.36 (allocator_incubating.go), with its order of checks.
 """
@@ -37,7 +37,7 @@ class Taken:
 
 
 class _Shares:
-    """What the search consumes of a shareable device."""
+    """The shares that the search has taken of a device, and the capacity that they consume."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -81,19 +81,22 @@ class TakenDevices:
         return len(self.by_claim[claim_index])
 
     def is_in_use(self, alternative: Alternative, candidate: Candidate) -> bool:
-        """Whether the device is taken already, as far as that matters to the request."""
+        """Return whether the device is taken or allocated, so that the request cannot get it.
+
+        With admin access, a request can get all devices, but each only once for its claim.
+        """
         if claims := self._claims.get(candidate.index):
             return not alternative.request.admin_access or alternative.claim_index in claims
         return not alternative.request.admin_access and self._candidates.is_allocated(candidate)
 
     def fits(self, alternative: Alternative, candidate: Candidate) -> bool:
-        """Whether the device suits and has enough capacity left. Raises AllocationError."""
+        """Return whether the device suits and has enough capacity left. Raises AllocationError."""
         shares = self._shares.get(candidate.index)
         taken = shares.consumed if shares else _NO_AMOUNTS
         return self._candidates.fits(alternative, candidate, taken)
 
     def take(self, alternative: Alternative, candidate: Candidate, *, must: bool) -> Taken | None:
-        """Take a device; return None if it cannot be had.
+        """Take a device and return it; return None if it cannot be taken.
 
         ``must``: raise AllocationError if a constraint refuses the device.
         """
@@ -131,11 +134,11 @@ class TakenDevices:
         self.by_claim[alternative.claim_index].pop()
 
     def is_untaken(self, candidate: Candidate) -> bool:
-        """Whether the search has not taken the device."""
+        """Return whether the search has not taken the device exclusively."""
         return not self._claims.get(candidate.index)
 
     def room(self, pool: Pool, counter: tuple[str, str]) -> Amount | None:
-        """Return what is left of a counter; see ``Counters.room``."""
+        """Return the amount of a counter that is left; see ``Counters.room``."""
         return self._counters.room(pool, counter)
 
     def touched(self) -> list[int]:
@@ -144,7 +147,10 @@ class TakenDevices:
         return claims + [index for index, shares in self._shares.items() if shares.count]
 
     def use(self, index: int, claim_index: int) -> Hashable:
-        """Return how a device is used, as far as that matters from the claim on; None if unused."""
+        """Return a value for the use of a device as requests from the claim on see it.
+
+        None if the search does not use it.
+        """
         claims = self._claims.get(index)
         if claims:
             return (claim_index in claims, len(claims))
@@ -154,11 +160,11 @@ class TakenDevices:
         return None
 
     def counters_state(self) -> Hashable:
-        """Return all counters that are taken."""
+        """Return a value that is equal if the taken amounts of counters are."""
         return self._counters.state()
 
     def available_counters(self, candidate: Candidate, counter_set: str) -> Hashable:
-        """Return what the search may take of a counter set of a device's pool."""
+        """Return the amounts that the search may take of a counter set of a device's pool."""
         available = self._counters.available(candidate.pool) or {}
         return frozenset(
             (counter, amount)
@@ -170,7 +176,7 @@ class TakenDevices:
         return tuple(constraint.state() for constraint in self._constraints[claim_index])
 
     def _is_shared(self, candidate: Candidate) -> bool:
-        """Whether the device is shareable and has its counters already."""
+        """Return whether the device has shares already, the first of which took its counters."""
         if not self._candidates.is_shareable(candidate):
             return False
         shares = self._shares.get(candidate.index)
@@ -180,7 +186,7 @@ class TakenDevices:
     def _checked(
         self, alternative: Alternative, candidate: Candidate, has_counters: bool, *, must: bool
     ) -> Taken | None:
-        """Return what to take if taints, constraints and capacity allow it."""
+        """Return the taken device if taints, constraints and capacity allow it, else None."""
         if not self._candidates.tolerates(alternative, candidate):
             return None
         if not self._add_to_constraints(alternative, candidate, must=must):

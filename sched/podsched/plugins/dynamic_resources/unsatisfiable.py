@@ -1,9 +1,9 @@
-"""Whether some request or constraint cannot be satisfied, whatever devices the others get.
+"""Finds out whether a request or constraint can never be satisfied, whatever the others get.
 
-A search would find that out by trying all devices of the requests before. What is compared: how
-many devices a request can get; for a matchAttribute, how many of them have a value in common; for a
-distinctAttribute, how many values they have. The search never passes a request that cannot be
-satisfied, so the requests behind it, and the errors that they may raise, do not matter.
+Without this, the search would try all devices of the requests before it. A request is compared with
+the number of devices that it can get alone; a matchAttribute with the number of these that have a
+value in common; a distinctAttribute with the number of their values. The search never gets past a
+request that cannot be satisfied, so later requests, and errors that they may raise, do not matter.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from podsched.plugins.dynamic_resources.equivalence import Equivalence
 
 #: The alternatives of a request that can be satisfied alone.
 _Request = Sequence[Alternative]
-#: Of each alternative of a request: how many devices it wants, and the values of those it can get.
+#: For each alternative of a request: the number of devices, and the values of those it can get.
 _Wanted = Sequence[tuple[int, Sequence[Values]]]
 
 
 def is_unsatisfiable(
     levels: Sequence[Level], candidates: Candidates, equivalence: Equivalence
 ) -> Iterator[bool]:
-    """Yield, after each look at all devices, whether it is certain that the search fails.
+    """Yield, after each pass over all devices, whether the search certainly fails.
 
-    True is the last; it may fail also if there is none.
+    The caller stops after the first True. Without a True, the search may still fail.
     """
     by_claim: dict[int, list[_Request]] = defaultdict(list)
     for level in levels:
@@ -52,7 +52,7 @@ def _is_enough(alternative: Alternative, candidates: Candidates) -> bool:
 def _wanted(
     requests: Sequence[_Request], constraint: int, candidates: Candidates
 ) -> Iterator[_Wanted]:
-    """Yield what the requests want that a constraint concerns with all their alternatives."""
+    """Yield the wants of the requests whose alternatives are all subject to a constraint."""
     for request in requests:
         if all(constraint in of.constraints for of in request):
             yield [
@@ -68,7 +68,7 @@ def _wanted(
 
 
 def _has_no_common(wanted: Sequence[_Wanted]) -> bool:
-    """Whether there is no value of which each request can get enough devices."""
+    """Return whether there is no value of which each request can get enough devices."""
     common: set[Any] | None = None
     for request in wanted:
         mine = {
@@ -82,7 +82,7 @@ def _has_no_common(wanted: Sequence[_Wanted]) -> bool:
 
 
 def _has_too_few(wanted: Sequence[_Wanted]) -> bool:
-    """Whether the requests want more devices than there are values."""
+    """Return whether the requests want more devices than there are values."""
     least = sum(min(count for count, _ in request) for request in wanted)
     found = {value for request in wanted for _, values in request for of in values for value in of}
     return least > len(found)
