@@ -137,16 +137,16 @@ def _lower_units(group: PodGroup, cluster: ClusterView) -> list[Unit]:
                 continue
             if pod.group not in groups:
                 groups[pod.group] = pod_group(cluster, pod.group)
-            of = groups[pod.group]
-            if of is not None and of.evicted_whole:
+            found = groups[pod.group]
+            if found is not None and found.evicted_whole:
                 whole.setdefault(pod.group, []).append(pod)
             elif pod.group != group.key:
                 single.append(Unit((pod,), pod.priority))
     units = [unit for unit in single if unit.priority < group.priority]
     for key, pods in whole.items():
-        of = groups[key]
-        if of is not None and key != group.key and of.priority < group.priority:
-            units.append(Unit(tuple(pods), of.priority))
+        found = groups[key]
+        if found is not None and key != group.key and found.priority < group.priority:
+            units.append(Unit(tuple(pods), found.priority))
     return sorted(units, key=lambda unit: unit.importance)
 
 

@@ -47,7 +47,7 @@ class Allocator:
         faults: Collection[Fault] = (),
         prune: bool = True,
     ) -> None:
-        self._classes = {of.name: of for of in classes}
+        self._classes = {device_class.name: device_class for device_class in classes}
         self._slices = slices
         self._allocated = allocated
         self._compile_selector = compile_selector

@@ -170,9 +170,9 @@ class Candidates:
         """Return the device's values of the attribute that a constraint of the claim compares."""
         known, index = self._values[alternative.claim_index, constraint], candidate.index
         if index not in known:
-            of = alternative.claim.constraints[constraint]
+            declared = alternative.claim.constraints[constraint]
             device, driver = candidate.device, candidate.id.driver
-            known[index] = attribute_values(of, device, driver, self._features)
+            known[index] = attribute_values(declared, device, driver, self._features)
         return known[index]
 
     def _find_needs(self, alternative: Alternative, candidate: Candidate) -> Amounts | None:
@@ -249,7 +249,7 @@ def tolerates(request: ExactDeviceRequest, device: Device) -> bool:
     """Return whether a request tolerates the taints of a device."""
     return not any(
         taint.effect in _PREVENTING_EFFECTS
-        and not any(_tolerates(of, taint) for of in request.tolerations)
+        and not any(_tolerates(toleration, taint) for toleration in request.tolerations)
         for taint in device.taints
     )
 

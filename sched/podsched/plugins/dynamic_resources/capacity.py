@@ -24,9 +24,9 @@ def consumed_capacity(
     if requested.keys() - capacity.keys():
         return None
     consumed = {}
-    for name, of in capacity.items():
-        consumed[name] = amount = _consumed(requested.get(name), of)
-        if of.policy is not None and not _is_allowed(amount, of.policy):
+    for name, offered in capacity.items():
+        consumed[name] = amount = _consumed(requested.get(name), offered)
+        if offered.policy is not None and not _is_allowed(amount, offered.policy):
             return None
     return consumed
 
@@ -36,13 +36,13 @@ def fits(
 ) -> bool:
     """Return whether the needed amounts are free beside the amounts in use and taken."""
     for name, amount in needed.items():
-        of = capacity[name].value
+        total = capacity[name].value
         for used in (in_use.get(name), taken.get(name)):
             if used:
                 amount += used
         # A request without an amount needs the whole capacity, which is the same object. Fractions
         # are slow to compare.
-        if amount is not of and amount > of:
+        if amount is not total and amount > total:
             return False
     return True
 
@@ -60,7 +60,7 @@ def _consumed(requested: Amount | None, capacity: DeviceCapacity) -> Amount:
         return requested
     if policy.minimum is not None:
         return _rounded_up(requested, policy, policy.minimum)
-    return min((of for of in policy.valid_values if of >= requested), default=requested)
+    return min((valid for valid in policy.valid_values if valid >= requested), default=requested)
 
 
 def _rounded_up(requested: Amount, policy: RequestPolicy, minimum: Amount) -> Amount:

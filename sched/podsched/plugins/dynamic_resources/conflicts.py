@@ -38,7 +38,7 @@ class Refused:
         if not self.busy and not self.refused:
             return 0
         indexes = {candidate.index for candidate in (*self.busy, *self.refused)}
-        counters = {counter for of in self.refused for counter in _counter_sets(of)}
+        counters = {counter for candidate in self.refused for counter in _counter_sets(candidate)}
         constraints = set(alternative.constraints) if self.refused else set()
         found = 0
         for depth, taken in holders:

@@ -86,7 +86,8 @@ class DeviceCounts:
                     if by_device and not reaches(node, device.nodes):
                         continue
                     if all(
-                        self._compile(of or "").matches(device.view) for of in of_class.selectors
+                        self._compile(expression or "").matches(device.view)
+                        for expression in of_class.selectors
                     ):
                         identity = DeviceID(piece.driver, piece.pool, device.name)
                         there += 1

@@ -255,7 +255,7 @@ class KnownDevices:
         classes = cluster.version(CLASS)
         if classes != self._devices.classes_version:
             read = map(read_device_class, map(to_manifest, cluster.list(CLASS)))
-            self._free.classes = {of.name: of for of in read}
+            self._free.classes = {device_class.name: device_class for device_class in read}
             self._devices = replace(
                 self._devices, classes=self._free.classes, classes_version=classes
             )
@@ -263,7 +263,7 @@ class KnownDevices:
         changed = slices.changed_since(self._slices_position)
         if changed is None or rules != self._rules_version:
             self._stale.update(dict.fromkeys(self._slices))
-            self._stale.update((of.metadata.name, None) for of in cluster.list(SLICE))
+            self._stale.update((piece.metadata.name, None) for piece in cluster.list(SLICE))
         else:
             self._stale.update((name, None) for _, name in changed)
         self._slices_position, self._rules_version = slices.position, rules
@@ -319,9 +319,9 @@ class KnownDevices:
             self._of_pool.setdefault(read.pool, {})[name] = read
             touched[read.pool] = None
         for key in touched:
-            pieces = [of for _, of in sorted(self._of_pool[key].items())]
-            self._devices.put(key, [(of.piece, of.content.number) for of in pieces])
-            self._free.put(key, [of.piece for of in pieces])
+            pieces = [piece for _, piece in sorted(self._of_pool[key].items())]
+            self._devices.put(key, [(piece.piece, piece.content.number) for piece in pieces])
+            self._free.put(key, [piece.piece for piece in pieces])
             if not pieces:
                 del self._of_pool[key]
 
@@ -345,7 +345,7 @@ class KnownDevices:
             in_use.put(name, uses)
             if self._tracks_consumers:
                 consumers = claim.status.reserved_for if claim is not None and uses else ()
-                in_use.reserve(name, frozenset(of.uid for of in consumers))
+                in_use.reserve(name, frozenset(consumer.uid for consumer in consumers))
             self._note_owner(name, "" if claim is None else extended_claim_owner(claim))
             if len(self._stale_claims) % _CLAIMS_PER_PAUSE == 1:
                 yield

@@ -138,8 +138,8 @@ def allocation_message(
             codec.Reader().read(written.tolerations.add(), toleration.document, "")
         if result.consumed_capacity is not None:
             written.share_id = new_id()
-            for name, of in result.consumed_capacity.items():
-                written.consumed_capacity[name] = format_quantity(of)
+            for name, amount in result.consumed_capacity.items():
+                written.consumed_capacity[name] = format_quantity(amount)
     for config in allocation.config:
         told = made.devices.config.add(source=config.source, requests=config.requests)
         if config.opaque:
@@ -197,11 +197,13 @@ def _device(document: Document, driver: str) -> Device:
             driver,
             document.get("attributes") or {},
             # Quantities as they are written: CEL distinguishes 1000m from 1.
-            {name: of["value"] for name, of in capacity.items()},
+            {name: entry["value"] for name, entry in capacity.items()},
             allow_multiple_allocations,
         ),
-        capacity={name: _capacity(of) for name, of in capacity.items()},
-        counter_sets=frozenset(of["counterSet"] for of in document.get("consumesCounters") or ()),
+        capacity={name: _capacity(entry) for name, entry in capacity.items()},
+        counter_sets=frozenset(
+            consumption["counterSet"] for consumption in document.get("consumesCounters") or ()
+        ),
         counters={
             (consumption["counterSet"], name): amount
             for consumption in document.get("consumesCounters") or ()
@@ -249,7 +251,9 @@ def amount_of(quantity: str) -> Amount:
 
 
 def _counters(document: Document) -> dict[str, Amount]:
-    return {name: amount_of(of["value"]) for name, of in (document.get("counters") or {}).items()}
+    return {
+        name: amount_of(entry["value"]) for name, entry in (document.get("counters") or {}).items()
+    }
 
 
 def _quantities(document: Mapping[str, str] | None) -> dict[str, Amount]:

@@ -46,9 +46,9 @@ class Equivalence:
         self._unknown_values: dict[Alternative, bool] = {}
         self._set_classes: dict[tuple[int, _CounterSet], int] = {}
         self._members: dict[_CounterSet, list[Candidate]] = defaultdict(list)
-        consumers = [of for of in candidates.devices if of.device.counter_sets]
+        consumers = [consumer for consumer in candidates.devices if consumer.device.counter_sets]
         #: Whether no device consumes of two sets, so that sets can be exchanged.
-        self._exchanges_sets = all(len(of.device.counter_sets) == 1 for of in consumers)
+        self._exchanges_sets = all(len(consumer.device.counter_sets) == 1 for consumer in consumers)
         if self._exchanges_sets:
             for candidate in consumers:
                 self._members[_counter_set(candidate)].append(candidate)
@@ -61,7 +61,7 @@ class Equivalence:
             return of_class, use
         counter_set = _counter_set(candidate)
         members = self._members[counter_set]
-        if all(self._taken.use(of.index, level.claim_index) is None for of in members):
+        if all(self._taken.use(member.index, level.claim_index) is None for member in members):
             return of_class, self._set_class(level.index, counter_set)
         return of_class, use, counter_set
 
@@ -78,8 +78,8 @@ class Equivalence:
             elif self._is_wanted(level.index, candidate):
                 uses[use] += 1
         sets = Counter(
-            (self._set_class(level.index, counter_set), frozenset(of.items()))
-            for counter_set, of in of_sets.items()
+            (self._set_class(level.index, counter_set), frozenset(set_uses.items()))
+            for counter_set, set_uses in of_sets.items()
         )
         return (
             level.index,
@@ -101,7 +101,9 @@ class Equivalence:
     def is_safe(self, level: Level) -> bool:
         """Return whether no alternative of a request can raise an error."""
         if level.index not in self._safe:
-            self._safe[level.index] = not any(self._may_fail(of) for of in level.alternatives)
+            self._safe[level.index] = not any(
+                self._may_fail(alternative) for alternative in level.alternatives
+            )
         return self._safe[level.index]
 
     def _may_fail(self, alternative: Alternative) -> bool:
@@ -128,7 +130,10 @@ class Equivalence:
             if level == len(self._levels):
                 content = self._own_content(candidate)
             else:
-                seen = (self._seen(of, candidate) for of in self._levels[level].alternatives)
+                seen = (
+                    self._seen(alternative, candidate)
+                    for alternative in self._levels[level].alternatives
+                )
                 content = (self._classes[level + 1, candidate.index], *seen)
             number = self._numbers.setdefault(content, len(self._numbers))
             self._classes[level, candidate.index] = number
@@ -152,14 +157,14 @@ class Equivalence:
         device = candidate.device
         counters: Hashable = None
         if device.counter_sets and self._exchanges_sets:
-            counters = frozenset((name, of) for (_, name), of in device.counters.items())
+            counters = frozenset((name, amount) for (_, name), amount in device.counters.items())
         elif device.counter_sets:
             counters = (str(candidate.pool), frozenset(device.counters.items()))
         capacity: Hashable = None
         if self._candidates.is_shareable(candidate):
             consumed = self._candidates.consumed(candidate)
             capacity = (
-                frozenset((name, of.value) for name, of in device.capacity.items()),
+                frozenset((name, offered.value) for name, offered in device.capacity.items()),
                 None if consumed is None else frozenset(consumed.items()),
             )
         return self._candidates.is_allocated(candidate), counters, capacity
@@ -207,7 +212,10 @@ class Equivalence:
             wanting = (
                 level.index
                 for level in reversed(self._levels)
-                if any(self._seen(of, candidate) is not None for of in level.alternatives)
+                if any(
+                    self._seen(alternative, candidate) is not None
+                    for alternative in level.alternatives
+                )
             )
             self._last_wanted[candidate.index] = next(wanting, -1)
         return self._last_wanted[candidate.index] >= index

@@ -78,7 +78,7 @@ class ExtendedReservations:
     ) -> None:
         """Assume that a claim exists, allocated and reserved for the pod."""
         assumed = cluster.assumed(CLAIM)
-        name = next(of for of in names_for(pod) if assumed.get(pod.namespace, of) is None)
+        name = next(free for free in names_for(pod) if assumed.get(pod.namespace, free) is None)
         claim = allocated_for(pod, made_of.new(pod, name), allocation)
         assumed.assume(claim, lambda found: found.status.HasField("allocation"), is_new=True)
         self._by_pod[pod.uid] = _Claim(claim, made_of)

@@ -277,7 +277,7 @@ class FreeDevices:
             self._simple[number] = pool
             self._changes.add(number)
             mine = self._of_node.setdefault(pool.node, [])
-            insort(mine, pool, key=lambda of: (of.comes_last, of.key))
+            insort(mine, pool, key=lambda one: (one.comes_last, one.key))
 
     def prepare(
         self,
@@ -303,16 +303,18 @@ class FreeDevices:
         is_late: Callable[[], bool],
     ) -> Iterator[Callable[[], object] | None]:
         device_class = self.classes[request.device_class_name]
-        expressions = [of for of in (*device_class.selectors, *request.selectors) if of]
+        expressions = [
+            expression for expression in (*device_class.selectors, *request.selectors) if expression
+        ]
         for expression in expressions:
             if not selectors.is_quick(expression):
                 yield partial(selectors.compiled, expression)
-        slow = [of for of in expressions if not selectors.is_quick(of)]
+        slow = [expression for expression in expressions if not selectors.is_quick(expression)]
         is_usual = _is_usual(request)
         key = self._key(request, device_class)
         if not slow and (not is_usual or self._is_current(key)):
             return
-        for pool in [of for of in self._pools.values() if key not in of.suiting]:
+        for pool in [pool for pool in self._pools.values() if key not in pool.suiting]:
             views = [device.view for _, device in pool.devices()]
             for expression, view in product(slow, views):
                 if not selectors.has_evaluated(expression, view):
@@ -385,16 +387,16 @@ class FreeDevices:
     def _is_unsure(self, column: _Column, node: Node) -> bool:
         if node.name in self._unsure_nodes:
             return True
-        mine = [of.key for of in self._of_node.get(node.name, ())]
+        mine = [pool.key for pool in self._of_node.get(node.name, ())]
         return any(column.unsure[self._numbers[key]] or key in self._shared for key in mine)
 
     def _first(self, column: _Column, node: Node) -> Iterator[Candidate]:
         """Yield the free suitable devices of a node in the order in which they are tried."""
-        for of in self._of_node.get(node.name, ()):
-            names = column.suiting[self._numbers[of.key]]
-            driver, name = of.key
+        for own in self._of_node.get(node.name, ()):
+            names = column.suiting[self._numbers[own.key]]
+            driver, name = own.key
             pool = Pool(driver, name)
-            for piece, device in of.devices():
+            for piece, device in own.devices():
                 identity = DeviceID(driver, name, device.name)
                 if device.name in names and identity not in self._in_use:
                     yield Candidate(0, identity, device, piece, pool)
@@ -425,8 +427,8 @@ class FreeDevices:
             if len(self._kinds) >= _MOST_COLUMNS:
                 self._kinds.clear()
                 self._columns.clear()
-                for of in self._pools.values():
-                    of.suiting.clear()
+                for pool in self._pools.values():
+                    pool.suiting.clear()
             found = self._kinds[kind] = next(self._kind_numbers)
         return found
 
@@ -469,11 +471,11 @@ class FreeDevices:
 
     def _look_elsewhere(self, column: _Column) -> bool:
         column.elsewhere = True
-        for of in self._others.values():
-            if not of.is_simple:
+        for pool in self._others.values():
+            if not pool.is_simple:
                 return True
-            if self._suiting_column(of, column) != frozenset():
-                return column.key in of.suiting
+            if self._suiting_column(pool, column) != frozenset():
+                return column.key in pool.suiting
         column.elsewhere = False
         return True
 
@@ -500,7 +502,7 @@ class FreeDevices:
         """Return the row of each simple pool (-1: none), and for each row whether it is unsure."""
         version = (nodes.topology_version, nodes.size)
         if self._rows is None or self._rows[0] != version:
-            found = (None if of is None else nodes.row_of(of.node) for of in self._simple)
+            found = (None if pool is None else nodes.row_of(pool.node) for pool in self._simple)
             rows = np.array([-1 if row is None else row for row in found], dtype=np.intp)
             unsure = np.zeros(nodes.size, dtype=np.bool_)
             shared = (self._pools[key].node for key in self._shared if key in self._numbers)

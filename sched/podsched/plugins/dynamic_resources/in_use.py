@@ -29,7 +29,7 @@ def uses_of(claim: v1.ResourceClaim | None) -> Sequence[Use]:
     return [
         (
             DeviceID(result.driver, result.pool, result.device),
-            {name: amount_of(of) for name, of in result.consumed_capacity.items()}
+            {name: amount_of(amount) for name, amount in result.consumed_capacity.items()}
             if result.share_id
             else None,
         )
@@ -111,7 +111,7 @@ class DevicesInUse:
     def users(self, device: DeviceID) -> list[ClaimKey]:
         """Return the claims that have a device."""
         claims = self._in_pool.get(device[:2], ())
-        return [claim for claim in claims if any(of == device for of, _ in self._uses[claim])]
+        return [claim for claim in claims if any(used == device for used, _ in self._uses[claim])]
 
     def claims_in(self, pools: Iterable[PoolKey]) -> list[ClaimKey]:
         """Return the claims with devices of some pools."""
@@ -123,9 +123,13 @@ class DevicesInUse:
         left = DevicesInUse()
         left._names = {pool: set(self._names[pool]) for pool in pools if pool in self._names}
         devices = [DeviceID(*pool, name) for pool, names in left._names.items() for name in names]
-        left._exclusive = {of: self._exclusive[of] for of in devices if of in self._exclusive}
-        left._shares = {of: self._shares[of] for of in devices if of in self._shares}
-        left._capacity = {of: dict(self._capacity[of]) for of in left._shares}
+        left._exclusive = {
+            device: self._exclusive[device] for device in devices if device in self._exclusive
+        }
+        left._shares = {
+            device: self._shares[device] for device in devices if device in self._shares
+        }
+        left._capacity = {device: dict(self._capacity[device]) for device in left._shares}
         for device, consumed in (use for claim in claims for use in self._uses.get(claim, ())):
             if device[:2] in left._names:
                 left._remove(device, consumed)

@@ -49,7 +49,7 @@ def requirements_of(
         if variant.claims:
             by_row = _measured(variant, mine, nodes, rows, compile_selector, users)
             yield from _steps(by_row)
-            unmeasured = mine & np.array([not of for of in by_row], dtype=np.bool_)
+            unmeasured = mine & np.array([not steps for steps in by_row], dtype=np.bool_)
             yield from _free(variant, base, unmeasured)
 
 
@@ -102,16 +102,20 @@ def _steps(by_row: Sequence[Sequence[Measured]]) -> Iterator[Requirement]:
     steps = max(by_row, key=len, default=[])
     lacking = np.zeros(len(by_row), dtype=np.bool_)
     for at, step in enumerate(steps):
-        has = [of[at].available if of else step.wanted for of in by_row]
+        has = [row_steps[at].available if row_steps else step.wanted for row_steps in by_row]
         available = np.array(has, dtype=np.int64)
         lacks = available < step.wanted
-        examples = (of[at].example for of, missing in zip(by_row, lacks, strict=True) if missing)
+        examples = (
+            row_steps[at].example
+            for row_steps, missing in zip(by_row, lacks, strict=True)
+            if missing
+        )
         example = next(filter(None, examples), "")
         what = f"{step.what} ({example})" if example else step.what
         yield Requirement(what, "", np.full_like(available, step.wanted), available)
         lacking |= lacks
     if steps:
-        unknown = np.array([not of for of in by_row], dtype=np.bool_)
+        unknown = np.array([not row_steps for row_steps in by_row], dtype=np.bool_)
         yield Requirement.met("devices for all requests of its claims at once", lacking | unknown)
 
 

@@ -86,7 +86,7 @@ class PodNeeds:
 
     @property
     def has_alternatives(self) -> bool:
-        return any(request.first_available for of in self.claims for request in of.requests)
+        return any(request.first_available for claim in self.claims for request in claim.requests)
 
 
 class Budget:
@@ -271,7 +271,7 @@ def _score(needs: PodNeeds, allocations: list[AllocationResult] | None) -> int |
     for claim, allocation in zip(needs.claims, allocations, strict=True):
         chosen = {result.request for result in allocation.results}
         for request in claim.requests:
-            for index, of in enumerate(request.first_available):
-                if f"{request.name}/{of.name}" in chosen:
+            for index, alternative in enumerate(request.first_available):
+                if f"{request.name}/{alternative.name}" in chosen:
                     score += _MOST_ALTERNATIVES - index
     return score

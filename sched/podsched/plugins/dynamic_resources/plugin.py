@@ -333,7 +333,7 @@ class DynamicResources:
             needs = self._needs_by_row(pod, cluster)
         except ClaimUnusableError as why:
             return PreFilterResult(unresolvable(str(why)))
-        variants = tuple(self._with_fitting(of, cluster) for of in needs.variants)
+        variants = tuple(self._with_fitting(variant, cluster) for variant in needs.variants)
         state.data[self.name] = replace(self._with_fitting(needs, cluster), variants=variants)
         return PreFilterResult()
 
@@ -653,7 +653,7 @@ class DynamicResources:
     def reserves(self, state: CycleState, pod: PodInfo) -> bool:
         """Return whether the pod has claims to allocate."""
         needs = state.data.get(self.name)
-        return isinstance(needs, PodNeeds) and any(of.claims for of in (needs, *needs.variants))
+        return isinstance(needs, PodNeeds) and any(each.claims for each in (needs, *needs.variants))
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Allocate the pod's claims on the node and assume the allocations."""
@@ -888,8 +888,8 @@ def _allocation_key(claim: v1.ResourceClaim) -> Hashable:
 def _check_classes(claim: ResourceClaim, devices: Devices) -> None:
     """Raise ClaimUnusableError if a request names a class that does not exist."""
     for request in claim.requests:
-        wanted = {f"{request.name}/{of.name}": of for of in request.first_available}
-        for name, of in (wanted or {request.name: request.exactly}).items():
-            if of.device_class_name not in devices.classes:
-                text = f"request {name}: device class {of.device_class_name} does not exist"
+        wanted = {f"{request.name}/{exactly.name}": exactly for exactly in request.first_available}
+        for name, exactly in (wanted or {request.name: request.exactly}).items():
+            if exactly.device_class_name not in devices.classes:
+                text = f"request {name}: device class {exactly.device_class_name} does not exist"
                 raise ClaimUnusableError(text)

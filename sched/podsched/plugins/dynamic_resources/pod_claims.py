@@ -53,7 +53,7 @@ def _generated_names(pod: PodInfo) -> frozenset[str]:
     found: frozenset[str] | None = compiled.get(_GENERATED)
     if found is None:
         statuses = pod.pod.status.resource_claim_statuses
-        found = compiled[_GENERATED] = frozenset(of.resource_claim_name for of in statuses)
+        found = compiled[_GENERATED] = frozenset(status.resource_claim_name for status in statuses)
     return found
 
 

@@ -88,8 +88,8 @@ class Requests:
                 self._device_class(claim, exactly),
                 tuple(
                     index
-                    for index, of in enumerate(claim.constraints)
-                    if not of.requests or {request.name, full_name} & of.requests
+                    for index, constraint in enumerate(claim.constraints)
+                    if not constraint.requests or {request.name, full_name} & constraint.requests
                 ),
             )
             self._count(alternative)
@@ -142,7 +142,7 @@ class Requests:
 
 
 def _check_claim(claim: ResourceClaim, levels: Sequence[Level]) -> None:
-    least = sum(min(of.count for of in level.alternatives) for level in levels)
+    least = sum(min(alternative.count for alternative in level.alternatives) for level in levels)
     if least > MAX_RESULTS:
         raise AllocationError(
             f"claim {claim}: number of requested devices {least} exceeds "

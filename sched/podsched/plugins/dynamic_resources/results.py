@@ -38,7 +38,7 @@ def make_allocation(
     Raises AllocationError if a slice has a node selector that validation would refuse.
     """
     return AllocationResult(
-        tuple(_result(of, features) for of in taken),
+        tuple(_result(one, features) for one in taken),
         tuple(_configurations(claim, chosen)),
         _node_selector(claim, taken, node),
     )
@@ -70,7 +70,11 @@ def _configurations(
         for opaque in alternatives[0].device_class.config:
             yield AllocatedConfiguration(FROM_CLASS, names, opaque)
     for config in claim.config:
-        users = [of for of in chosen if {of.base_name, of.full_name} & set(config.requests)]
+        users = [
+            alternative
+            for alternative in chosen
+            if {alternative.base_name, alternative.full_name} & set(config.requests)
+        ]
         # As in Kubernetes, it is repeated for each request that it names.
         for _ in users if config.requests else ("all",):
             yield AllocatedConfiguration(FROM_CLAIM, config.requests, config.opaque)
@@ -80,8 +84,8 @@ def _node_selector(claim: ResourceClaim, taken: Sequence[Taken], node: Node) -> 
     """Return a selector of the nodes that reach all devices; None for all nodes."""
     found = NodeSelector()
     merged = found.node_selector_terms.add()
-    for of in taken:
-        piece, device = of.candidate.slice, of.candidate.device
+    for one in taken:
+        piece, device = one.candidate.slice, one.candidate.device
         nodes = device.nodes if piece.per_device_node_selection else piece.nodes
         if nodes.node_name or device.binds_to_node:
             return _only(node)

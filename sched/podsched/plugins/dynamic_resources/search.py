@@ -318,7 +318,9 @@ class Search:
             conflicts = ALL_CHOICES
         elif conflicts != ALL_CHOICES:
             busy = (*self._candidates.devices[: choice.skipped], *choice.refused.busy)
-            choice.refused.busy = [of for of in busy if self._candidates.may_suit(alternative, of)]
+            choice.refused.busy = [
+                candidate for candidate in busy if self._candidates.may_suit(alternative, candidate)
+            ]
             conflicts |= choice.refused.conflicts(alternative, self._holders())
         if choice.level.is_prioritized and (is_all or not place):
             conflicts |= self._last_choice() >> (place + 1)

@@ -78,10 +78,12 @@ def _steps(
 ) -> Iterator[Measured]:
     free: dict[int, list[tuple[Alternative, list[Candidate]]]] = {}
     for level in levels:
-        for of in level.alternatives:
+        for alternative in level.alternatives:
             found: list[Candidate] = []
-            yield from _up_to_first_lack(_of_request(of, candidates, node, users, found))
-            free.setdefault(of.claim_index, []).append((of, found))
+            yield from _up_to_first_lack(
+                _steps_of_request(alternative, candidates, node, users, found)
+            )
+            free.setdefault(alternative.claim_index, []).append((alternative, found))
     for of_claim in free.values():
         yield from _constraints(of_claim, candidates)
 
@@ -94,13 +96,17 @@ def _up_to_first_lack(steps: Iterable[Measured]) -> Iterator[Measured]:
         lacks |= step.available < step.wanted
 
 
-def _of_request(
-    of: Alternative, candidates: Candidates, node: Node, users: Users, free: list[Candidate]
+def _steps_of_request(
+    alternative: Alternative,
+    candidates: Candidates,
+    node: Node,
+    users: Users,
+    free: list[Candidate],
 ) -> Iterator[Measured]:
     """Yield the steps of a request, and append the devices that it could get to ``free``."""
-    wanted = max(of.request.count, 1) if of.all_devices is None else 1
-    name = f"{_name(of)}: devices"
-    of_class = of.device_class
+    wanted = max(alternative.request.count, 1) if alternative.all_devices is None else 1
+    name = f"{_name(alternative)}: devices"
+    of_class = alternative.device_class
     left = [
         each
         for each in candidates.devices
@@ -110,9 +116,11 @@ def _of_request(
     if len(left) < wanted:
         example = _nearest(of_class.selectors, candidates.devices, left, candidates, node)
     yield Measured(f"{name} of class {of_class.name}", wanted, len(left), example)
-    for expression in of.request.selectors:
+    for expression in alternative.request.selectors:
         selected = [
-            each for each in left if candidates.select("claim", of.claim, [expression], each)
+            each
+            for each in left
+            if candidates.select("claim", alternative.claim, [expression], each)
         ]
         example = ""
         if len(selected) < wanted:
@@ -120,12 +128,12 @@ def _of_request(
         text = shortened(expression or "")
         yield Measured(f"{name} that match {text}", wanted, len(selected), example)
         left = selected
-    suitable = [each for each in left if candidates.needs(of, each) is not None]
-    if of.request.capacity:
+    suitable = [each for each in left if candidates.needs(alternative, each) is not None]
+    if alternative.request.capacity:
         yield Measured(f"{name} with the requested capacity", wanted, len(suitable))
-    tolerated = [each for each in suitable if candidates.tolerates(of, each)]
+    tolerated = [each for each in suitable if candidates.tolerates(alternative, each)]
     yield Measured(f"{name} whose taints it tolerates", wanted, len(tolerated))
-    usable = [each for each in tolerated if not _is_in_use(of, each, candidates)]
+    usable = [each for each in tolerated if not _is_in_use(alternative, each, candidates)]
     free += usable
     example = ""
     if len(usable) < wanted:
@@ -133,13 +141,17 @@ def _of_request(
     yield Measured(f"{name} that are free", wanted, len(usable), example)
 
 
-def _name(of: Alternative) -> str:
-    claim = "extended resources" if of.claim.name == IN_MEMORY else f"claim {of.claim.name}"
-    return f"{claim}, request {of.full_name}"
+def _name(alternative: Alternative) -> str:
+    claim = (
+        "extended resources"
+        if alternative.claim.name == IN_MEMORY
+        else f"claim {alternative.claim.name}"
+    )
+    return f"{claim}, request {alternative.full_name}"
 
 
-def _is_in_use(of: Alternative, candidate: Candidate, candidates: Candidates) -> bool:
-    return not of.request.admin_access and candidates.is_allocated(candidate)
+def _is_in_use(alternative: Alternative, candidate: Candidate, candidates: Candidates) -> bool:
+    return not alternative.request.admin_access and candidates.is_allocated(candidate)
 
 
 def _in_use(taken: Sequence[DeviceID], node: Node, users: Users) -> str:
@@ -167,7 +179,7 @@ def _nearest(
     (terms, nearest) = min(missed, key=lambda one: len(one[0]))
     about = f"{nearest.id.device} of {node.name}"
     values = _values(terms[0], nearest)
-    if [" ".join(terms[0].split())] == [" ".join((of or "").split()) for of in expressions]:
+    if [" ".join(terms[0].split())] == [" ".join((each or "").split()) for each in expressions]:
         return f"{about} has {values}"
     return f"{shortened(terms[0])} is false of {about}, which has {values}"
 
@@ -176,8 +188,8 @@ def _missed(
     expressions: Iterable[str | None], candidate: Candidate, candidates: Candidates
 ) -> list[str]:
     """Return the terms of selectors that are false for a device, or fail; at least one."""
-    whole = [of or "" for of in expressions]
-    terms = [term for of in whole for term in conjuncts(of)]
+    whole = [expression or "" for expression in expressions]
+    terms = [term for expression in whole for term in conjuncts(expression)]
     return [term for term in terms if not _holds(term, candidate, candidates)] or whole
 
 
@@ -197,7 +209,7 @@ def _values(expression: str, candidate: Candidate) -> str:
             shown = next((v for v in value.values() if v is not None), None)
             shown = str(shown).lower() if isinstance(shown, bool) else shown
             found.append(f"{name.rpartition('/')[2]} {shown}")
-    found += [f"{name} {of}" for name, of in view.capacity.items() if name in words]
+    found += [f"{name} {amount}" for name, amount in view.capacity.items() if name in words]
     return ", ".join(found[:_MOST_VALUES]) or "none of what it names"
 
 
@@ -217,36 +229,42 @@ def verdicts(
     levels, candidates = _prepared(node, needs, compile_selector)
     found = []
     for level in levels:
-        for of in level.alternatives:
+        for alternative in level.alternatives:
             by_reason: dict[str, list[str]] = {}
             for each in candidates.devices[:_MOST_DEVICES]:
-                why = _why_not(of, each, candidates, users)
+                why = _why_not(alternative, each, candidates, users)
                 by_reason.setdefault(why, []).append(each.id.device)
-            found += [Parts(_name(of), names, why) for why, names in sorted(by_reason.items())]
+            found += [
+                Parts(_name(alternative), names, why) for why, names in sorted(by_reason.items())
+            ]
     return found
 
 
-def _why_not(of: Alternative, each: Candidate, candidates: Candidates, users: Users) -> str:
+def _why_not(
+    alternative: Alternative, each: Candidate, candidates: Candidates, users: Users
+) -> str:
     """Return the first reason, in the allocator's order, why a request cannot get a device."""
     selectors = (
-        (f"class {of.device_class.name}", of.device_class.selectors),
-        ("", of.request.selectors),
+        (f"class {alternative.device_class.name}", alternative.device_class.selectors),
+        ("", alternative.request.selectors),
     )
     for author, expressions in selectors:
         try:
-            if candidates.select("claim", of.claim, expressions, each):
+            if candidates.select("claim", alternative.claim, expressions, each):
                 continue
         except AllocationError as error:
             return str(error)
         term = _missed(expressions, each, candidates)[0]
         by = f"{author}: " if author else ""
         return f"{by}{shortened(term)} is false: it has {_values(term, each)}"
-    if candidates.needs(of, each) is None:
+    if candidates.needs(alternative, each) is None:
         return "it lacks the capacity, or is not for this node"
-    if not candidates.tolerates(of, each):
-        taints = ", ".join(f"{of.key}={of.value}:{of.effect}" for of in each.device.taints)
+    if not candidates.tolerates(alternative, each):
+        taints = ", ".join(
+            f"{taint.key}={taint.value}:{taint.effect}" for taint in each.device.taints
+        )
         return f"taint {taints}"
-    if _is_in_use(of, each, candidates):
+    if _is_in_use(alternative, each, candidates):
         return users(each.id) or "in use"
     return ""
 
@@ -256,7 +274,7 @@ def _constraints(
 ) -> Iterator[Measured]:
     """Yield a step for each constraint of a claim: the free devices that satisfy it together."""
     claim = requests[0][0].claim
-    for index, of in enumerate(claim.constraints):
+    for index, constraint in enumerate(claim.constraints):
         under = [(each, found) for each, found in requests if index in each.constraints]
         if not under:
             continue
@@ -265,14 +283,17 @@ def _constraints(
         counts: Counter[object] = Counter()
         for each, device in {(a, c.index): (a, c) for a, found in under for c in found}.values():
             counts.update(candidates.values(each, index, device) or ())
-        if of.match_attribute:
-            what = f"free devices of the same {of.match_attribute}"
+        if constraint.match_attribute:
+            what = f"free devices of the same {constraint.match_attribute}"
             available = max(counts.values(), default=0)
         else:
-            what, available = f"free devices that differ in {of.distinct_attribute}", len(counts)
+            what, available = (
+                f"free devices that differ in {constraint.distinct_attribute}",
+                len(counts),
+            )
         yield Measured(f"claim {claim.name}: {what}", wanted, available if enough else wanted)
 
 
 def _firsts(alternatives: Iterable[Alternative]) -> list[Alternative]:
     """Return one alternative of each request."""
-    return list({of.base_name: of for of in reversed(list(alternatives))}.values())
+    return list({each.base_name: each for each in reversed(list(alternatives))}.values())

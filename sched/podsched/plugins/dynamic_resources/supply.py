@@ -67,7 +67,7 @@ class Supply:
         wanted += following.count if following is not None else 0
         if not wanted:
             return False
-        found = sum(self._taken.is_untaken(of) for of in needs.others)
+        found = sum(self._taken.is_untaken(candidate) for candidate in needs.others)
         if found >= wanted:
             return False
         return found + sum(map(self._most, needs.of_sets)) < wanted
@@ -80,7 +80,7 @@ class Supply:
         self, counter: tuple[str, str], devices: Sequence[tuple[Amount, Candidate]]
     ) -> int:
         room = self._taken.room(devices[0][1].pool, counter)
-        amounts = (amount for amount, of in devices if self._taken.is_untaken(of))
+        amounts = (amount for amount, candidate in devices if self._taken.is_untaken(candidate))
         return sum(room is None or total <= room for total in accumulate(amounts))
 
     def _needs_from(self, index: int) -> _Needs | None:
@@ -91,21 +91,30 @@ class Supply:
     def _find_needs(self, levels: Sequence[Level]) -> _Needs | None:
         if self._may_exceed or not all(map(self._equivalence.is_safe, levels)):
             return None
-        alternatives = [of for level in levels for of in level.alternatives if _least(of)]
-        indexes = {of.index for each in alternatives for of in self._candidates.available(each)}
-        wanted = [of for of in self._candidates.devices if of.index in indexes]
+        alternatives = [
+            alternative
+            for level in levels
+            for alternative in level.alternatives
+            if _least(alternative)
+        ]
+        indexes = {
+            candidate.index
+            for each in alternatives
+            for candidate in self._candidates.available(each)
+        }
+        wanted = [candidate for candidate in self._candidates.devices if candidate.index in indexes]
         if any(map(self._candidates.is_shareable, wanted)):
             return None
         # A device that consumes counters of several sets counts only for one of them. This makes
         # the bound less tight, not wrong.
         sets: dict[tuple[PoolKey, str], list[Candidate]] = {}
-        for of in wanted:
-            if of.device.counters:
-                name, _ = min(of.device.counters)
-                sets.setdefault((of.id[:2], name), []).append(of)
+        for candidate in wanted:
+            if candidate.device.counters:
+                name, _ = min(candidate.device.counters)
+                sets.setdefault((candidate.id[:2], name), []).append(candidate)
         return _Needs(
             sum(min(map(_least, level.alternatives)) for level in levels),
-            [of for of in wanted if not of.device.counters],
+            [candidate for candidate in wanted if not candidate.device.counters],
             [_consumers(name, devices) for (_, name), devices in sets.items()],
         )
 
@@ -117,12 +126,17 @@ def _least(alternative: Alternative) -> int:
 
 def _consumers(name: str, devices: Sequence[Candidate]) -> _Consumers:
     """Return the devices of a counter set by counter."""
-    counters = {counter for of in devices for counter in of.device.counters if counter[0] == name}
+    counters = {
+        counter
+        for candidate in devices
+        for counter in candidate.device.counters
+        if counter[0] == name
+    }
     return [
         (
             counter,
             sorted(
-                ((of.device.counters.get(counter, 0), of) for of in devices),
+                ((candidate.device.counters.get(counter, 0), candidate) for candidate in devices),
                 key=itemgetter(0),
             ),
         )
@@ -137,5 +151,5 @@ def _may_exceed(levels: Sequence[Level]) -> bool:
     """
     most: Counter[int] = Counter()
     for level in levels:
-        most[level.claim_index] += max(of.count for of in level.alternatives)
+        most[level.claim_index] += max(alternative.count for alternative in level.alternatives)
     return any(count > MAX_RESULTS for count in most.values())

@@ -70,7 +70,8 @@ class TakenDevices:
         self._leaks = Fault.LEAK in faults
         self._counters = Counters(allocated, by_name=Fault.POOL_NAME in faults)
         self._constraints: list[list[Constraint]] = [
-            [make_constraint(of, faults) for of in claim.constraints] for claim in claims
+            [make_constraint(constraint, faults) for constraint in claim.constraints]
+            for claim in claims
         ]
         self._claims: dict[int, set[int]] = {}
         self._shares: dict[int, _Shares] = {}

@@ -34,14 +34,16 @@ def is_unsatisfiable(
     for level in levels:
         if not equivalence.is_safe(level):
             break
-        request = [of for of in level.alternatives if _is_enough(of, candidates)]
+        request = [
+            alternative for alternative in level.alternatives if _is_enough(alternative, candidates)
+        ]
         yield not request
         by_claim[level.claim_index].append(request)
     for requests in by_claim.values():
-        for index, of in enumerate(requests[0][0].claim.constraints):
+        for index, constraint in enumerate(requests[0][0].claim.constraints):
             wanted = list(_wanted(requests, index, candidates))
             if all(all(values) for request in wanted for _, values in request):
-                yield _has_no_common(wanted) if of.match_attribute else _has_too_few(wanted)
+                yield _has_no_common(wanted) if constraint.match_attribute else _has_too_few(wanted)
 
 
 def _is_enough(alternative: Alternative, candidates: Candidates) -> bool:
@@ -54,16 +56,16 @@ def _wanted(
 ) -> Iterator[_Wanted]:
     """Yield the wants of the requests whose alternatives are all subject to a constraint."""
     for request in requests:
-        if all(constraint in of.constraints for of in request):
+        if all(constraint in alternative.constraints for alternative in request):
             yield [
                 (
-                    of.count,
+                    alternative.count,
                     [
-                        candidates.values(of, constraint, device) or frozenset()
-                        for device in candidates.available(of)
+                        candidates.values(alternative, constraint, device) or frozenset()
+                        for device in candidates.available(alternative)
                     ],
                 )
-                for of in request
+                for alternative in request
             ]
 
 
@@ -74,7 +76,7 @@ def _has_no_common(wanted: Sequence[_Wanted]) -> bool:
         mine = {
             value
             for count, values in request
-            for value, number in Counter(value for of in values for value in of).items()
+            for value, number in Counter(value for own in values for value in own).items()
             if number >= count
         }
         common = mine if common is None else common & mine
@@ -84,5 +86,7 @@ def _has_no_common(wanted: Sequence[_Wanted]) -> bool:
 def _has_too_few(wanted: Sequence[_Wanted]) -> bool:
     """Return whether the requests want more devices than there are values."""
     least = sum(min(count for count, _ in request) for request in wanted)
-    found = {value for request in wanted for _, values in request for of in values for value in of}
+    found = {
+        value for request in wanted for _, values in request for own in values for value in own
+    }
     return least > len(found)

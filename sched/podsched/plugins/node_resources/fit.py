@@ -131,8 +131,8 @@ class NodeResourcesFit:
         state.data.pop(self.devices_key, None)
         devices = self._left(pod.cls, cluster)
         if devices:
-            state.data[self.devices_key] = tuple(of for of in wanted if of[0] in devices)
-            wanted = tuple(of for of in wanted if of[0] not in devices)
+            state.data[self.devices_key] = tuple(pair for pair in wanted if pair[0] in devices)
+            wanted = tuple(pair for pair in wanted if pair[0] not in devices)
         state.data[self.name] = wanted
         return PreFilterResult()
 

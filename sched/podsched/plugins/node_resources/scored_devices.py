@@ -20,7 +20,7 @@ class ScoredDevices:
     """The devices that the score of a plugin counts."""
 
     def __init__(self, resources: Sequence[WeightedResource]) -> None:
-        self._names = [of.name for of in resources if may_be_devices(of.name)]
+        self._names = [resource.name for resource in resources if may_be_devices(resource.name)]
         self._devices: ProvidesDevices | None = None
 
     def leave_to(self, devices: ProvidesDevices) -> None:

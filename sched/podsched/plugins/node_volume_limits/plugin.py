@@ -144,9 +144,9 @@ class NodeTable:
 
     def column(self, base: NodeColumns, read: _Read) -> Int64s:
         """Return the number of each row's node."""
-        of = (base, base.topology_version, base.size)
-        if self._of is None or self._of[0] is not base or self._of[1:] != of[1:]:
-            self._of, self._columns = of, {}
+        version = (base, base.topology_version, base.size)
+        if self._of is None or self._of[0] is not base or self._of[1:] != version[1:]:
+            self._of, self._columns = version, {}
         column = self._columns.get(read)
         if column is None:
             column = self._columns[read] = np.full(base.size, read(()), dtype=np.int64)
