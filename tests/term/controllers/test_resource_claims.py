@@ -280,6 +280,15 @@ def test_an_allocation_that_nobody_has_reserved_stays_for_a_while(world: Control
     assert is_free(claim(world))
 
 
+def test_work_returns_when_an_allocation_is_idle_long_enough_however_many_claims_it_examined(
+    world: ControllerWorld,
+) -> None:
+    world.put(allocated("idle"))
+    for number in range(99):
+        world.put(allocated(f"used{number}", finalizer=False))
+    assert world.settle() == world.now.monotonic + IDLE
+
+
 def test_an_allocation_stays_as_long_as_a_pod_may_want_it(world: ControllerWorld) -> None:
     world.put(allocated("c"))
     world.put(pod("p", claim="c"))

@@ -62,7 +62,7 @@ async def test_a_changed_namespace_is_looked_at_without_reading_all_pods() -> No
         assert world.state.admission.snapshot is before
 
 
-async def test_what_was_said_of_units_that_are_gone_is_forgotten(
+async def test_reports_about_units_that_are_gone_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(admission_cycle, "_MOST_GONE", 5)
@@ -75,7 +75,7 @@ async def test_what_was_said_of_units_that_are_gone_is_forgotten(
             await asyncio.sleep(0.1)
         job(world, "last", "team", cpu=1)
         await asyncio.sleep(1)
-        said = world.term._admission._said
+        said = world.term._admission._reported
         assert "default/pod:last" in said
         assert len(said) <= 2 + 5
 

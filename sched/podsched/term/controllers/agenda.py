@@ -1,4 +1,4 @@
-"""What is to be examined, and when."""
+"""Keep the times at which objects are to be examined."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 
 class Agenda:
-    """Keys with the monotonic time at which each is due; each key has one time, the earliest."""
+    """Keys, each with the monotonic time at which it is due: the earliest that was asked for."""
 
     def __init__(self) -> None:
         self._at: dict[str, float] = {}
         self._times: list[tuple[float, str]] = []
 
     def put(self, key: str, at: float) -> None:
-        """Add a key; one that is due earlier stays."""
+        """Make a key due at a time, unless it is due earlier already."""
         if self._at.get(key, at + 1) > at:
             self._at[key] = at
             heapq.heappush(self._times, (at, key))

@@ -1,4 +1,4 @@
-"""The interface of a controller, and what it gets: the time, objects to read, a place to write."""
+"""The interface of a controller, and the interfaces that it uses: time, objects, writes, events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
 
 
 class Instant(NamedTuple):
-    """One moment on two clocks, in seconds."""
+    """The same moment on two clocks, in seconds."""
 
     wall: float
     """Unix time: for timestamps in objects."""
@@ -129,7 +129,7 @@ class Controller(Protocol):
 
     @property
     def ignores_bare_pods(self) -> bool:
-        """Whether no change from one bare pod to another matters to it; see ``is_bare``."""
+        """Whether it does not need changes of pods that are bare before and after (``is_bare``)."""
         ...
 
     def start(self, now: Instant) -> Iterator[None]:
@@ -151,8 +151,8 @@ class Controller(Protocol):
 def is_bare(pod: Pod) -> bool:
     """Whether a pod has no owner, finalizer, volume or claim, and is not being deleted.
 
-    That is most pods of some clusters; ten controllers that each look at such a pod take a fifth of
-    the scheduler's time for it.
+    In some clusters most pods are bare. If ten controllers examined each change of such a pod, that
+    would take a fifth of the time that the scheduler spends on the pod.
     """
     spec = pod.spec
     return not (spec.volumes or spec.resource_claims) and stays_bare(pod)
@@ -167,7 +167,7 @@ def stays_bare(pod: Pod) -> bool:
 
 
 def object_patch(item: AnyObject, body: dict[str, Any]) -> PatchRequest:
-    """Return a merge patch of an object, of the version that is seen."""
+    """Return a merge patch that applies only to this version of the object."""
     return PatchRequest(
         kind=kind_of(item).name,
         namespace=item.metadata.namespace,
@@ -179,12 +179,12 @@ def object_patch(item: AnyObject, body: dict[str, Any]) -> PatchRequest:
 
 
 def metadata_patch(item: AnyObject, metadata: dict[str, Any]) -> PatchRequest:
-    """Return the patch of an object's metadata, of the version that is seen."""
+    """Return a patch of the metadata that applies only to this version of the object."""
     return object_patch(item, {"metadata": metadata})
 
 
 def without_finalizer(item: AnyObject, finalizer: str) -> PatchRequest:
-    """Return the patch that takes a finalizer from an object."""
+    """Return the patch that removes a finalizer from an object."""
     left = [name for name in item.metadata.finalizers if name != finalizer]
     return metadata_patch(item, {"finalizers": left or None})
 

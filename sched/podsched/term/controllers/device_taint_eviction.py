@@ -1,12 +1,12 @@
-"""Evicts pods that use a device with a NoExecute taint which their request does not tolerate.
+"""Evict pods that use a device with a NoExecute taint which their request does not tolerate.
 
-The taints are those of ResourceSlices, and those of DeviceTaintRules where the scheduler follows
-them. A pod leaves when the taint is added, or tolerationSeconds later: the same time under every
-leader. Only pods for which an allocated claim is reserved are evicted. A rule's status tells how
-many pods it evicts. Source: pkg/controller/devicetainteviction of Kubernetes 1.36; as there, a
-toleration delays an eviction only if it names the effect NoExecute.
+ResourceSlices and DeviceTaintRules add such taints. A pod is evicted when the taint is added, or
+tolerationSeconds later, at the same time under every leader. Only pods for which an allocated claim
+is reserved are evicted. A rule's status has the number of pods that it evicts. Source:
+pkg/controller/devicetainteviction of Kubernetes 1.36; as there, a toleration delays an eviction
+only if it names the effect NoExecute.
 
-    slice, rule, claim or pod changes  -->  pods to look at  -->  ``TimedEvictions``
+    a slice, rule, claim or pod changes  -->  pods to examine  -->  ``TimedEvictions``
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def leaving_time(taint: Taint, result: DeviceRequestAllocationResult) -> float |
 
 
 class DeviceTaintEvictionController:
-    """Evicts pods from tainted devices, and tells about it in the rules' status."""
+    """Evicts pods from tainted devices, and writes the status of DeviceTaintRules."""
 
     name = "device-taint-eviction"
     kinds = ("Pod", _CLAIM, _SLICE, RULE)
@@ -162,7 +162,7 @@ class DeviceTaintEvictionController:
                 users[key] = None
             else:
                 users.pop(key, None)
-        # Also the pods for which the claim was reserved before.
+        # Called with the old claim, too, for pods that it was reserved for.
         self._changed_pods.update(dict.fromkeys(_consumers(claim)))
 
     def _note_rule(
@@ -188,10 +188,10 @@ class DeviceTaintEvictionController:
     # ------------------------------------------------------------------ scheduling evictions
 
     def work(self, now: Instant) -> float | None:
-        """Look at the pods of what has changed, evict the pods whose time has come."""
+        """Examine the pods that a change concerns, and evict the pods whose time has come."""
         self._look_at_pools()
         self._look_at_claims()
-        # Before evictions, so that a rule's status tells first what is going to happen.
+        # Before the evictions, so that a rule's status announces them.
         status_due = self._write_statuses(now)
         for key in list(self._changed_pods)[:_MOST_PODS]:
             del self._changed_pods[key]
@@ -279,7 +279,7 @@ class DeviceTaintEvictionController:
     # ------------------------------------------------------------------ the status of rules
 
     def _update_statuses(self, uids: Iterable[str], now: Instant) -> None:
-        """Write the statuses of rules later, because more pods may change until then."""
+        """Write the statuses of rules after PERIOD, so that one write covers many pods."""
         for uid in uids:
             for name, rule in self._evicting.items():
                 if rule.metadata.uid == uid:

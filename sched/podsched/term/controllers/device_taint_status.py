@@ -14,7 +14,7 @@ from podsched.api.objects import Condition, DeviceTaintRule, timestamp
 from podsched.api.tolerations import NO_EXECUTE
 from podsched.v1.api_pb2 import PatchRequest
 
-#: The effect of rules that only tell what they would do.
+#: The effect of rules that evict nothing; their status has the pods that they would evict.
 NONE: Final = "None"
 #: Min seconds between two writes of a rule's status.
 PERIOD: Final = 10.0

@@ -1,7 +1,7 @@
-"""PodDisruptionBudget controller: computes expected pods, healthy pods and disruptionsAllowed.
+"""Compute the statuses of PodDisruptionBudgets: expected pods, healthy pods, disruptionsAllowed.
 
 Source: pkg/controller/disruption of Kubernetes 1.36. Guarantees: the counts are updated by event,
-so the cost of a pod's change does not depend on the number of pods; a status is written only to the
+so the cost of a pod's change does not depend on the number of pods. A status is written only to the
 version of the budget from which it was computed, because evictions update the budget concurrently.
 
 New budgets, and budgets with a changed selector, are counted together in one pass over all pods,

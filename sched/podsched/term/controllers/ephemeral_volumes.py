@@ -1,4 +1,4 @@
-"""Creates the PersistentVolumeClaims of generic ephemeral volumes.
+"""Create the PersistentVolumeClaims of generic ephemeral volumes.
 
 The claim of volume ``v`` of pod ``p`` is named ``p-v`` and controlled by the pod, so it is deleted
 with the pod. An existing claim of that name that the pod does not control is left alone:

@@ -1,4 +1,4 @@
-"""Deletes objects whose owners are deleted, and then removes the owners' GC finalizers.
+"""Delete objects whose owners are deleted, and then remove the owners' finalizers.
 
     owner                          its dependents
     does not exist                 deleted; with another owner they only lose the reference
@@ -199,7 +199,7 @@ class GarbageCollector:
         return owners
 
     def _let_go(self, ref: _Ref, item: AnyObject) -> None:
-        """Remove the finalizer of an owner that no dependent blocks any more."""
+        """Remove the finalizer of an owner if no dependent delays its deletion any more."""
         uid = item.metadata.uid
         dependents = self._dependents.get(uid, {})
         if _policy_of(item.metadata) == "Orphan":

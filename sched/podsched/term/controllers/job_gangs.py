@@ -1,14 +1,14 @@
-"""Makes a Workload and a PodGroup of a Job whose pods are to start together.
+"""Create a Workload and a PodGroup for a Job whose pods are to start together.
 
 Such a Job is Indexed, runs all its pods at the same time (completions = parallelism > 1), and its
 template names no group. It must be new: pods that exist already are in no group.
 
-    no Workload refers to the Job       one is made, with one template of a gang
-    no PodGroup is of that Workload     one is made
-    both exist, controlled by the Job   its pods name the PodGroup
-    others exist                        its pods are in no group
+    no Workload refers to the Job          one is created, with one template of a gang
+    that Workload has no PodGroup          one is created
+    both exist and the Job controls them   new pods name the PodGroup
+    others exist                           the Job's pods are in no group
 
-Names depend only on the Job, so that a new leader makes nothing twice. Source:
+Names depend only on the Job, so a new leader creates nothing twice. Source:
 pkg/controller/job/job_scheduling_manager.go of Kubernetes 1.36 (gate WorkloadWithJob).
 """
 
@@ -28,10 +28,10 @@ _LONGEST_NAME: Final = 253
 
 
 class Gang(NamedTuple):
-    """What is known of a Job's group."""
+    """A Job's group."""
 
     is_made: bool
-    """False: its objects are on their way, so that pods must wait."""
+    """False: its objects are being created, so pods must not be created yet."""
     group: PodGroup | None = None
     """The group of its pods; None for pods without one."""
 
@@ -77,9 +77,9 @@ class JobGangs:
                 self._notify(f"{key.partition('/')[0]}/{job.name}")
 
     def gang_of(self, key: str, job: Job, *, is_new: bool) -> Gang:
-        """Return the group of a Job, and make what is missing.
+        """Return the group of a Job; create its objects if they are missing.
 
-        is_new: whether no pod was ever made.
+        ``is_new``: whether no pod was ever created.
         """
         if not _is_candidate(job):
             return Gang(True)
@@ -124,7 +124,7 @@ def _is_of(item: AnyObject, job: Job) -> bool:
 
 
 def _whole_of(item: AnyObject | None) -> str:
-    """Return kind and key of what a Workload or a PodGroup is of, "" for nothing."""
+    """Return kind and key of a Workload's Job, or of a PodGroup's Workload; "" for none."""
     if isinstance(item, Workload):
         whole = item.spec.controller_ref
         is_job = whole.kind == "Job" and whole.api_group == "batch" and whole.name
@@ -184,7 +184,7 @@ def _group_name(workload: str, template: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return the FNV-1a hash of a text, its digits in letters that make no words."""
+    """Return the FNV-1a hash of a text, with its digits replaced by letters that form no words."""
     number = 0x811C9DC5
     for byte in text.encode():
         number = (number ^ byte) * 0x01000193 & 0xFFFFFFFF

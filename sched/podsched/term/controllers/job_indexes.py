@@ -1,4 +1,4 @@
-"""Sets of completion indexes as a Job's status writes them: 1,3-5,7. Pure.
+"""Sets of completion indexes, in the format of a Job's status: 1,3-5,7. Pure.
 
 Source: pkg/controller/job/indexed_job_utils.go of Kubernetes 1.36.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """Indexes as intervals, each with its first and last index, in order and apart."""
+    """Indexes as intervals (first, last), in order; no two overlap or touch."""
 
     intervals: tuple[tuple[int, int], ...] = ()
 
@@ -22,7 +22,7 @@ class Indexes:
 
     @classmethod
     def parse(cls, text: str, below: int) -> Indexes:
-        """Return the indexes below a limit that a text names; other parts are left out."""
+        """Return the indexes below a limit in a text; parts that are not indexes are left out."""
         found = []
         for part in text.split(",") if text else ():
             first, dash, last = part.partition("-")
@@ -63,7 +63,7 @@ class Indexes:
             yield from range(first, last + 1)
 
     def first_missing(self, count: int, below: int) -> list[int]:
-        """Return the first indexes that are not among them, so many at most, below a limit."""
+        """Return the first indexes below a limit that are not in the set, at most ``count``."""
         found: list[int] = []
         candidate = 0
         for first, last in (*self.intervals, (below, below)):
@@ -85,7 +85,7 @@ class Indexes:
 
 
 def _joined(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return intervals, sorted by their first index, with those that touch made one."""
+    """Merge intervals that overlap or touch; they are sorted by their first index."""
     found: list[tuple[int, int]] = []
     for first, last in intervals:
         if last < first:

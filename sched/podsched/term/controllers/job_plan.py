@@ -1,18 +1,18 @@
-"""Decides what to do for a Job, from the Job and its pods as they are stored. Pure.
+"""Decide what to do for a Job, from the Job and its pods as they are stored. Pure.
 
-A pod that has finished is counted exactly once, in steps of which each needs the one before it to
-be stored, so that a new leader goes on where the last one was:
+A pod that has finished is counted exactly once, in three steps. A step begins only after the one
+before it is stored, so a new leader continues where the last one stopped:
 
-    the pod has finished, or is deleted   its uid is put into status.uncountedTerminatedPods;
-                                          a succeeded index into status.completedIndexes
-    that is stored                        the pod loses the finalizer of Jobs (``release``)
-    the finalizer or the pod is gone      the uid leaves the list, and the counter is raised
+    the pod has finished, or is deleted   its uid is added to status.uncountedTerminatedPods;
+                                          a succeeded index to status.completedIndexes
+    that is stored                        the pod's finalizer of Jobs is removed (``release``)
+    the finalizer or the pod is gone      the uid is removed from the list, the counter is raised
 
-The end has two conditions, of which the first is stored before the last finalizers are removed:
+A Job ends with two conditions; the first is stored before the last finalizers are removed:
 
-    enough pods have succeeded            SuccessCriteriaMet, other pods are deleted, Complete
-    too many have failed, or the Job has  FailureTarget, other pods are deleted and count as
-    run for too long, or a policy says so failed, Failed
+    enough pods have succeeded            SuccessCriteriaMet; other pods are deleted; Complete
+    too many have failed, the Job has run FailureTarget; other pods are deleted and count as
+    for too long, or a policy applies     failed; Failed
 
 Source: pkg/controller/job/job_controller.go of Kubernetes 1.36 (syncJob, manageJob,
 trackJobStatusAndRemoveFinalizers).
@@ -84,19 +84,19 @@ class NewPod(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """What to do for a Job."""
+    """The actions for a Job."""
 
     status: JobStatus
     create: list[NewPod] = field(default_factory=list)
     delete: Sequence[OwnedPod] = ()
     drop: Sequence[OwnedPod] = ()
-    """To be deleted without being counted: they lose the finalizer first."""
+    """To be deleted without being counted: the finalizer is removed first."""
     release: list[OwnedPod] = field(default_factory=list)
-    """To lose the finalizer: they are counted."""
+    """Counted pods, whose finalizer is to be removed."""
     events: list[tuple[str, str, str]] = field(default_factory=list)
     """Type, reason and message, once the status is stored."""
     wait: float | None = None
-    """Seconds after which something is due without a change."""
+    """Seconds after which the Job has to be examined again, without a change."""
 
 
 def plan(seen: Seen) -> Plan:
@@ -254,7 +254,7 @@ class _Planner:
         return failure.counts and self._index_failures(pod)[0] >= limit
 
     def _index_failures(self, pod: OwnedPod) -> tuple[int, int]:
-        """Return how many pods of its index failed before a pod, and how many of them count not."""
+        """Return how many earlier pods of its index failed: those that count, and those ignored."""
         found = self._seen.pod_of(pod)
         if found is None:
             return 0, 0
@@ -375,7 +375,7 @@ class _Planner:
             self._create(min(missing, MOST_AT_ONCE))
 
     def _surplus(self, count: int) -> list[OwnedPod]:
-        """Return so many pods to drop, or more: those whose index is invalid or taken."""
+        """Return at least ``count`` pods to drop, and all whose index is invalid or taken."""
         if not self._indexed:
             return sorted(self._active, key=removal_rank)[:count] if count else []
         indexes = {pod.completion for pod in self._active}

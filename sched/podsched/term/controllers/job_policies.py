@@ -1,4 +1,4 @@
-"""What follows from the failures and successes of a Job's pods. Pure.
+"""Apply a Job's policies to the failures and successes of its pods. Pure.
 
 Source: pkg/controller/job (pod_failure_policy.go, success_policy.go, backoff_utils.go) of
 Kubernetes 1.36.
@@ -24,7 +24,7 @@ _FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 600.0
 
 
 class Failure(NamedTuple):
-    """What a pod failure policy says of a failed pod."""
+    """The result of a pod failure policy for a failed pod."""
 
     counts: bool = True
     """Towards backoffLimit."""
@@ -35,7 +35,7 @@ class Failure(NamedTuple):
 
 
 def judge_failure(job: Job, pod: Pod | None) -> Failure:
-    """Return what a Job's pod failure policy says of a failed pod; None: it is gone."""
+    """Apply a Job's pod failure policy to a failed pod; ``pod`` is None if it is gone."""
     if pod is None:
         return Failure()
     for number, rule in enumerate(job.spec.pod_failure_policy.rules):
@@ -113,7 +113,7 @@ def _was_dropped(pod: OwnedPod) -> bool:
 
 
 def pause_left(failures: int, last: float, now: float) -> float:
-    """Return the seconds that are left to wait after so many failures, the last at ``last``."""
+    """Return the seconds left of the backoff after ``failures`` failures, the last at ``last``."""
     if not failures:
         return 0.0
     pause = min(_FIRST_BACKOFF * 2.0 ** min(failures - 1, 10), _LONGEST_BACKOFF)

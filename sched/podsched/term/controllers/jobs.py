@@ -1,9 +1,9 @@
-"""Makes the pods of Jobs, counts those that finish, and ends Jobs.
+"""Create the pods of Jobs, count those that finish, and end Jobs.
 
-``job_plan`` decides; this module reads, writes and remembers what is on its way. Pods have the
-finalizer batch.kubernetes.io/job-tracking until they are counted, so that a pod that is deleted
-counts as well. A pod whose Job is gone or finished loses it at once. Jobs that name another
-controller in spec.managedBy are left to that. Source: pkg/controller/job of Kubernetes 1.36.
+``job_plan`` decides; this module reads, writes and keeps track of writes under way. Pods have the
+finalizer batch.kubernetes.io/job-tracking until they are counted, so that deleted pods are counted,
+too. The finalizer is removed at once if the Job is gone or finished. Jobs that name another
+controller in spec.managedBy are left alone. Source: pkg/controller/job of Kubernetes 1.36.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OWN_NAME: Final = "kubernetes.io/job-controller"
 _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 #: Max pods that lose their finalizer in one call of ``work``.
 _ORPHANS_AT_ONCE: Final = 100
-#: Ended pods that are remembered: seven failures in a row make the longest backoff.
+#: Max ended pods remembered. The backoff is longest after seven failures in a row.
 _MOST_ENDED: Final = 20
 _LONGEST_PREFIX: Final = 63 - 5
 
@@ -48,7 +48,7 @@ class JobController(WorkloadController):
     def __init__(
         self, objects: Objects, writes: Writes, recorder: Recorder, *, gangs: bool = False
     ) -> None:
-        """``gangs``: whether to make PodGroups of Jobs whose pods start together."""
+        """``gangs``: whether to create PodGroups for Jobs whose pods start together."""
         super().__init__(objects, writes, recorder)
         self._gangs = JobGangs(objects, writes, self._pods.record, self._notify) if gangs else None
         self._orphans: dict[str, None] = {}
@@ -100,7 +100,7 @@ class JobController(WorkloadController):
     # ------------------------------------------------------------------ work
 
     def work(self, now: Instant) -> float | None:
-        """Examine the Jobs that are due, and free pods that no Job counts."""
+        """Examine the Jobs that are due; remove the finalizer of pods that no Job counts."""
         due = super().work(now)
         for key in list(itertools.islice(self._orphans, _ORPHANS_AT_ONCE)):
             del self._orphans[key]
@@ -125,7 +125,7 @@ class JobController(WorkloadController):
         self._writes.patch(key, without_finalizer(pod, JOB_TRACKING), again)
 
     def _examine(self, key: str, owner: Job, owned: Owned, now: Instant) -> None:
-        """Act on what is planned for a Job."""
+        """Plan for a Job, and carry the plan out."""
         if owner.spec.managed_by not in ("", _OWN_NAME):
             return
         if finished(owner) is not None:
@@ -184,7 +184,7 @@ class JobController(WorkloadController):
         self._write_status(key, job, todo.status, written)
 
     def _waiting_in_vain(self, job: Job, owned: Owned) -> list[OwnedPod]:
-        """Return pods that wait for members of their queue's group which have ended already."""
+        """Return pods that wait for members of their queue's group that have ended already."""
         template, active = job.spec.template.metadata, owned.active()
         least = template.annotations.get(QUEUE_GROUP_COUNT, "")
         if template.labels.get(QUEUE_GROUP_NAME) != job.metadata.name or not least.isdecimal():
@@ -245,9 +245,10 @@ class JobController(WorkloadController):
 
 
 def _leave_queue_group(job: Job, pods: Sequence[Pod]) -> None:
-    """Let pods of a Job be no members of the group that the API server made of them, in place.
+    """Remove the labels by which the API server makes new pods of a Job a group, in place.
 
-    Once pods have succeeded, the group never has all its members again, and would wait for them.
+    Once pods of the Job have succeeded, the group never has all its members again, so new members
+    would wait forever.
     """
     for pod in pods:
         if pod.metadata.labels.get(QUEUE_GROUP_NAME) == job.metadata.name:
@@ -256,7 +257,7 @@ def _leave_queue_group(job: Job, pods: Sequence[Pod]) -> None:
 
 
 def _is_new(job: Job, owned: Owned) -> bool:
-    """Return whether no pod of a Job was ever made."""
+    """Return whether no pod of a Job was ever created."""
     status = job.status
     ran = status.HasField("start_time") or status.succeeded or status.failed
     suspended = any(condition.type == "Suspended" for condition in status.conditions)
@@ -264,7 +265,7 @@ def _is_new(job: Job, owned: Owned) -> bool:
 
 
 def _add_index_variable(template: PodTemplateSpec) -> None:
-    """Let each container have its pod's completion index in an environment variable."""
+    """Give each container its pod's completion index in an environment variable."""
     path = {"fieldRef": {"fieldPath": f"metadata.labels['{COMPLETION_INDEX}']"}}
     for container in (*template.spec.init_containers, *template.spec.containers):
         if all(variable.name != _INDEX_VARIABLE for variable in container.env):

@@ -1,14 +1,14 @@
-"""Runs the controllers while this replica leads.
+"""Run the controllers while this replica leads.
 
 ``handle`` receives every batch of the scheduler's informer, ``run`` lasts as long as the term.
 Guarantees: an object that a controller cannot handle is logged, counted and skipped until it
 changes; no state, timer or task outlives the term.
 
-Controllers of workloads rest while a kube-controller-manager holds its Lease, and begin anew when
-it does no more.
+The controllers of workloads stand in for a kube-controller-manager: they stop while one holds its
+Lease, and start again when the Lease has expired.
 
 The garbage collector reads all kinds. A second informer, which lasts as long as the term, provides
-the metadata of the kinds that nothing else needs.
+the metadata of the kinds that the scheduler itself does not watch.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _OTHER_KINDS = tuple(kind for kind in COLLECTED_KINDS if kind not in WATCHED_KIN
 _log = get_logger("controllers")
 #: Seconds for which changes are collected before the controllers work, if none has work left.
 _COALESCE = 0.02
-#: Min seconds between two rounds of work: rounding might make a smaller wait never end.
+#: Min seconds between two rounds of work. A smaller wait might never reach its time by rounding.
 _LEAST_WAIT = 0.001
 _MOST_FAULTS = 1000
 #: Controllers that need nothing but objects and writes.
@@ -137,7 +137,7 @@ class ControllerManager:
         self._by_kind: dict[str, list[Controller]] = {}
         for controller in self._controllers:
             self._register(controller)
-        #: The keys of pods that are bare, as far as their events were passed on.
+        #: The keys of pods that were bare in the last event that was passed on.
         self._bare: set[str] = set()
         self._started = False
         self._wake = asyncio.Event()
@@ -269,9 +269,9 @@ class ControllerManager:
         await tasks.run()
 
     async def _stand_in(self, now: Instant) -> float | None:
-        """Start or stop the controllers that a kube-controller-manager stands in for.
+        """Start or stop the controllers that stand in for a kube-controller-manager.
 
-        Return the time (monotonic) at which its Lease ends.
+        Return the time (monotonic) at which its Lease expires; None if it has expired.
         """
         lease = self._informer.get("Lease", CONTROLLER_MANAGER_LEASE)
         left = held_until(lease) - now.wall
@@ -290,7 +290,7 @@ class ControllerManager:
         return now.monotonic + left if left > 0 else None
 
     async def _start_late(self) -> None:
-        """Start the controllers of all kinds once all have been listed."""
+        """Start the controllers that read all kinds, once the objects of all kinds are listed."""
         await self._others.synced.wait()
         for controller in self._late:
             self._register(controller)

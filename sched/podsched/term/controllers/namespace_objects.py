@@ -1,13 +1,14 @@
-"""Makes the objects that every namespace has: a ServiceAccount ``default``, and the root CA.
+"""Create the objects that every namespace has: a ServiceAccount ``default``, and the root CA.
 
     ServiceAccount default        the account of pods that name none
-    ConfigMap kube-root-ca.crt    the certificates by which pods know the API server
+    ConfigMap kube-root-ca.crt    the certificates by which pods verify the API server
 
-They are made in active namespaces where they are missing. A kube-controller-manager makes them too:
+They are created in active namespaces that lack them. A kube-controller-manager creates them, too;
 the second attempt to create one has no effect. The ConfigMap has an annotation with a hash of the
-certificates, and is changed once when they change; so what another writer has put there afterwards
-stays. Source: serviceaccounts_controller.go of pkg/controller/serviceaccount and
-publisher.go of pkg/controller/certificates/rootcacertpublisher, v1.36.
+certificates. It is changed only if the hash differs from that of the current certificates, so later
+changes by other writers stay. Source: serviceaccounts_controller.go of
+pkg/controller/serviceaccount and publisher.go of
+pkg/controller/certificates/rootcacertpublisher, v1.36.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class _NamespaceObjects:
             self._dirty[namespace] = None
 
     def work(self, now: Instant) -> float | None:
-        """Make what is missing, and change what is outdated."""
+        """Create the missing objects, and update the outdated ones."""
         dirty, self._dirty = self._dirty, {}
         for namespace in dirty:
             self._ensure(namespace)

@@ -1,10 +1,10 @@
-"""Empties terminating namespaces until the API server deletes them.
+"""Delete the content of terminating namespaces until the API server deletes them.
 
     Active --deleted--> Terminating --content deleted, pods first--> empty --deleted again--> gone
 
-Emptying is retried when a pod of the namespace is deleted, and with growing backoff, because the
-deletion of other objects with finalizers is not watched here. A new leader starts with the
-namespaces that are terminating. Source: pkg/controller/namespace of Kubernetes 1.36.
+This is tried again when a pod of the namespace is deleted, and otherwise with growing backoff,
+because deletions of other objects with finalizers are not watched here. A new leader begins with
+the namespaces that are terminating then. Source: pkg/controller/namespace of Kubernetes 1.36.
 """
 
 from __future__ import annotations

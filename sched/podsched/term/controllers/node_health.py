@@ -1,12 +1,12 @@
-"""Tracks when each node last reported, and computes the state of zones. Pure.
+"""Track when each node last reported, and compute the state of zones. Pure.
 
-A heartbeat is a change of the node's Lease or of the heartbeat time of its Ready condition. It
-counts from when it is seen, so the clocks of other machines do not matter. For a node that a new
-leader sees for the first time it counts from the time in the Lease, but the node has at least a
-short time left to report. Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
+A heartbeat is a change of the node's Lease or of the heartbeat time of its Ready condition. Its
+time is when this leader sees it, so the clocks of other machines do not matter. When a new leader
+sees a node for the first time, it takes the time in the Lease, but leaves the node a short time to
+report. Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 
-Unlike in Kubernetes, a node that has never reported (no Lease, no heartbeat time) is left alone: it
-was created by hand or by a benchmark, not by a kubelet.
+Unlike in Kubernetes, a node that has never reported (no Lease, no heartbeat time) is never silent:
+it was created by hand or by a benchmark, not by a kubelet.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Node lifecycle: sets the conditions of silent nodes to Unknown, and taints by condition.
+"""Set the conditions of silent nodes to Unknown, and taint nodes by their conditions.
 
-    the node                                 then
+    the node                                 is changed thus
     silent for node_monitor_grace_period     Ready and the pressure conditions become Unknown
-    Ready False or Unknown                   not-ready or unreachable: NoSchedule at once, NoExecute
-                                             at the rate of its zone; its pods become not Ready
+    Ready is False or Unknown                taint not-ready or unreachable: NoSchedule at once,
+                                             NoExecute at the rate of its zone; its pods become
+                                             not Ready
     memory, disk, PID pressure; no network;  the NoSchedule taint of that name
     unschedulable
     none of these                            the taints are removed
@@ -198,7 +199,7 @@ class NodeLifecycleController:
             self._given_up.discard(name)
             return ""
         tainted = any(t.effect == NO_EXECUTE and t.key in NO_EXECUTE_KEYS for t in node.spec.taints)
-        # A taint stays allowed: it may be under way.
+        # A taint that was allowed once stays allowed, because its write may be under way.
         if tainted or name in self._given_up or self._bucket(zone_of(node)).take(now.monotonic):
             self._given_up.add(name)
             return key

@@ -1,16 +1,17 @@
-"""The pods of the owners of one kind, and the writes on their way: made, deleted, claimed.
+"""The pods of owners of one kind, and writes under way: creations, deletions, adoptions, releases.
 
 Pods are kept as short records, so that examining an owner with thousands of pods is quick.
 
-    pod                                  is
-    controlled by an owner               its pod, if the selector matches; else to be released
-    without a controller, matching       to be adopted
-    created here, not seen yet           ``creating``: it counts as a pod of its owner
-    deleted here, not seen to be leaving ``deleting``: it does not count any more
+    a pod that                                  is
+    an owner controls, and its selector matches a pod of the owner
+    an owner controls, but does not match       to be released
+    has no controller, and matches a selector   to be adopted
+    was created here and is not seen yet        in ``creating``: it counts as a pod of its owner
+    was deleted here, which is not seen yet     in ``deleting``: it does not count any more
 
-Nothing is made twice: a name is chosen once per pod, so that a creation whose answer was lost
-finds the pod when it is sent again. Of earlier terms no write can arrive (the fence), and all of
-them have been seen before a term begins. Source: pkg/controller/controller_utils.go and
+No pod is created twice. A name is chosen once per pod, so a creation whose answer was lost finds
+the pod when it is sent again. No write of an earlier term can arrive (the fence), and a term begins
+only after the informer has seen all earlier writes. Source: pkg/controller/controller_utils.go and
 controller_ref_manager.go of Kubernetes 1.36.
 """
 
@@ -72,9 +73,10 @@ _STEP = 2000
 
 
 class Creation(NamedTuple):
-    """A pod on its way, created or adopted.
+    """A created or adopted pod that is not seen yet.
 
-    Its completion index, and the time (monotonic) at which it is given up.
+    ``completion``: its completion index, -1 for none. ``until``: the time (monotonic) from which on
+    it does not count any more.
     """
 
     completion: int
@@ -83,7 +85,7 @@ class Creation(NamedTuple):
 
 @dataclass(slots=True)
 class Owned:
-    """The pods of one owner, and what is on its way."""
+    """The pods of one owner, and the writes under way for it."""
 
     pods: PodSet = field(default_factory=PodSet)
     adoptable: dict[str, None] = field(default_factory=dict)
@@ -109,7 +111,7 @@ class Owned:
     events: TokenBucket = field(default_factory=lambda: TokenBucket(_EVENT_RATE, _EVENTS))
 
     def active(self) -> list[OwnedPod]:
-        """Return the pods that count, of those that are seen."""
+        """Return the pods that are seen and count as the owner's."""
         deleting, dropping = self.deleting, self.dropping
         if not deleting and not dropping:
             return list(self.pods.live.values())
@@ -134,8 +136,8 @@ class Notify(Protocol):
 class PodsOfOwners:
     """See the module.
 
-    selector_of: returns an owner's selector. Raises SelectorError. new_uid: what the names of new
-    pods are made of.
+    selector_of: returns an owner's selector; raises SelectorError. new_uid: returns a random text
+    for the name of a new pod.
     """
 
     def __init__(
@@ -204,7 +206,7 @@ class PodsOfOwners:
                 owned.pods.put(self._record_of(pod_key, pod, key))
 
     def pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
-        """Note a change of a pod, and notify those that it concerns."""
+        """Note a change of a pod, and notify the owners that it concerns."""
         before = self._owner_of(old)
         after = self._owner_of(new)
         if old is not None and before is not None:
@@ -286,7 +288,7 @@ class PodsOfOwners:
         return key in self._unsearched
 
     def search_for(self, key: str, old: AnyObject | None) -> None:
-        """Search for pods that an owner adopts, if it is new; ``old``: what was in its place."""
+        """Search for pods to adopt, if an owner is new; ``old``: the object with its key before."""
         if old is None or old.metadata.uid != self._uids.get(key):
             self._unsearched[key] = None
 
@@ -319,7 +321,7 @@ class PodsOfOwners:
     def claim(self, key: str, owner: AnyObject, *, finalizer: str = "") -> None:
         """Adopt the pods that match, and release those that do not.
 
-        finalizer: what the owner's pods have.
+        ``finalizer``: is added to adopted pods and removed from released ones.
         """
         owned = self.of(owner.metadata.uid)
         if owner.metadata.HasField("deletion_timestamp"):
@@ -424,7 +426,7 @@ class PodsOfOwners:
         return pod
 
     def _new_name(self, owner: AnyObject, prefix: str) -> str:
-        """Return a name that no pod has: of 5,000 names with five letters, two may be equal."""
+        """Return a name that no pod has: two of 5,000 random names may be equal."""
         creating, namespace = self.of(owner.metadata.uid).creating, owner.metadata.namespace
         while True:
             name = generated_name(prefix, self._new_uid())
@@ -470,7 +472,7 @@ class PodsOfOwners:
         self.record(owner.metadata, "FailedCreate", f"Error creating: {owned.error}", "Warning")
 
     def drop(self, key: str, owner: AnyObject, records: Iterable[OwnedPod], finalizer: str) -> None:
-        """Delete pods of an owner without the finalizer by which they would be counted."""
+        """Delete pods that a Job must not count: first remove the finalizer by which it would."""
         owned = self.of(owner.metadata.uid)
 
         def released(record: OwnedPod, error: ClientError | None) -> None:

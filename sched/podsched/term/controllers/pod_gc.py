@@ -1,7 +1,7 @@
-"""Deletes orphaned pods (their node does not exist) and surplus finished pods.
+"""Delete orphaned pods, whose node does not exist, and surplus finished pods.
 
-It scans all pods once per period, and deletes without grace period. A node must have been missing
-for a quarantine period, as observed by this leader, because it may come back. Source:
+All pods are scanned once per period, and deleted without grace period. A node must have been
+missing for a quarantine period, as observed by this leader, because it may come back. Source:
 pkg/controller/podgc of Kubernetes 1.36.
 """
 
@@ -27,7 +27,7 @@ _PAUSE = 0.01
 
 
 class Absences:
-    """Tracks since when things have been missing."""
+    """Tracks since when names have been missing."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}

@@ -1,8 +1,8 @@
-"""Makes the claims of PodGroups from their templates, and names them in the groups' statuses.
+"""Create the claims of PodGroups from templates, and write their names to the groups' statuses.
 
-Kubernetes v1.36 does this with DRAWorkloadResourceClaims; without it, its API drops the claims of
-PodGroups, as podsched's does. The claims are deleted with their group, which owns them. Source:
-handlePodGroupClaim of pkg/controller/resourceclaim.
+Kubernetes v1.36 does this behind the gate DRAWorkloadResourceClaims. With the gate off, its API
+drops the claims of PodGroups, as podsched's API does. A group owns its claims, so they are deleted
+with it. Source: handlePodGroupClaim of pkg/controller/resourceclaim.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PodGroupClaimController:
         self._owned: dict[str, dict[str, None]] = {}
         """The keys of the claims that a group controls, by the group's uid."""
         self._waiting: dict[str, dict[str, None]] = {}
-        """The keys of the groups that wait for each template, which does not exist."""
+        """By key of a template that does not exist, the keys of the groups that wait for it."""
         self._dirty: dict[str, None] = {}
         """The keys of groups to examine."""
 
@@ -56,7 +56,7 @@ class PodGroupClaimController:
                 self._changed(kind, key, None, item)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Record which groups a change makes necessary to examine."""
+        """Record the groups that have to be examined after a change."""
         self._changed(event.kind, event.key, event.old, event.new)
 
     def _changed(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:

@@ -1,8 +1,8 @@
-"""Lets deleted PodGroups go once no unfinished pod names them.
+"""Remove the finalizer of deleted PodGroups once no unfinished pod names them.
 
-A PodGroup has a finalizer from its creation on (``api/pod_groups``), so that it serves its pods as
-long as there are any. Source: pkg/controller/podgroupprotection of Kubernetes 1.36, which also adds
-the finalizer again where a client has taken it.
+A PodGroup has the finalizer from its creation on (``api/pod_groups``), so that it exists as long as
+its pods do. Source: pkg/controller/podgroupprotection of Kubernetes 1.36, which also adds the
+finalizer again if a client has removed it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GROUP = "PodGroup"
 
 
 class PodGroupProtectionController:
-    """Takes the finalizer of deleted PodGroups."""
+    """Removes the finalizer of deleted PodGroups."""
 
     name = "podgroup-protection"
     kinds = ("Pod", _GROUP)
@@ -35,14 +35,14 @@ class PodGroupProtectionController:
         self._dirty: dict[str, None] = {}
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Take in the pods and groups that there are."""
+        """Read the existing pods and groups."""
         for key in list(self._objects.objects("Pod")):
             yield
             self._pod_changed(key, self._objects.get("Pod", key))
         self._dirty.update(dict.fromkeys(self._objects.objects(_GROUP)))
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note a group that is deleted, or a pod that names one no more or has ended."""
+        """Note a changed group, or a pod that names another group or has ended."""
         if event.kind == _GROUP:
             self._dirty[event.key] = None
         else:

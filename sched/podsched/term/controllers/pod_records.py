@@ -1,4 +1,4 @@
-"""What the controllers of workloads know of a pod, and which pods they delete first."""
+"""The records that the controllers of workloads keep of pods, and the order of their deletion."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 class OwnedPod(NamedTuple):
-    """What the controllers of workloads know of a pod. Times are Unix seconds."""
+    """The properties of a pod that matter to its owner. Times are Unix seconds."""
 
     key: str
     uid: str
@@ -30,17 +30,17 @@ class OwnedPod(NamedTuple):
     node: str
     is_deleting: bool
     is_lost: bool
-    """Whether it is deleted and no kubelet will say how it ended."""
+    """Whether it is deleted and no kubelet will report how it ended."""
     matches: bool
-    """The owner's selector."""
+    """Whether the owner's selector matches it."""
     ready_at: float | None
     created: float
     restarts: tuple[int, int]
-    """The most of a container, and of a sidecar."""
+    """The most restarts of a container, and of a sidecar."""
     all_restarts: int
-    """Of all containers together."""
+    """The restarts of all containers together."""
     cost: int
-    """Of its deletion."""
+    """The pod-deletion-cost annotation."""
     is_tracked: bool
     """Whether it has the finalizer of Jobs that count it."""
     completion: int
@@ -65,7 +65,7 @@ class OwnedPod(NamedTuple):
 
 
 class PodSet:
-    """The pods of one owner by their keys, sorted so that examining them does not read them all."""
+    """The pods of one owner by key, in several sets, so that examining them need not read all."""
 
     __slots__ = ("all", "live", "others", "tracked", "uncounted")
 
@@ -133,13 +133,13 @@ def _is_lost(pod: Pod) -> bool:
 
 
 def completion_index(text: str) -> int:
-    """Return the index that an annotation holds, -1 if it is none."""
+    """Return the completion index in an annotation, -1 if it has none."""
     index = _whole(text)
     return -1 if index is None or index < 0 else index
 
 
 def _whole(text: str) -> int | None:
-    """Return the number of 32 bits that an annotation holds, None if it is none."""
+    """Return the 32-bit integer in an annotation, None if it has none."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 11):
         return None
@@ -177,8 +177,8 @@ def deletion_rank(pod: OwnedPod, ready_on_node: Counter[str], now: float) -> tup
     """Return a sort key: pods of a ReplicaSet with smaller keys are deleted first.
 
     ready_on_node: how many ready pods of related owners are on each node. now: Unix time.
-    Source: ActivePodsWithRanks of pkg/controller/controller_utils.go; where it compares uids
-    because ages are of the same magnitude, restarts come first here.
+    Source: ActivePodsWithRanks of pkg/controller/controller_utils.go. There, pods whose ready times
+    are of the same magnitude are compared by uid; here their restarts are compared first.
     """
     return (
         bool(pod.node),
@@ -211,5 +211,5 @@ def removal_rank(pod: OwnedPod) -> tuple[object, ...]:
 
 
 def _magnitude(age: float) -> int:
-    """Return the logarithm of an age: pods of similar ages are equal."""
+    """Return the logarithm of an age in nanoseconds to base 2: pods of similar ages are equal."""
     return int(age * 1e9).bit_length() if age > 0 else 0

@@ -1,10 +1,12 @@
-"""Makes the pods of ReplicaSets, and deletes those that are too many.
+"""Create missing pods of ReplicaSets, delete surplus ones, and write the status.
 
-    too few pods        created, in batches that double with each success (``owned_pods``)
-    too many pods       the least useful are deleted (``pod_records.deletion_rank``)
-    a matching pod that nothing controls    adopted
-    a pod that does not match any more      released
-    counts differ from the status           the status is written
+    too few pods                          others are created, in batches that double with each
+                                          success (``owned_pods``)
+    too many pods                         the least useful are deleted
+                                          (``pod_records.deletion_rank``)
+    a matching pod without a controller   it is adopted
+    a pod that does not match any more    it is released
+    the status is outdated                it is written
 
 A ReplicaSet that is being deleted only gets its status written: the garbage collector deletes its
 pods. Source: pkg/controller/replicaset of Kubernetes 1.36.
@@ -48,7 +50,7 @@ class ReplicaSetController(WorkloadController):
     owner_kind = "ReplicaSet"
 
     def _examine(self, key: str, owner: ReplicaSet, owned: Owned, now: Instant) -> None:
-        """Make the pods what they should be, and write the status."""
+        """Create or delete pods, and write the status."""
         self._pods.claim(key, owner)
         seen = _Seen(key, owner, owned, owned.active(), now)
         if not owner.metadata.HasField("deletion_timestamp"):

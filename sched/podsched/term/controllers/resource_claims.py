@@ -1,24 +1,28 @@
-"""Creates ResourceClaims from templates, and takes devices back that no pod uses any more.
+"""Create ResourceClaims from templates, and deallocate claims that no pod uses any more.
 
-    a pod names a template        its claim is created, controlled by the pod; pod.status names it
-    a pod was bound by hand       allocated claims are reserved for it
-    a pod has ended or is gone    it is dropped from status.reservedFor
-    no consumer is left           allocation, device status and finalizer are removed
-    ... and the pod has ended     a claim that it controls is deleted
-    nothing reserves or names it  for IDLE seconds: as if its last consumer had gone
+    a pod names a template            its claim is created, controlled by the pod; pod.status names
+                                      the claim
+    a pod was bound without a         its allocated claims are reserved for it
+    scheduler
+    a pod has ended or is gone        it is removed from status.reservedFor
+    a claim has no consumer left      its allocation, device status and finalizer are removed
+    a pod has ended                   claims that it controls are deleted
+    no pod reserves or names an       it is deallocated after IDLE seconds
+    allocated claim
 
-A pod that could not be bound gives its reservation back and keeps the allocation for its next
-attempt. If the pod is deleted before that, Kubernetes keeps the devices from all other claims;
-here the last rule frees them. It needs the finalizer, which schedulers set with an allocation.
-Consumers that are not pods stay. The garbage collector deletes the claims of deleted pods. Names
-of generated claims depend only on pod and claim, so a new leader creates none twice. Source:
-pkg/controller/resourceclaim of Kubernetes 1.36.
+If a pod cannot be bound, its reservation is removed, but the claim stays allocated for the next
+attempt. If the pod is deleted before that, the claim stays allocated in Kubernetes, and no other
+claim gets its devices; here the last rule frees them. The rule applies only to claims with the
+finalizer that schedulers set with an allocation. Consumers that are not pods are kept. The garbage
+collector deletes the claims of deleted pods. The names of generated claims depend only on pod and
+claim, so a new leader creates none twice. Source: pkg/controller/resourceclaim of Kubernetes 1.36.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from podsched.api.conditions import is_finished
@@ -58,12 +62,12 @@ from podsched.term.controllers.controller import (
 from podsched.v1.api_pb2 import DeleteRequest
 
 _CLAIM, _TEMPLATE, _GROUP = "ResourceClaim", "ResourceClaimTemplate", "PodGroup"
-#: Max deleted pods that are remembered; of others the API server is asked.
+#: Max deleted pods remembered. For others the API server is asked whether they exist.
 _MOST_DELETED = 20_000
 #: Max objects examined per call of ``work``.
 _AT_ONCE = 100
 _PAUSE = 0.001
-#: Seconds that an allocation lasts which no pod has reserved, and which no pod would use.
+#: Seconds after which a claim is deallocated that no pod has reserved, or names and may still use.
 IDLE: Final = 60.0
 
 
@@ -78,25 +82,25 @@ class ResourceClaimController:
         self._writes = writes
         self._recorder = recorder
         self._users: dict[str, dict[str, None]] = {}
-        """The pods that use each claim. Pods, claims and templates are meant by their keys."""
+        """By claim, the pods that use it. All keys and values here are "namespace/name"."""
         self._used: dict[str, tuple[str, ...]] = {}
         """The claims that each pod uses."""
         self._owned: dict[str, dict[str, None]] = {}
         """The claims that a pod controls, by the pod's uid."""
         self._waiting: dict[str, dict[str, None]] = {}
-        """The pods that wait for each template, which does not exist."""
+        """By name of a template that does not exist, the pods that wait for it."""
         self._deleted: dict[str, None] = {}
         """The uids of pods and PodGroups that are gone."""
         self._members: dict[str, dict[str, None]] = {}
         """The pods with claims of each PodGroup."""
         self._idle: dict[str, float] = {}
-        """The allocated claims that no pod uses, longest first, and since when (monotonic)."""
+        """By claim that is allocated and unused: since when (monotonic), the earliest first."""
         self._dirty: dict[tuple[str, str], None] = {}
         """Pods and claims to examine, by kind and key."""
 
     @property
     def ignores_bare_pods(self) -> bool:
-        """Only while no pod owns a claim: one for extended resources is not in its spec."""
+        """Only while no pod owns a claim: a claim for extended resources is not in a pod's spec."""
         return not self._owned
 
     def start(self, now: Instant) -> Iterator[None]:
@@ -109,7 +113,7 @@ class ResourceClaimController:
             self._pod_changed(key, None, self._pod(key))
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Record what a change makes necessary to examine."""
+        """Record the pods and claims that have to be examined after a change."""
         old, new = event.old, event.new
         if event.kind == _TEMPLATE:
             if new is not None:
@@ -213,10 +217,7 @@ class ResourceClaimController:
             if since + IDLE > now.monotonic:
                 break
             self._dirty[_CLAIM, key] = None
-        for _ in range(_AT_ONCE):
-            if not self._dirty:
-                return next((since + IDLE for since in self._idle.values()), None)
-            kind, key = next(iter(self._dirty))
+        for kind, key in list(islice(self._dirty, _AT_ONCE)):
             del self._dirty[kind, key]
             try:
                 if kind == _CLAIM:
@@ -225,7 +226,9 @@ class ResourceClaimController:
                     self._examine_pod(key)
             except Exception as error:
                 self._writes.skipped(kind, key, error)
-        return now.monotonic + _PAUSE if self._dirty else None
+        if self._dirty:
+            return now.monotonic + _PAUSE
+        return next((since + IDLE for since in self._idle.values()), None)
 
     def _examine_pod(self, key: str) -> None:
         pod = self._pod(key)
@@ -337,7 +340,7 @@ class ResourceClaimController:
             self._delete_of_ended_pod(claim)
 
     def _is_idle(self, key: str, claim: ResourceClaim) -> bool:
-        """Return whether a scheduler allocated a claim that no pod has reserved or would use."""
+        """Return whether a scheduler allocated a claim that no pod has reserved or may use."""
         if not claim.status.HasField("allocation") or claim.status.reserved_for:
             return False
         pods = (self._pod(user) for user in self._users.get(key, ()))
@@ -347,7 +350,11 @@ class ResourceClaimController:
     def _judge(
         self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference
     ) -> tuple[bool, AbsentObject | None]:
-        """Return whether a consumer needs the claim; else the one that must not exist, if any."""
+        """Return whether a consumer needs the claim.
+
+        If not, also return the object whose absence the API server must confirm, if the informer
+        has not shown its deletion.
+        """
         if (consumer.api_group, consumer.resource) == (GROUPS, "podgroups"):
             group = self._objects.get(_GROUP, f"{claim.metadata.namespace}/{consumer.name}")
             if group is not None or consumer.uid in self._deleted:
@@ -364,7 +371,7 @@ class ResourceClaimController:
         return False, AbsentObject("Pod", claim.metadata.namespace, consumer.name, consumer.uid)
 
     def _delete_of_ended_pod(self, claim: ResourceClaim) -> None:
-        """Delete a claim that an ended pod controls; the pod itself may stay for long."""
+        """Delete a claim if the pod that controls it has ended; such a pod may exist for long."""
         owner = _owner_uid(claim)
         for reference in claim.metadata.owner_references if owner else ():
             pod = self._pod(f"{claim.metadata.namespace}/{reference.name}")

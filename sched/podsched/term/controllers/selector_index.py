@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class SelectorIndex(Generic[T]):
-    """Items with selectors, by their keys, indexed by a label that their selector requires."""
+    """Items with selectors, by key, indexed by a label that the selector requires."""
 
     def __init__(self) -> None:
         self.items: dict[str, T] = {}

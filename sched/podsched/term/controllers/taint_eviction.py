@@ -1,12 +1,13 @@
-"""NoExecute eviction: evicts pods from tainted nodes when their tolerations end.
+"""Evict pods from nodes with NoExecute taints when their tolerations end.
 
 A pod that does not tolerate one of its node's NoExecute taints is evicted at once. A pod that
-tolerates all, but for a limited time, is evicted when the first tolerationSeconds have passed since
-the taint's timeAdded or the pod's binding, whichever is later: the same time under every leader.
-The eviction is cancelled if the taint is removed before. Source: pkg/controller/tainteviction of
-Kubernetes 1.36, which counts from when the controller saw the taint.
+tolerates all of them, but some for a limited time, is evicted when the first tolerationSeconds have
+passed since the taint's timeAdded or the pod's binding, whichever is later. So the time is the same
+under every leader; kube-controller-manager counts from when it saw the taint. If the taint is
+removed before that, the eviction is cancelled. Source: pkg/controller/tainteviction of Kubernetes
+1.36.
 
-    the node has a NoExecute taint  -->  scheduled at ...  --time-->  evicted
+    the node has a NoExecute taint  -->  eviction is scheduled  --at its time-->  evicted
                                               '--taint gone, or tolerated-->  cancelled
 """
 
@@ -50,8 +51,8 @@ def leaving_time(
 ) -> float | None:
     """Return the Unix time at which these taints evict a pod; 0 for at once, None for never.
 
-    taint_seen: when taints were first seen; pod_seen: when the pod was first seen bound.
-    They refine the API's timestamps, which are whole seconds.
+    ``taint_seen``: when taints were first seen; ``pod_seen``: when the pod was first seen bound.
+    They are more exact than the API's timestamps, which are whole seconds.
     """
     bound = _exact(_bound_at(pod), pod_seen)
     times: list[float] = []
@@ -72,7 +73,7 @@ def leaving_time(
 
 
 def _exact(stamp: Timestamp | None, seen: float) -> float:
-    """Return a timestamp of whole seconds, refined by when it was first seen."""
+    """Return the time that a timestamp of whole seconds stands for, given when it was seen."""
     return seen if stamp is None else min(seen, seconds_of(stamp) + 1)
 
 
@@ -167,7 +168,7 @@ class TaintEvictionController:
     def _taints_of(self, node: str) -> list[Taint]:
         found = self._objects.get("Node", node)
         taints = no_execute_taints(found if isinstance(found, Node) else None)
-        # The event of a taint not seen yet follows in the same batch.
+        # A taint that is not seen yet: its event follows in the same batch.
         return [taint for taint in taints if taint_id(taint) in self._taint_seen[node]]
 
     def _look_at_node(self, name: str, node: Node | None, now: Instant) -> None:

@@ -1,7 +1,7 @@
-"""Evictions at given times, for controllers that evict pods because of taints.
+"""Evict pods at given times, for controllers that evict because of taints.
 
-schedule()  -->  the pod leaves at ...  --work(), once it is time-->  evicted
-                   '--cancel()-->  the pod stays, which an Event tells
+schedule()  -->  to be evicted at a time  --work() at that time-->  evicted
+                   '--cancel()-->  the pod stays, and an Event reports it
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from podsched.v1.api_pb2 import EvictRequest
 
 
 class Notices(NamedTuple):
-    """What an eviction tells its pod; ``{}`` in the Events' messages stands for the pod."""
+    """The texts of an eviction's condition and Events; ``{}`` stands for the pod."""
 
     reason: str
     message: str
@@ -78,14 +78,14 @@ class TimedEvictions:
         self._sent: set[str] = set()
 
     def schedule(self, key: str, pod: Pod, at: float) -> None:
-        """Evict a pod at a Unix time, 0 for at once, in place of what was scheduled before."""
+        """Evict a pod at a Unix time, 0 for at once; this replaces an earlier time."""
         leaving = _Leaving(pod.metadata.uid, at)
         if self._leaving.get(key) != leaving:
             self._leaving[key] = leaving
             heapq.heappush(self._times, (at, key))
 
     def cancel(self, key: str, pod: Pod) -> None:
-        """Let a pod stay."""
+        """Cancel the eviction of a pod, if it has one."""
         self._sent.discard(key)
         leaving = self._leaving.pop(key, None)
         if leaving is not None and leaving.uid == pod.metadata.uid:
@@ -93,14 +93,14 @@ class TimedEvictions:
             self._record(pod, self._notices.cancelling.format(key))
 
     def leaves_already(self, key: str) -> bool:
-        """Forget a pod that is being deleted; return whether it is being evicted by this."""
+        """Forget a pod that is being deleted; return whether this class has evicted it."""
         self._leaving.pop(key, None)
         was_sent = key in self._sent
         self._sent.discard(key)
         return was_sent
 
     def is_gone(self, key: str) -> bool:
-        """Forget a pod that does not exist any more; return whether it was evicted by this."""
+        """Forget a pod that no longer exists; return whether this class has evicted it."""
         self._writes.cancel_eviction(key)
         return self.leaves_already(key)
 

@@ -1,4 +1,4 @@
-"""Deletes Jobs some time after they have finished, as spec.ttlSecondsAfterFinished says.
+"""Delete Jobs spec.ttlSecondsAfterFinished after they have finished.
 
 Their pods are deleted first (foreground). Source: pkg/controller/ttlafterfinished of
 Kubernetes 1.36.

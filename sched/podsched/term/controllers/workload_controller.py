@@ -1,7 +1,8 @@
-"""Examines the owners of pods when they are due, for the controllers of ReplicaSets and Jobs.
+"""Base class of the controllers of ReplicaSets and Jobs: examines owners of pods when they are due.
 
-Changes of an owner's pods are collected for a time that grows with their number, so that the share
-of time that examining takes is bounded. A status that is computed from a version is written once.
+An owner is examined some time after its pods changed. This time grows with the number of its pods,
+so examining takes a bounded share of the time. For each version of an owner at most one status is
+written, because the next one must be computed from the version that the write results in.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _PAUSE: Final = 0.001
 
 
 class WorkloadController(ABC):
-    """See the module; ``owner_kind`` is the kind whose pods are made."""
+    """See the module; ``owner_kind`` is the kind of the owners."""
 
     owner_kind: ClassVar[str]
 
@@ -48,7 +49,7 @@ class WorkloadController(ABC):
         self._now = 0.0
         """Monotonic time of the last call of ``changed`` or ``work``."""
         self._written: dict[str, str] = {}
-        """The version from which a status was computed that is on its way, by key."""
+        """By key, the version of the owner from which the status under way was computed."""
         self._pods = PodsOfOwners(
             self.owner_kind,
             objects,
@@ -65,7 +66,7 @@ class WorkloadController(ABC):
 
     @property
     def ignores_bare_pods(self) -> bool:
-        """Only while there are no owners, which may adopt pods."""
+        """Only while there are no owners: an owner may adopt bare pods."""
         return not self._pods.has_owners
 
     def start(self, now: Instant) -> Iterator[None]:
@@ -96,7 +97,7 @@ class WorkloadController(ABC):
         self._pods.pod_changed(key, old, new)
 
     def _searches(self, owner: AnyObject) -> bool:
-        """Return whether pods may exist that a new owner adopts."""
+        """Return whether a new owner may adopt pods that exist already."""
         return True
 
     def _notify(self, key: str, *, at_once: bool = False) -> None:
@@ -134,7 +135,7 @@ class WorkloadController(ABC):
 
     @abstractmethod
     def _examine(self, key: str, owner: Any, owned: Owned, now: Instant) -> None:
-        """Do what an owner needs now."""
+        """Create, delete or patch an owner's pods, and write its status."""
 
     def _write_status(self, key: str, owner: Any, status: Any, done: Done | None = None) -> None:
         """Write a status that differs from the stored one."""

@@ -206,7 +206,11 @@ class WriteQueues:
         send: Callable[[list[T]], Awaitable[Sequence[BatchResult]]],
         queue: Outbox[_QueuedWrite[T]] | None = None,
     ) -> Sequence[BatchResult | None]:
-        """Send the writes that are still wanted and whose ``without`` objects do not exist."""
+        """Send the writes that are still wanted and whose ``without`` objects do not exist.
+
+        Return a result for each write: the answer, _THERE or an error if one of these objects may
+        exist, None if the write is not wanted any more.
+        """
         there: dict[AbsentObject, BatchResult] = {}
         for absentee in dict.fromkeys(absentee for write in batch for absentee in write.without):
             found = await self._not_gone(absentee)
@@ -224,7 +228,7 @@ class WriteQueues:
         ]
 
     async def _not_gone(self, absentee: AbsentObject) -> BatchResult | None:
-        """Return the result of a write that requires its absence; None if it does not exist."""
+        """Return None if the object does not exist, else the result of writes that require that."""
         kind, namespace, name, uid = absentee
         try:
             found = await self._cluster.get(kind, name, namespace)
