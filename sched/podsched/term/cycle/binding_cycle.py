@@ -142,12 +142,12 @@ class BindingCycle:
         """A revision that includes all bindings known to be done."""
         return max(self._queue.revision, self._by_extenders)
 
-    async def settled(self, patience: float) -> None:
+    async def settled(self, longest: float) -> None:
         """Return once the outcome of every assignment at Bind is known.
 
-        Wait at most ``patience`` seconds for pods at Permit or PreBind.
+        Wait at most ``longest`` seconds for pods at Permit or PreBind.
         """
-        deadline = self._clock() + patience
+        deadline = self._clock() + longest
         while self.ahead or self._queue.calls or (self._cycles and self._clock() < deadline):
             self._room.clear()
             with contextlib.suppress(TimeoutError):

@@ -212,8 +212,8 @@ class LeaderElector:
         self._io = LockIO(
             self._lock,
             tasks,
-            patience=self._settings.retry_period,
-            impatience=2 * self._state.view.candidate.heartbeat_interval,
+            longest=self._settings.retry_period,
+            shortest=2 * self._state.view.candidate.heartbeat_interval,
             post=self._post,
             on_renewal=self._callbacks.on_renewal,
         )

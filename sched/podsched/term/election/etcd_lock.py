@@ -37,7 +37,7 @@ from podsched.term.election.record import (
 from podsched.v1 import objects_pb2 as v1
 
 _log = get_logger("election")
-#: Leases that are remembered: a write compares one of the last two or three.
+#: Leases that are remembered; a write compares the revision of one of the last two or three.
 _SEEN: Final = 8
 
 
@@ -50,9 +50,9 @@ class EtcdLock:
         self._keeps_alive = liveness_ttl > 0
         self._store = store
         self._liveness = LivenessLease(store, max(liveness_ttl, 1))
-        #: The last seen Leases by revision, with metadata of others. A write replaces the one that
-        #: it compares, which is not always the one seen last: reads may be answered after a watch
-        #: has shown a newer one.
+        #: The last seen Leases by revision; a write keeps the metadata that others have set. It
+        #: replaces the Lease whose revision it compares, which may not be the one seen last: a read
+        #: may be answered after a watch has shown a newer Lease.
         self._seen: dict[Revision, v1.Lease] = {}
 
     async def read(self) -> Snapshot:
@@ -124,8 +124,8 @@ class EtcdLock:
             changes = [event for event in batch.events if event.kv.key == key]
             if changes:
                 type_, kv = changes[-1]
-                # Whatever puts the liveness key also writes the record, whose watch shows it. A
-                # read for each renewal would take three calls of etcd.
+                # Every write that puts the liveness key also writes the record, whose watch shows
+                # it. A read for each renewal would take three calls of etcd.
                 if type_ is EventType.DELETE or key != self.keys.liveness:
                     yield self._renewed(kv)
             elif not batch.events:
@@ -134,8 +134,8 @@ class EtcdLock:
     def _renewed(self, kv: KeyValue) -> Snapshot | None:
         """Return the lock if a renewal wrote the key, else None.
 
-        Renewals are many, and each writes all that a read would show: it has compared the term, and
-        it puts the liveness key.
+        No read is needed after a renewal, and renewals are frequent: the renewal has compared the
+        term and put the liveness key, so the record alone shows the whole lock.
         """
         if kv.key != self.keys.record or not kv.value:
             return None

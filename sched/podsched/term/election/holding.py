@@ -26,7 +26,7 @@ from podsched.term.election.events import (
 from podsched.term.election.lock_view import learned_own_write, tenure_in
 from podsched.term.election.racing import HAND_OVER_GRACE
 from podsched.term.election.record import NO_REVISION, NO_TERM, whole_seconds
-from podsched.term.election.silence import deposed, gave_up, is_useless
+from podsched.term.election.silence import deposed, gave_up, must_give_back
 from podsched.term.election.states import Leading, Releasing, Standby, State, Stopped, Withdrawing
 from podsched.term.election.transition import Transition
 
@@ -63,7 +63,7 @@ def hold(state: Leading, transition: Transition) -> Leading | Standby | Releasin
         return _stop_leading(state, StopReason.RENEW_DEADLINE, transition)
     if state.view.end_of_term:
         return _stop_leading(state, StopReason.HANDED_OVER, transition)
-    if is_useless(state, transition.now):
+    if must_give_back(state, transition.now):
         transition.emit(StopLeading(StopReason.CUT_OFF))
         return _give_back(gave_up(state, transition.now), "", transition, stays=True)
     if state.in_flight is None and transition.now >= state.renewal_due_at:
@@ -121,7 +121,7 @@ def _on_hand_over_requested(
 
 def _give_back(state: Leading, successor: str, transition: Transition, *, stays: bool) -> Releasing:
     """Release now, or once the pending renewal has been answered."""
-    # A pending renewal may still be stored, and would make the release's expected revision wrong.
+    # A pending renewal may still be stored; then the release would expect an outdated revision.
     releasing = Releasing(
         view=state.view,
         tenure=state.tenure,
@@ -176,7 +176,7 @@ def begin_anew(state: State, transition: Transition) -> Standby | Stopped:
 def on_withdrawing(state: Withdrawing, event: Event, transition: Transition) -> State:
     """Wait for the answer to the last claim, and give the lock back if the claim succeeded."""
     if transition.now >= state.give_up_at or isinstance(event, Refused | Unanswered):
-        # Even if the claim was applied: the liveness key expires, which standbys notice.
+        # The claim may have been applied. Then the liveness key expires, which standbys notice.
         return transition.halt(state.view)
     if isinstance(event, Written):
         term = Term(event.revision)

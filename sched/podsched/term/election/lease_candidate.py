@@ -3,12 +3,12 @@
     candidate publishes itself -> the API server pings all (pingTime) -> each answers (renewTime)
     -> the API server writes the Lease: holderIdentity is the candidate's name, strategy is set
 
-Like client-go's LeaseCandidate (tools/leaderelection): the object has the candidate's name, and is
-renewed whenever the pingTime is later than the renewTime, and every five minutes. A candidate that
-ends does not delete it: it does not answer the next ping, so it is not appointed, and the API
-server deletes it half an hour after its last renewal. Unlike client-go's, a deleted object is
-published again within seconds instead of minutes, and the older API version is used if there is no
-newer one. The leader is decided only by the Lease (``racing``, ``holding``).
+As in client-go (tools/leaderelection), the object has the candidate's name, and is renewed whenever
+the pingTime is later than the renewTime, and every five minutes. A candidate that ends does not
+delete it: it does not answer the next ping, so it is not appointed, and the API server deletes the
+object half an hour after its last renewal. Unlike in client-go, a deleted object is published again
+within seconds instead of minutes, and the older API version is used if the cluster has no newer
+one. Only the Lease decides who leads (``racing``, ``holding``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Read, write and watch the lock in background tasks for the elector.
 
-Every answer becomes an event. A read or a renewal has failed that has no answer after two heartbeat
-intervals. After each failure the next has twice as long, up to retryPeriod, which all other writes
-have. So renewals go on soon after trouble in etcd, and a slow etcd does not make all of them fail.
+Every answer becomes an event. The timeout of a read or a renewal is two heartbeat intervals; after
+each failure it is doubled, up to retryPeriod. So renewals continue soon after a disturbance of
+etcd, and a slow etcd does not make all of them fail. The timeout of other writes is retryPeriod.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class BackgroundTasks:
             task.cancel()
 
 
-class Patience:
-    """How long to wait for an answer: twice as long after each failure."""
+class GrowingTimeout:
+    """The timeout of a kind of call, in seconds: twice as long after each failure in a row."""
 
     def __init__(self, shortest: float, longest: float) -> None:
         self._shortest, self._longest = min(shortest, longest), longest
@@ -71,20 +71,20 @@ class LockIO:
         lock: ElectionLock,
         tasks: BackgroundTasks,
         *,
-        patience: float,
-        impatience: float,
+        longest: float,
+        shortest: float,
         post: Callable[[Event], None],
         on_renewal: Callable[[str, float], None],
     ) -> None:
-        """patience: max seconds for a read or a write; also the pause before watching again.
+        """``longest``: max seconds for a read or a write; also the pause before watching again.
 
-        impatience: the same for the first try of a read or a renewal.
+        ``shortest``: max seconds for a read or a renewal after a successful one.
         """
         self._lock = lock
         self._tasks = tasks
-        self._patience = patience
-        self._for_reads = Patience(impatience, patience)
-        self._for_renewals = Patience(impatience, patience)
+        self._longest = longest
+        self._for_reads = GrowingTimeout(shortest, longest)
+        self._for_renewals = GrowingTimeout(shortest, longest)
         self._post = post
         self._on_renewal = on_renewal
         self._reading = self._read_again = False
@@ -110,7 +110,7 @@ class LockIO:
     async def _write(self, write: TryAcquire | Renew | Release) -> None:
         renewals = self._for_renewals if isinstance(write, Renew) else None
         try:
-            async with asyncio.timeout(renewals.seconds if renewals else self._patience):
+            async with asyncio.timeout(renewals.seconds if renewals else self._longest):
                 stored = await self._store_write(write)
         # The store may have applied it, or may still do so.
         except (StoreError, TimeoutError) as error:
@@ -156,7 +156,7 @@ class LockIO:
             _log.warning("Could not read the lock", error=repr(error))
         finally:
             self._reading = False
-        # The change that asked for it may have come after the read that just ended.
+        # The change that requested it may have happened after the read that has just ended.
         if self._read_again:
             self._read_again = False
             self.read()
@@ -179,4 +179,4 @@ class LockIO:
                 continue  # the new watch begins with a read, which shows missed changes
             except StoreError as error:
                 _log.error("Could not watch the lock, polling only", of=name, error=repr(error))
-                await asyncio.sleep(self._patience)
+                await asyncio.sleep(self._longest)

@@ -56,8 +56,8 @@ class LockView:
     transitions: the highest leaderTransitions seen, -1 for none.
     attempt: number of the last write; answers to earlier writes are ignored.
     has_led: whether the candidate has led since it started.
-    wary_until: it suspects no holder of silence before; wary_for: the seconds of the last such
-        wait, 0 for none (``silence``).
+    wary_until: before this time it does not suspect a silent holder; wary_for: the length in
+        seconds of the last such period, 0 for none (``silence``).
     cut_off: whether it reaches no API server, so that it could not do a leader's work.
     """
 

@@ -1,4 +1,4 @@
-"""Connections between replicas, by which a standby notices at once that the leader is gone.
+"""Connections between replicas, which show a standby at once that the leader is gone.
 
 Every replica runs a ``PeerListener``: a TCP listener that sends the replica's identity and then
 holds the connection open in silence. A standby holds a connection to the leader. When a process
@@ -88,13 +88,13 @@ class PeerListener:
     async def start(self, host: str, port: int) -> int:
         """Listen, on a free port if ``port`` is 0; return the port. Raises OSError."""
         tls = self._tls.serving if self._tls else None
-        patience = _HANDSHAKE if tls else None
+        timeout = _HANDSHAKE if tls else None
         self._server = await asyncio.start_server(
             self._serve,
             host,
             port,
             ssl=tls,
-            ssl_handshake_timeout=patience,
+            ssl_handshake_timeout=timeout,
             # Do not wait long for a peer that is paused.
             ssl_shutdown_timeout=_PATIENCE if tls else None,
         )

@@ -30,7 +30,7 @@ _AT_ONCE = float("-inf")
 
 
 def claimable_from(state: Standby) -> float | None:
-    """Return when the lock, as last seen, may be claimed; None: not in this state of the lock."""
+    """Return when the lock, as last seen, may be claimed; None: never, unless the lock changes."""
     view, snapshot = state.view, state.view.snapshot
     if snapshot is None or snapshot.revision <= state.claims_after or view.cut_off:
         return None

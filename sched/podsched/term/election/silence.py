@@ -14,15 +14,16 @@ ones rare:
 
 * A candidate that notices its own delay (a timer or an answer that comes later than a heartbeat)
   counts the silence anew: the machine or the store is busy, so the holder may be as well.
-* A candidate that learns of a wrong suspicion is wary: it suspects nobody for 5 s, and twice as
-  long after each further one. It learns of one as the holder that was deposed although its last
-  renewal is not older than two election timeouts, and as the claimant who was refused because the
-  holder had renewed the record. So the number of wrong takeovers is bounded: each takes one
-  candidate out of those that suspect.
+* A candidate that learns of a wrong suspicion is *wary*: it suspects no holder for 5 s, and twice
+  as long after each further one. There are two ways to learn of one: it was deposed as the holder
+  although its last renewal is not older than two election timeouts; or its claim was refused
+  because the holder had renewed the record. So the number of wrong takeovers is bounded: each one
+  makes another candidate wary.
 
-With an election timeout, too, a holder that reaches no API server gives the lock back, and a
-candidate that reaches none does not claim it. As that may have been a short disturbance, the former
-holder is wary. A wary holder keeps the lock, so the lock does not go around in circles.
+A candidate with an election timeout also considers whether it reaches an API server: as the holder
+it gives the lock back if it reaches none, and as a standby it does not claim the lock. This may be
+only a short disturbance, so the former holder becomes wary. A wary holder keeps the lock even if it
+reaches no API server, so the lock does not move from one candidate to the next again and again.
 
 Pure functions; times are seconds of one monotonic clock of this process.
 """
@@ -37,7 +38,7 @@ from podsched.term.election.record import NO_TERM
 from podsched.term.election.states import Leading, Standby
 from podsched.term.election.transition import Transition
 
-#: Seconds for which a candidate suspects nobody after its first wrong suspicion, and at most.
+#: Seconds for which a candidate is wary after its first wrong suspicion, and at most.
 FIRST_WARY, LONGEST_WARY = 5.0, 80.0
 #: Seconds after being wary without another wrong suspicion until the next counts as the first.
 CALM = 60.0
@@ -56,7 +57,7 @@ def suspect_at(state: Standby) -> float | None:
 
 
 def next_look(state: Standby) -> float | None:
-    """Return when ``look`` must be called next, None if it need not."""
+    """Return when ``look`` must be called next; None: not before another event."""
     if state.probed_at is not None:
         return state.probed_at + _tolerance(state)
     return suspect_at(state)
@@ -103,13 +104,13 @@ def deposed(state: Leading, now: float) -> LockView:
 
 
 def reach(view: LockView, *, api_servers: bool) -> LockView:
-    """Note whether the candidate reaches API servers; it does not matter to the only candidate."""
+    """Note whether the candidate reaches API servers; ignored by the only candidate."""
     candidate = view.candidate
     races = candidate.election_timeout and candidate.settings.leader_elect
     return replace(view, cut_off=bool(races) and not api_servers)
 
 
-def is_useless(state: Leading, now: float) -> bool:
+def must_give_back(state: Leading, now: float) -> bool:
     """Return whether a holder must give the lock back, because it is cut off and not wary."""
     return state.view.cut_off and now >= state.view.wary_until
 

@@ -101,7 +101,7 @@ Invariants (checked by tests/term/election on every reachable state of a model):
  6. StartLeading and StopLeading alternate; STOPPED is reached only after StopLeading.
  7. Every step that does not end in STOPPED sets a timer, so a lost event never blocks a candidate.
  8. A candidate that is asked to stop never races or leads again.
- 9. Without further faults, one candidate leads eventually.
+ 9. If no more faults occur, one candidate leads eventually.
 
 Stricter than client-go: renewDeadline counts from when the last successful renewal was sent; in
 client-go it counts from a retryPeriod after the answer. Different: a deposed holder goes back to
