@@ -127,7 +127,7 @@ async def test_what_a_head_without_nodes_does_not_take_is_left_to_those_after_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said = []
-    monkeypatch.setattr(AdmissionCycle, "_say", lambda self, key, *_, **__: said.append(key))
+    monkeypatch.setattr(AdmissionCycle, "_report", lambda self, key, *_, **__: said.append(key))
     world = TermWorld()
     big_node(world, "n1")
     flavor(world)
