@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -26,6 +27,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands give up after two seconds, not after ten, when no server answers."""
     options = client.client_options
     monkeypatch.setattr(client, "client_options", lambda **a: replace(options(**a), timeout=2.0))
+
+
+@pytest.fixture
+def taken() -> Iterator[str]:
+    """An address that somebody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")

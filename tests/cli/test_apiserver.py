@@ -43,7 +43,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[ServerSettings]:
     """The settings that API servers were started with, in place of the servers."""
     settings: list[ServerSettings] = []
     monkeypatch.setattr(
-        podsched.cli.apiserver, "run_or_fail", lambda _, options, start: start(options)
+        podsched.cli.apiserver, "run_or_fail", lambda _, options, start, listening: start(options)
     )
     monkeypatch.setattr(
         podsched.app.apiserver,

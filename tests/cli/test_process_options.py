@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from podsched.cli import agent, apiserver, scheduler
+from podsched.lib.network import free_port
 from support.commands import Commands
 
 OPEN = "0.0.0.0:8080"
@@ -18,7 +19,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     for module in (agent, apiserver, scheduler):
         monkeypatch.setattr(
-            module, "run_or_fail", lambda _, options, start: names.append(options.name)
+            module, "run_or_fail", lambda _, options, *more: names.append(options.name)
         )
     return names
 
@@ -96,3 +97,53 @@ def test_certificates_open_all_listeners(
     ca = () if arguments[0] == "apiserver" else (tls[0].replace("--tls-cert", "--tls-ca"),)
     Commands().ok(*arguments, *tls, *ca)
     assert started == [arguments[0]]
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("apiserver", "--listen"),
+        ("apiserver --workers 2", "--listen"),
+        ("apiserver --listen 127.0.0.1:0", "--kube-listen"),
+        ("apiserver --listen 127.0.0.1:0", "--health-listen"),
+        ("apiserver --listen 127.0.0.1:0", "--web-listen"),
+        ("apiserver --listen 127.0.0.1:0 --workers 2", "--web-listen"),
+        ("scheduler", "--listen-peers"),
+        ("scheduler", "--health-listen"),
+        ("scheduler", "--web-listen"),
+        ("agent", "--health-listen"),
+    ],
+)
+def test_an_address_that_is_taken_is_one_line_with_its_option(
+    taken: str, command: str, option: str
+) -> None:
+    done = Commands()(*command.split(), option, taken)
+    why = "another process listens there: stop it, or choose another port"
+    assert (done.code, done.err) == (1, f"error: {option} {taken}: cannot listen: {why}\n")
+
+
+def test_the_port_of_https_that_is_taken_is_one_line_with_its_option(
+    taken: str, tmp_path: Path
+) -> None:
+    host, _, port = taken.partition(":")
+    done = Commands()(
+        "scheduler", f"--cert-dir={tmp_path}", f"--bind-address={host}", f"--secure-port={port}"
+    )
+    [line] = done.errors
+    assert (done.code, line[: line.rindex(":")]) == (
+        1,
+        f"error: --secure-port {taken}: cannot listen: another process listens there",
+    )
+
+
+def test_an_address_of_another_machine_is_told_from_one_that_is_taken() -> None:
+    done = Commands()("apiserver", "--insecure-listen", "--listen", "192.0.2.1:7443")
+    why = "this is no address of this machine"
+    assert done.err == f"error: --listen 192.0.2.1:7443: cannot listen: {why}\n"
+
+
+def test_two_options_with_one_address_are_a_usage_error() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    done = Commands()("apiserver", "--listen", address, "--web-listen", address)
+    message = f"error: --web-listen {address}: --listen has this address: choose another port\n"
+    assert (done.code, done.err) == (2, message)

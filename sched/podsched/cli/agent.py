@@ -65,7 +65,10 @@ def agent(
     options = ProcessOptions("agent", instance_of(settings.node_name_prefix), telemetry, tls)
     try:
         run_or_fail(
-            ctx, options, lambda process: run_hollow_nodes(process, settings, nodes, client)
+            ctx,
+            options,
+            lambda process: run_hollow_nodes(process, settings, nodes, client),
+            {"--health-listen": health},
         )
     except AgentError as exc:
         fail(str(exc))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -132,23 +133,37 @@ def apiserver(
     instance, page = instance_of(given.listen), web_address(given.web_listen)
     tls = _health_tls(settings)
     options = ProcessOptions("apiserver", instance, telemetry, tls, web_listen=page)
+    shared, own = _addresses(given, settings)
     if given.as_worker:
         settings, options = _worker(given.as_worker, settings, options)
     elif given.workers > 1:
-        _run_workers(ctx, given, settings, replace(options, web_listen=None))
-    run_or_fail(ctx, options, lambda process: run_apiserver(process, settings, etcd))
+        _run_workers(ctx, given.workers, shared, own, replace(options, web_listen=None))
+    run_or_fail(ctx, options, lambda process: run_apiserver(process, settings, etcd), shared | own)
 
 
-def _run_workers(
-    ctx: typer.Context, given: _Flags, settings: ServerSettings, options: ProcessOptions
-) -> None:
-    from podsched.app.workers import Reserved, run_workers
-
+def _addresses(
+    given: _Flags, settings: ServerSettings
+) -> tuple[dict[str, str], dict[str, str | None]]:
+    """Return the addresses that workers would share, and the others, by their options."""
+    if given.as_worker:
+        return {}, {}  # Its parent has them.
     shared = {
         "--listen": given.listen,
         "--kube-listen": settings.kube_listen,
         "--token-listen": settings.token_listen,
     }
+    return shared, {"--health-listen": given.health_listen, "--web-listen": given.web_listen}
+
+
+def _run_workers(
+    ctx: typer.Context,
+    workers: int,
+    shared: Mapping[str, str],
+    own: Mapping[str, str | None],
+    options: ProcessOptions,
+) -> None:
+    """Run workers that share some addresses; others are this process's and the first worker's."""
+    from podsched.app.workers import Reserved, run_workers
 
     async def run(process: Process) -> None:
         with ExitStack() as stack:
@@ -161,12 +176,12 @@ def _run_workers(
             def arguments(index: int, health: Path) -> list[str]:
                 # This command's own; of an option the last one counts. One page is enough.
                 page = ["--web-listen="] if index else []
-                worker = f"--as-worker={index}/{given.workers}:{health}"
+                worker = f"--as-worker={index}/{workers}:{health}"
                 return [*sys.argv[1:], *reserved, *page, worker]
 
-            await run_workers(process, given.workers, arguments)
+            await run_workers(process, workers, arguments)
 
-    run_or_fail(ctx, options, run)
+    run_or_fail(ctx, options, run, {**shared, **own})
 
 
 def _worker(

@@ -23,11 +23,10 @@ from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, fail, warn
 from podsched.cli.flags import checked, takes_flags
 from podsched.cli.kube_options import gates_or_fail
-from podsched.cli.process_options import check_listener, split_address
+from podsched.cli.process_options import check_listener, listen_or_fail
 from podsched.config.flags import flag
 from podsched.config.settings import AgentSettings, ControllerSettings, Evaluator
 from podsched.lib.certificate_error import CertificateError
-from podsched.lib.network import can_listen
 from podsched.lib.run_directory import RunDirectory
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
@@ -104,8 +103,7 @@ def up(given: _Flags) -> None:
     for settings in (AgentSettings, ControllerSettings):
         shared = {one.name for one in fields(settings)} & {one.name for one in fields(given)}
         checked(settings, {name: getattr(given, name) for name in shared})
-    if not can_listen(*split_address("--api", given.api)):
-        fail(f"--api: cannot listen on {given.api}: is another sched up running?", FAILED)
+    listen_or_fail({"--api": given.api})
     with data_directory(given.data_dir) as directory:
         options = LocalClusterOptions(
             data_dir=directory,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 import typer
@@ -17,7 +17,7 @@ from podsched.config.flags import flag
 from podsched.config.settings import TelemetrySettings
 from podsched.framework.plugin import PluginError
 from podsched.lib.certificate_error import CertificateError
-from podsched.lib.network import is_loopback
+from podsched.lib.network import is_loopback, why_not_listen
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.server.access.settings import AccessError
@@ -136,10 +136,34 @@ def instance_of(part: str) -> str:
     return f"{socket.gethostname()}_{part}"
 
 
+def listen_or_fail(listening: Mapping[str, str | None]) -> None:
+    """Exit unless all addresses, by their options, can be listened on now.
+
+    A listener would say later that it cannot, but not by which option, and gRPC's adds a line of
+    its own.
+    """
+    found: dict[tuple[str, int], str] = {}
+    for option, given in listening.items():
+        if not given:
+            continue
+        address = split_address(option, given)
+        if why := why_not_listen(*address):
+            fail(f"{option} {given}: cannot listen: {why}", FAILED)
+        if address[1] and (other := found.setdefault(address, option)) != option:
+            fail(f"{option} {given}: {other} has this address: choose another port", USAGE)
+
+
 def run_or_fail(
-    ctx: typer.Context, options: ProcessOptions, main: Callable[[Process], Awaitable[None]]
+    ctx: typer.Context,
+    options: ProcessOptions,
+    main: Callable[[Process], Awaitable[None]],
+    listening: Mapping[str, str | None],
 ) -> None:
-    """Run a process to its end; exit with a line for errors that an operator can cause."""
+    """Run a process to its end; exit with a line for errors that an operator can cause.
+
+    ``listening``: the addresses that it will listen on, by their options.
+    """
+    listen_or_fail(listening)
     try:
         code = run_process(replace(options, flags=flags_in_effect(ctx)), main)
     except _OPERATORS_MISTAKES as exc:

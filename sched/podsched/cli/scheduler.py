@@ -134,7 +134,19 @@ def scheduler(
     identity = unique_identity(settings.identity)
     page = client_page(given.web_listen, health_tls, given.insecure_listen)
     process = ProcessOptions("scheduler", identity, telemetry, health_tls, serving.https, {}, page)
-    run_or_fail(ctx, process, lambda p: run_replica(p, options))
+    listening = _listening(given, serving, health, options.election)
+    run_or_fail(ctx, process, lambda p: run_replica(p, options), listening)
+
+
+def _listening(
+    given: _Flags, serving: ServingFlags, health: str, election: ElectionOptions
+) -> dict[str, str | None]:
+    """Return the addresses to listen on, by their options."""
+    return {
+        "--secure-port" if serving.https else "--health-listen": health,
+        "--listen-peers": given.listen_peers if election.listen_host else None,
+        "--web-listen": given.web_listen,
+    }
 
 
 def _settings(

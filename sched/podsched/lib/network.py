@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import itertools
 import os
@@ -20,6 +21,12 @@ _places: Iterator[int] = itertools.count(os.getpid() * 127)
 #: The latest ports given out, reserved against other processes that search on this machine. It is
 #: bounded because each is a file descriptor, and a port is listened on soon or not at all.
 _reserved: Final[deque[socket.socket]] = deque(maxlen=64)
+
+_ADVICE: Final = {
+    errno.EADDRINUSE: "another process listens there: stop it, or choose another port",
+    errno.EADDRNOTAVAIL: "this is no address of this machine",
+    errno.EACCES: "permission denied: choose a port from 1024 on, or run as root",
+}
 
 
 def free_port(host: str = "127.0.0.1") -> int:
@@ -61,14 +68,21 @@ def can_listen(host: str, port: int) -> bool:
 
     For port 0 this tells whether the host is an address of this machine.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError:
-            return False
-    return True
+    return not why_not_listen(host, port)
+
+
+def why_not_listen(host: str, port: int) -> str:
+    """Return why no listener could be started on an address now, and what to do; "" if it could."""
+    try:
+        family, kind, _, _, where = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except OSError as error:
+        return _ADVICE.get(error.errno or 0, error.strerror or str(error))
+    return ""
 
 
 def is_loopback(host: str) -> bool:
