@@ -35,6 +35,6 @@ def results_of(
             case = read(line)
             name = case.get(key, name)
             yield {key: name} | run(case)
-        # Whatever a case holds may be wrong in some way; none may end the run.
+        # A case may be wrong in any way, and must not end the run.
         except Exception as error:
             yield {key: name} | broken(error)

@@ -1,4 +1,4 @@
-"""Explain a pod with what only a replica knows: state, queue, attempts and nominations.
+"""Explain a pod from a replica's state: its place in the queue, attempts and nominations, too.
 
 ``Clock`` turns the queue's times into Unix seconds.
 """
@@ -33,7 +33,7 @@ from podsched.v1.scheduling_pb2 import (
 
 MAX_NOMINATIONS: Final = 50
 NOTHING_RECORDED: Final = Recorded()
-#: Nodes on which victims are looked for. The plugin looks for 100 candidates, too, by default.
+#: Max nodes on which victims are searched for; also DefaultPreemption's default.
 PREEMPTION_NODES: Final = 100
 
 
@@ -130,7 +130,8 @@ def _add_fit(
         add_preemption(answer, fitting, PREEMPTION_NODES)
     gate = answer.queue.gating_plugin
     if gate or not answer.wake_events:
-        # Of a pod that would fit by now, those that its last attempt waits for.
+        # The pod is gated, or would fit by now, so this explanation has no rejecting plugins. Take
+        # those on which it waits in the queue.
         waiting = [gate] if gate else answer.queue.unschedulable_plugins
         del answer.wake_events[:]
         answer.wake_events.extend(wake_events(runtime, waiting))

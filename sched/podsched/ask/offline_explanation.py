@@ -1,7 +1,8 @@
-"""Explanations from a cluster's objects alone, such as a dump, without a replica.
+"""Explain a pod from a cluster's objects alone, such as a dump, without a replica.
 
 Queue, attempts, backoff and past decisions are missing, because only a replica knows them. For a
-pod that has a node, the answer is what a decision would be now, without the pod on its node.
+bound pod, the explanation is of the decision that would be made now, with the pod taken off its
+node.
 """
 
 from __future__ import annotations

@@ -72,9 +72,9 @@ def simulate(
     gate = runtime.gate(pod)
     decided = simulate_pod(runtime, cluster, pod) if gate is None else _gated(*gate)
     result = {"id": scenario.get("id", "")} | decided
-    silent = dict.fromkeys(_silent_plugins(config, config.profiles.index(profile)), 0)
+    unasked = dict.fromkeys(_unasked_plugins(config, config.profiles.index(profile)), 0)
     for node in result.get("score", {}).values():
-        node["plugins"] = silent | node["plugins"]
+        node["plugins"] = unasked | node["plugins"]
     if changes and result["outcome"] in ("Unschedulable", GATED):
         found = find_changes(Question(runtime, cache, pod))
         result["changes"] = [MessageToDict(change.to_message(pod.pod)) for change in found]
@@ -120,11 +120,10 @@ def _config(
     return load_config(written, known_plugins=user_plugin_specs(plugins))
 
 
-def _silent_plugins(config: SchedulerConfiguration, profile: int) -> list[str]:
-    """Return DynamicResources where it is enabled, else nothing.
+def _unasked_plugins(config: SchedulerConfiguration, profile: int) -> list[str]:
+    """Return the enabled Score plugins that podsched does not call for this kind of pod.
 
-    podsched does not ask it about pods that it does not score, but kube-scheduler lists its score
-    of 0.
+    That is DynamicResources: for a pod that it does not score, kube-scheduler lists a score of 0.
     """
     plugins = config.effective.profiles[profile].plugins
     sets = (plugins.score, plugins.multi_point)

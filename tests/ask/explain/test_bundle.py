@@ -75,6 +75,19 @@ def test_a_decision_on_devices_is_packed_and_stays_with_other_names() -> None:
     assert anonymous["feasible"] == [renaming.text("b")] != ["b"]
 
 
+def test_a_resize_that_is_infeasible_is_packed_and_stays_with_other_names() -> None:
+    wanted = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
+    running = pod("r", {"containers": [wanted], "nodeName": "a"})
+    running.status.container_statuses.add(name="c").resources.requests["cpu"] = "1"
+    running.status.conditions.add(type="PodResizePending", status="True", reason="Infeasible")
+    waits = pod("p", {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]})
+    scenario = scenario_of([node("a", allocatable={"cpu": "2", "pods": "9"}), running], waits, None)
+    renaming = Renaming(scenario)
+    assert simulate(scenario, BUILT_IN)["feasible"] == ["a"]
+    anonymous = simulate(renaming.scenario(scenario), BUILT_IN)
+    assert anonymous["feasible"] == [renaming.text("a")]
+
+
 def test_parameters_of_storage_classes_are_not_packed() -> None:
     manifest = {
         "apiVersion": "storage.k8s.io/v1",

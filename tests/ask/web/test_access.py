@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from podsched.ask.web.access import HEADERS, of_a_stranger, own_names
+from podsched.ask.web.access import HEADERS, foreign_site_reason, own_names
 
 NAMES = own_names("board.example")
 
@@ -15,7 +15,7 @@ NAMES = own_names("board.example")
 def reason(path: str = "/api/state", *, tls: bool = False, **headers: str) -> str:
     told = {name.replace("_", "-"): value for name, value in headers.items()}
     request = make_mocked_request("GET", path, told, sslcontext=Mock() if tls else None)
-    return of_a_stranger(request, NAMES)
+    return foreign_site_reason(request, NAMES)
 
 
 @pytest.mark.parametrize(

@@ -17,21 +17,21 @@ def test_a_term_lasts_from_when_the_lock_was_acquired_until_another_leads() -> N
     assert history.see(leadership(A, 812, since=9_000.0), NOW)
     assert not history.see(leadership(A, 812, since=9_000.0), NOW + 1)
     assert history.see(leadership(B, 977, since=10_001.5), NOW + 2)
-    assert history.told_terms() == [[A, 812, 9_000.0, 10_001.5], [B, 977, 10_001.5, 0.0]]
+    assert history.term_rows() == [[A, 812, 9_000.0, 10_001.5], [B, 977, 10_001.5, 0.0]]
 
 
 def test_a_term_of_the_same_replica_is_another_term() -> None:
     history = History()
     history.see(leadership(A, 812, since=9_000.0), NOW)
     history.see(leadership(A, 977, since=9_990.0), NOW + 1)
-    assert [term[1] for term in history.told_terms()] == [812, 977]
+    assert [term[1] for term in history.term_rows()] == [812, 977]
 
 
 def test_the_number_of_a_term_is_added_once_its_leader_tells_it() -> None:
     history = History()
     history.see(leadership(A, 0, since=9_000.0), NOW)
     assert history.see(leadership(A, 812, since=9_000.0), NOW + 1)
-    assert history.told_terms() == [[A, 812, 9_000.0, 0.0]]
+    assert history.term_rows() == [[A, 812, 9_000.0, 0.0]]
 
 
 def test_nobody_leads_between_two_terms() -> None:
@@ -40,7 +40,7 @@ def test_nobody_leads_between_two_terms() -> None:
     history.see(leadership("", since=0.0), NOW + 1)
     assert not history.see(leadership("", since=0.0), NOW + 2)
     history.see(leadership(B, 977, since=NOW + 3), NOW + 4)
-    assert history.told_terms() == [[A, 812, 9_000.0, NOW + 1], [B, 977, NOW + 3, 0.0]]
+    assert history.term_rows() == [[A, 812, 9_000.0, NOW + 1], [B, 977, NOW + 3, 0.0]]
 
 
 def test_terms_and_samples_are_bounded() -> None:
@@ -49,7 +49,7 @@ def test_terms_and_samples_are_bounded() -> None:
         seen = leadership(A, number, since=NOW + number)
         history.see(seen, NOW + number)
         history.sample(seen, NOW + number)
-    assert len(history.samples) == KEPT and len(history.told_terms()) == MOST_TERMS
+    assert len(history.samples) == KEPT and len(history.term_rows()) == MOST_TERMS
 
 
 def sampled(*loads: tuple[str, Load]) -> list[list[float]]:

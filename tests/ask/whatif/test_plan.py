@@ -48,6 +48,19 @@ def test_what_plugins_do_not_read_changes_no_fingerprint(
     assert fingerprint(obj) == before
 
 
+def sidecar_resized(item: Any) -> None:
+    status = item.status.init_container_statuses.add(name="sidecar")
+    status.resources.requests["cpu"] = "1"
+
+
+def pod_resized(item: Any) -> None:
+    item.status.resources.requests["cpu"] = "1"
+
+
+def resize_refused(item: Any) -> None:
+    item.status.conditions.add(type="PodResizePending", status="True", reason="Infeasible")
+
+
 @pytest.mark.parametrize(
     ("obj", "change"),
     [
@@ -57,6 +70,9 @@ def test_what_plugins_do_not_read_changes_no_fingerprint(
         (owned("web", "a"), lambda item: item.metadata.labels.update(app="db")),
         (owned("web", "a"), lambda item: setattr(item.metadata, "uid", "other")),
         (owned("web", "a"), lambda item: item.metadata.deletion_timestamp.FromSeconds(1)),
+        (owned("web", "a"), sidecar_resized),
+        (owned("web", "a"), pod_resized),
+        (owned("web", "a"), resize_refused),
     ],
 )
 def test_what_plugins_read_changes_the_fingerprint(obj: Any, change: Callable[[Any], None]) -> None:

@@ -34,7 +34,7 @@ SKIPPABLE = 0x184D2A5D
 _MARK = b"PSD1"
 _HEAD = struct.Struct("<II")
 _INDEX = struct.Struct("<4sB3xIIdd")
-#: Bytes of a frame beyond which it is taken for garbage, and of what it contains: a thousand rows.
+#: Max bytes of a frame, compressed or not (a thousand rows); a larger one is taken for garbage.
 MAX_FRAME = 64 << 20
 MAX_PLAIN = 32 << 20
 
@@ -72,7 +72,7 @@ class Frame:
     def content(self) -> Any:
         """Return the content: a list of rows, or facts. Raises ValueError for garbage."""
         try:
-            # A frame that says its size is unpacked whole, whatever ``max_output_size`` says.
+            # zstandard ignores ``max_output_size`` for a frame that states its size.
             size = zstandard.frame_content_size(self.data)
             if size > MAX_PLAIN:
                 raise ValueError(f"{size:,} bytes once unpacked, more than {MAX_PLAIN:,}")
@@ -118,7 +118,7 @@ class FrameWriter:
 
 
 def frames_in(data: bytes | memoryview) -> Iterator[Frame]:
-    """Yield the frames of a file up to its end, or to where it is torn or was not written by us."""
+    """Yield the frames of a file up to its end, or to the first that is incomplete or foreign."""
     view, at = memoryview(data), 0
     while at + _HEAD.size + _INDEX.size <= len(view):
         magic, length = _HEAD.unpack_from(view, at)

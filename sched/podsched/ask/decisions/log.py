@@ -5,9 +5,10 @@
                                 '--full: dropped and counted
 
 The cycle appends a tuple for each run of pods and for each outcome; everything else happens in the
-thread. A decision is written when its outcome is known. One whose outcome takes longer (Permit,
-volumes) is written as it is, and once more with its outcome. A process that is killed loses what
-was decided in the last PERIOD, and at most HOLD of decisions that were being bound.
+thread. A decision is written when its outcome is known. If that takes longer than HOLD (Permit,
+volumes), the decision is written without it, and once more when it is known. A process that is
+killed loses the decisions of the last PERIOD, and of the last HOLD those whose pods were being
+bound.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ _log = get_logger("decisions")
 
 #: Seconds between two writes.
 PERIOD = 0.25
-#: Seconds for which a decision waits for its outcome before it is written without.
+#: Seconds for which a decision waits for its outcome before it is written without one.
 HOLD = 1.0
 #: Decisions in the buffer and waiting for their outcome beyond which further ones are dropped:
 #: some 30 MB, and two seconds of the fastest workload.
 MOST_BUFFERED = 20_000
-#: Rows in one frame: what a reader has to decode for a single one of them.
+#: Max rows in one frame. A reader decodes a whole frame even for a single row.
 FRAME_ROWS = 1000
-#: Bytes kept at most: millions of decisions of a busy cluster, or weeks of a small one.
+#: Default size in bytes: millions of decisions of a busy cluster, or weeks of a small one.
 IN_A_DIRECTORY = 256 << 20
 IN_MEMORY = 16 << 20
 #: Format of the segments.
@@ -88,7 +89,8 @@ class DecisionLog:
         self._metrics = metrics
         self._frames = FrameWriter()
         self._buffer: deque[tuple[Any, ...]] = deque()
-        #: Decisions that were taken in, written or not: put and taken are each one thread's.
+        #: Decisions put into the buffer, and taken out of it. Each has only one writing thread, so
+        #: no lock is needed.
         self._put = self._taken = 0
         self._number = 0
         #: By uid, decisions without an outcome.
@@ -114,7 +116,7 @@ class DecisionLog:
         self.flush(hold=0.0)
         self._store.close()
 
-    # ------------------------------------------------------------------ the event loop's part
+    # ------------------------------------------------------------------ called by the event loop
 
     def numbers(self, pods: int) -> int:
         """Reserve numbers for ``pods`` decisions; return the number before the first of them."""
@@ -131,7 +133,7 @@ class DecisionLog:
         self._put += pods
         self._buffer.append(entry)
 
-    # ------------------------------------------------------------------ the thread's part
+    # ------------------------------------------------------------------ run by the thread
 
     def _run(self) -> None:
         while not self._ending:
@@ -139,7 +141,7 @@ class DecisionLog:
             self.flush()
 
     def flush(self, hold: float = HOLD) -> None:
-        """Write what has been put so far; open decisions once they are ``hold`` seconds old."""
+        """Write all complete decisions, and open ones that are at least ``hold`` seconds old."""
         with self._lock:
             wall = time.time()
             self._since_epoch = wall - time.monotonic()
@@ -174,7 +176,7 @@ class DecisionLog:
                 done.append(row)
                 self._taken += 1
             else:
-                # A term: what the one before it has not ended will have no outcome.
+                # A new term: open decisions of the one before it will never get an outcome.
                 done += self._overdue(math.inf)
                 self._open.clear()
                 self._written_open.clear()
@@ -235,7 +237,7 @@ class DecisionLog:
         try:
             frame = self._frames.rows(rows, (min(ends), max(ends)), pods)
         except TypeError as error:
-            # JSON has no place for something, such as a score beyond 64 bits. That costs one row.
+            # A row cannot be encoded, such as a score beyond 64 bits. Write the others one by one.
             if len(rows) > 1:
                 for row in rows:
                     self._write_rows([row])
@@ -273,7 +275,7 @@ class DecisionLog:
         )
 
     def between(self, since: float, until: float, most: int) -> list[decisions_pb2.DecisionRecord]:
-        """Return the latest decisions that ended in a time (Unix seconds). Blocks."""
+        """Return the latest decisions that ended between two times (Unix seconds). Blocks."""
         return list(self.find(DecisionQuery(since=since, until=until, limit=most)).records)
 
     def latest(

@@ -16,7 +16,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from podsched.ask.decisions.frames import Frame, FrameIndex, FrameKind, pod_mark
 from podsched.v1 import decisions_pb2
 
-#: Names of a row's values: those of ``DecisionRecord``, as far as it has them.
+#: Names of a row's values. Those that ``DecisionRecord`` has, too, have its names.
 FIELDS: Final = (
     "number", "namespace", "name", "uid", "attempt", "profile", "pod_class", "term", "revision",
     "evaluated_nodes", "feasible_nodes", "node_name", "total", "together", "rotation", "draws",
@@ -25,7 +25,7 @@ FIELDS: Final = (
 )  # fmt: skip
 NAMESPACE, NAME, UID = 1, 2, 3
 QUEUED, POPPED, DECIDED, OUTCOME, MESSAGE, ENDED, MORE = 16, 17, 18, 20, 21, 22, 23
-#: Places of times: Unix seconds, 0.0 where unset; monotonic seconds in what is handed over.
+#: Indices of times: Unix seconds in the log, monotonic seconds before; 0.0 if unset.
 TIMES: Final = (QUEUED, POPPED, DECIDED, ENDED)
 _TIME_NAMES: Final = frozenset(FIELDS[place] for place in TIMES)
 
@@ -79,7 +79,7 @@ def timestamp(seconds: float) -> Timestamp:
 class DecisionQuery:
     """A filter for decisions; empty fields match everything.
 
-    ``since`` and ``until``: Unix seconds between which they ended.
+    ``since`` and ``until``: Unix seconds between which the decisions ended.
     """
 
     namespace: str = ""
@@ -133,11 +133,11 @@ class DecisionQuery:
         )
 
 
-#: In ``more`` of a decision that is in the log once more, from before its outcome was known.
+#: Key in ``more`` of a row that replaces an earlier one, written before the outcome was known.
 AGAIN = "again"
 
 
-#: What a row may raise that is no decision; anybody may have written the file.
+#: Exceptions when a row is read that is not a decision: the file may come from any source.
 _GARBLED = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 
 
@@ -205,7 +205,7 @@ def _rows(
             rows = frame.content()
         except ValueError as error:
             garbled(f"a frame cannot be read: {error}")
-            continue  # the disk's fault: the other frames are as good as ever
+            continue  # The frame is corrupt, but the others can still be read.
         if isinstance(rows, list):
             yield from reversed(rows)
 

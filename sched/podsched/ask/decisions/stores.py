@@ -1,4 +1,4 @@
-"""Where frames are kept: in memory, or in a directory as a ring of segments.
+"""Stores for frames: in memory, or in a directory as a ring of segments.
 
 DIR/lock                                   held by the process that writes
 DIR/decisions-1763834567123.jsonl.zst      the oldest segment; deleted when the ring is full
@@ -19,15 +19,15 @@ from typing import Protocol
 from podsched.ask.decisions.frames import Frame, frames_in
 from podsched.lib.files import read_file
 
-#: Segments that a ring consists of: so much of it is lost at a time.
+#: Segments of a ring. When it is full, the oldest is deleted, a sixteenth of the log.
 SEGMENTS = 16
-#: Bytes of a segment that is read.
+#: Max bytes of a segment that is read.
 MAX_SEGMENT = 1 << 30
 PATTERN = "decisions-*.jsonl.zst"
 
 
 class DecisionLogError(OSError):
-    """The log cannot be kept where it is wanted; the user is at fault, or the disk."""
+    """The log cannot be kept in the given directory: a mistake of the user, or a disk error."""
 
 
 class Store(Protocol):
@@ -127,7 +127,7 @@ class DirectoryStore:
         written = os.write(file, frame)
         self._written += written
         if written < len(frame):
-            # What is torn hides all that follows it in the segment.
+            # Readers stop at an incomplete frame, so the next frame must go into a new segment.
             self._end()
             raise OSError(f"wrote {written} of {len(frame)} bytes")
 
@@ -157,7 +157,7 @@ def read_segments(directory: Path) -> Iterator[list[Frame]]:
     Raises OSError: FileTooLarge for a segment of more than MAX_SEGMENT bytes.
     """
     for path in reversed(segment_paths(directory)):
-        # The ring may have dropped it by now.
+        # The writer may have deleted it by now.
         with contextlib.suppress(FileNotFoundError):
             yield list(frames_in(read_file(path, MAX_SEGMENT)))
 

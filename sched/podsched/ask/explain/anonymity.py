@@ -1,11 +1,13 @@
-"""Replace all names in a scenario, so that the decision stays the same.
+"""Replace all names in a scenario without changing the decision.
 
-Every text is replaced by another, except the words of Kubernetes' API (kinds, effects, operators,
-phases), amounts, times, numbers, what its own domains name (``kubernetes.io``, ``k8s.io``), and the
-drivers, attributes and selectors of devices.
-Equal texts get equal ones, so that a node's name stays the value of its host name label, a selector
-still selects, and domains of topology stay what they are. Texts of one sort keep their order, so
-that nodes are listed in the same order.
+These texts stay: the words of Kubernetes' API (kinds, effects, operators, phases), amounts, times,
+numbers, names in Kubernetes' own domains (``kubernetes.io``, ``k8s.io``), and the drivers,
+attributes and selectors of devices. All others are replaced.
+
+Equal texts get equal replacements. So a node's name is still the value of its host name label,
+selectors match the same objects, and the topology domains have the same nodes. The replacements of
+each sort (``_SORTS``) keep the alphabetical order of the originals, so nodes are listed in the same
+order.
 """
 
 from __future__ import annotations
@@ -31,16 +33,17 @@ _WORDS: Final = frozenset({
     "accessModes", "volumeMode", "volumeBindingMode", "persistentVolumeReclaimPolicy",
     "reclaimPolicy", "deletionTimestamp", "creationTimestamp", "startTime", "minAvailable",
     "maxUnavailable", "maximumVolumeSize", "declaredFeatures", "clusterIP", "defaultingType",
-    "sizeLimit", "capacity", "imagePullPolicy", "dnsPolicy", "unhealthyPodEvictionPolicy",
+    "sizeLimit", "capacity", "imagePullPolicy", "dnsPolicy", "unhealthyPodEvictionPolicy", "reason",
     # Selectors of devices are texts that name drivers and attributes.
     "expression", "driver", "string", "version", "matchAttribute", "distinctAttribute",
     "allocationMode",
 })  # fmt: skip
 _IMAGES: Final = frozenset({"image", "names"})
-_OURS: Final = re.compile(r"(?:.*[./])?(?:kubernetes|k8s)\.io(?:/.*)?", re.DOTALL)
-#: Drivers that volumes of Kubernetes' own kinds are handled by; everybody calls them so.
+#: Names in Kubernetes' own domains.
+_KUBERNETES: Final = re.compile(r"(?:.*[./])?(?:kubernetes|k8s)\.io(?:/.*)?", re.DOTALL)
+#: CSI drivers. Their names are public, and those to which in-tree volumes migrate matter.
 _DRIVERS: Final = re.compile(r"[a-z0-9.-]*\bcsi\.[a-z0-9.-]+")
-#: Kinds of owners that mean something to a decision, or to everybody.
+#: Kinds of owners that plugins look at, or that are Kubernetes' own.
 _OWNERS: Final = frozenset({
     "ReplicationController", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Node",
 })  # fmt: skip
@@ -48,12 +51,12 @@ _KEPT: Final = re.compile(
     r"[-+]?\d+|cpu|memory|ephemeral-storage|pods|storage|metadata\.name|default|"
     r"count|0\.0\.0\.0|::|default-scheduler|hugepages-.*|attachable-volumes-.*|true|false|"
 )
-#: Of a text that is of several sorts, the first counts.
+#: The sorts of names. A text that is found as several sorts counts as the first of them.
 _SORTS: Final = ("node", "pod", "namespace", "image", "name")
 
 
 class Renaming:
-    """New texts for those of one scenario."""
+    """The replacements of the names of one scenario."""
 
     def __init__(self, scenario: Mapping[str, Any]) -> None:
         sorts: dict[str, set[str]] = {sort: set() for sort in _SORTS}
@@ -80,7 +83,7 @@ class Renaming:
         number = f"{sort}-{len(self.names) + 1:06}"
         if sort == "image":
             return f"{number}:1"
-        # Only resources with a domain are anybody's own.
+        # An extended resource needs a domain: without one it would be one of Kubernetes' own.
         return f"example.com/{number}" if "/" in text else number
 
     def scenario(self, scenario: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,11 +143,11 @@ def _key(key: str, replace: Replace) -> str:
 
 
 def _stays(text: str) -> bool:
-    return any(pattern.fullmatch(text) for pattern in (_KEPT, _OURS, _DRIVERS))
+    return any(pattern.fullmatch(text) for pattern in (_KEPT, _KUBERNETES, _DRIVERS))
 
 
 def _config(config: Mapping[str, Any], replace: Replace) -> dict[str, Any]:
-    """Replace names in a configuration where it names what is in the cluster."""
+    """Replace schedulerNames, and the names of objects in the plugins' arguments."""
     profiles = []
     for profile in config.get("profiles") or ():
         changed = dict(profile)

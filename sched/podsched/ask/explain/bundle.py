@@ -1,8 +1,8 @@
-"""A bundle: a file with one decision and everything that it read, to repeat it elsewhere.
+"""A bundle: a file with one decision and all its inputs, from which it can be repeated elsewhere.
 
-It has a scenario for ``sched simulate`` (objects, pod, configuration), its result, and the versions
-of the software that computed it. Objects have only fields that a decision can depend on: no
-environment, arguments, annotations or data.
+It has a scenario for ``sched simulate`` (objects, pod, configuration), its result, and the software
+versions that computed it. Objects have only the fields that a decision can depend on: no
+environment, arguments or data, and only the annotations that plugins read.
 
     {"bundle": 1, "versions": {...}, "anonymized": false, "scenario": {...}, "result": {...}}
 
@@ -21,6 +21,7 @@ from typing import Any, Final
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
+from podsched.api.resources import is_resize_infeasible
 from podsched.cache.pod_class import relevant_spec
 from podsched.framework.nodes import PREFER_AVOID_PODS
 from podsched.lib.bounded_text import SizeExceeded, parse_json
@@ -30,14 +31,14 @@ FORMAT: Final = 1
 #: Bytes of a bundle once it is decompressed: 20,000 nodes with their pods.
 MAX_BYTES: Final = 256 << 20
 _OF_VOLUMES: Final = ".kubernetes.io/"
-#: Kinds that a decision reads, beside Node and Pod.
+#: Kinds that a decision reads, besides Node and Pod.
 _READ: Final = frozenset({
     "Namespace", "Service", "ReplicationController", "ReplicaSet", "StatefulSet",
     "PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode",
     "CSIDriver", "CSIStorageCapacity", "VolumeAttachment", "PodGroup", "DeviceClass",
     "ResourceClaim", "ResourceSlice", "DeviceTaintRule",
 })  # fmt: skip
-#: What is packed of the specs of some of them; of the others all is.
+#: The spec fields that are packed, for some of these kinds; of other kinds the whole spec is.
 _SPECS: Final = {
     "Namespace": (),
     "Service": ("selector",),
@@ -46,7 +47,7 @@ _SPECS: Final = {
     "StatefulSet": ("selector",),
     "PodDisruptionBudget": ("selector",),
 }
-#: What may hold credentials, or names of them.
+#: Fields that are left out, because they may contain credentials or name Secrets.
 _SECRET: Final = (
     "parameters", "volumeAttributes", "nodeStageSecretRef", "nodePublishSecretRef", "secretRef",
     "controllerPublishSecretRef", "controllerExpandSecretRef", "nodeExpandSecretRef",
@@ -115,8 +116,9 @@ def scenario_of(
 ) -> dict[str, Any]:
     """Return the scenario of a pod's decision, with only the fields that it can depend on.
 
-    A pod that has a node is packed as it was before it had: neither on the node nor among the
-    objects. ``config``: a KubeSchedulerConfiguration, None for the default.
+    The pod itself is not among the objects, and its nodeName is removed, so that a bound pod is
+    decided on as if it were pending. ``config``: a KubeSchedulerConfiguration, None for the
+    default.
     """
     meta = pod.metadata
     own = (meta.namespace, meta.name)
@@ -156,7 +158,7 @@ def _packed(obj: AnyObject) -> dict[str, Any]:
     kind = kind_of(obj).name
     if kind in _SPECS:
         manifest["spec"] = _only(manifest.get("spec", {}), _SPECS[kind])
-    # Whether a claim is bound, and who provisions for which node, is said by annotations.
+    # Annotations say whether a claim is bound, and which node its volume is provisioned for.
     kept = {k: v for k, v in meta.get("annotations", {}).items() if _OF_VOLUMES in k}
     if kept:
         manifest["metadata"]["annotations"] = kept
@@ -184,6 +186,8 @@ def _pod(pod: v1.Pod) -> dict[str, Any]:
     for field in ("containerStatuses", "initContainerStatuses"):
         if field in status:
             status[field] = [_only(one, _CONTAINER_STATUS) for one in status[field]]
+    if is_resize_infeasible(pod):
+        status["conditions"] = [{"type": "PodResizePending", "reason": "Infeasible"}]
     manifest["status"] = status
     return manifest
 

@@ -18,7 +18,7 @@ from podsched.v1.scheduling_pb2 import (
     PodState,
 )
 
-#: Pods that came between which are named.
+#: Max pods named of those that were decided on while this one waited.
 MAX_BETWEEN: Final = 10
 NOT_RECORDED: Final = (
     "This replica has no record of the decision: another one made it, or its decision log does "
@@ -47,7 +47,7 @@ class Recorded:
 def add_record(answer: Explanation, recorded: Recorded, weights: Mapping[str, int]) -> None:
     """Add what was recorded to the explanation of a pod.
 
-    weights: of the profile's Score plugins.
+    weights: of the profile's Score plugins, by name.
     """
     _add_messages(answer, recorded.decisions)
     if answer.state not in (PodState.BOUND, PodState.BINDING):
@@ -65,7 +65,7 @@ def add_record(answer: Explanation, recorded: Recorded, weights: Mapping[str, in
 
 
 def _add_messages(answer: Explanation, decisions: Iterable[DecisionRecord]) -> None:
-    """Add the recorded messages to the attempts that the queue remembers."""
+    """Add the recorded messages to the attempts that the queue has kept."""
     by_number = {record.attempt: record for record in decisions if not record.node_name}
     for attempt in answer.attempts:
         record = by_number.get(attempt.number)

@@ -6,11 +6,11 @@ By rank and rate (``estimate``), from the last bindings of similar pods:
 
 * ``busy``: seconds in which at least one of them waited. Bindings while no pod waits say nothing
   about how fast nodes become free.
-* Bindings at one time count as one event as far as they come in bursts. With ``b`` for the sizes
-  of the bursts, ``spread = sum(b^2) / sum(b)`` (the index of dispersion of a compound Poisson
-  process), ``events = bindings / spread``, of which at most ``MOST_EVENTS`` count, because the past
-  is no better guide than that. If there are fewer than ``_ENOUGH`` events, the ends of such pods
-  count instead, and the seconds in which they ended.
+* Bindings that come in bursts are not independent, so ``spread`` of them count as one event: with
+  ``b`` for the sizes of the bursts, ``spread = sum(b^2) / sum(b)`` (the index of dispersion of a
+  compound Poisson process), ``events = bindings / spread``. At most ``MOST_EVENTS`` count, because
+  the past is no better guide than that. If there are fewer than ``_ENOUGH`` events, the ends of
+  such pods count instead, and the seconds in which they ended.
 * Later pods of higher priority overtake. If their rate is ``share`` of the rate of bindings (at
   most ``_MOST_OVERTAKING``), everything takes ``1 / (1 - share)`` times as long.
 
@@ -19,13 +19,13 @@ that is, for ``k / spread`` events, at least one. If events come at a constant b
 (Poisson; the rate has a Gamma posterior with half an event as the prior), the wait divided by
 ``busy`` is BetaPrime(k / spread, events + 1/2). So few observations give wide intervals.
 
-By the waits of others (``waits_from``). If more pods arrive than end, the rank says little: a new
-pod may get free room before one in backoff, so most pods wait for a short time and some for ever.
-So this estimate uses how much longer other pods waited after they had waited as long as this one:
-the last ``MOST_BINDINGS`` pods of its shape and priority; if too few of them were bound
-(``_ENOUGH_WAITS``), of its shape, of its priority, or all pods. Pods that still wait are
-right-censored observations, since leaving them out would make waits look short (Kaplan and Meier,
-*Nonparametric Estimation from Incomplete Observations*, JASA 53, 1958).
+By the waits of others (``waits_from``). If more pods arrive than end, the rank predicts little: a
+new pod may get free room before one in backoff, so most pods wait for a short time and some for
+ever. So this estimate looks at pods that waited at least as long as this one has by now, and at how
+much longer they waited: the last ``MOST_BINDINGS`` pods of its shape and priority; if too few of
+them were bound (``_ENOUGH_WAITS``), of its shape, of its priority, or all pods. Pods that still
+wait are right-censored observations, since leaving them out would make waits look short (Kaplan and
+Meier, *Nonparametric Estimation from Incomplete Observations*, JASA 53, 1958).
 
 The interval covers both estimates; the median is that of the waits of others, if there is one. Its
 end is ``FOREVER`` if fewer than nine of ten such pods got a node. The remaining backoff is a lower
@@ -50,7 +50,7 @@ Times = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How many seconds pods waited after some age; ``over``: whether they were bound then."""
+    """How many seconds pods waited after some age; ``over``: True where binding ended the wait."""
 
     seconds: Times
     over: npt.NDArray[np.bool_]
@@ -61,7 +61,7 @@ class Waits:
         return int(self.over.sum())
 
     def quantiles(self, probabilities: Sequence[float]) -> list[float]:
-        """Return seconds by probability; infinity where too few were bound to say."""
+        """Return seconds by probability; infinity where too few were bound for an estimate."""
         order = np.argsort(self.seconds, kind="stable")
         over = self.over[order]
         left = np.arange(len(order), 0, -1)
@@ -85,14 +85,14 @@ def waits_from(began: Times, bound: Times, ended: Times, age: float, now: float)
 PROBABILITIES: Final = (0.1, 0.5, 0.9)
 MOST_BINDINGS: Final = 100
 MOST_EVENTS: Final = 8.0
-#: Events from which on bindings of pods that waited are all that counts.
+#: With at least so many events, only bindings of pods that waited count.
 _ENOUGH: Final = 5.0
 _MOST_OVERTAKING: Final = 0.9
-#: Bindings as close as that, in seconds, are of one burst: times of objects have whole seconds.
+#: Bindings at most so many seconds apart are one burst: times of objects have whole seconds.
 _BURST: Final = 1.0
-#: Quantiles beyond that are not told: 30 days.
+#: Longest wait that is estimated, in seconds (30 days); larger quantiles are set to it.
 FOREVER: Final = 30 * 86400.0
-#: Pods that were bound, from which on their waits say something.
+#: Fewest bound pods in a group whose waits are used.
 _ENOUGH_WAITS: Final = 8
 _STEPS: Final = 60
 
@@ -231,7 +231,7 @@ class _Rate:
 
 
 def _rate(past: Past, now: float) -> _Rate | None:
-    """Return how often waiting pods were bound; if there are too few, how often pods ended."""
+    """Return how often waiting pods were bound; if too few were, how often pods ended."""
     waited = past.bound - past.began > _BURST
     bound = _counted(past.bound[waited], now, lambda since: _busy(past, since, now))
     if bound is not None and bound.events >= _ENOUGH:
@@ -269,7 +269,7 @@ def _busy(past: Past, since: float, now: float) -> float:
 
 
 def _bursts(times: Times) -> tuple[int, float]:
-    """Return how many bindings there are and how they spread over bursts."""
+    """Return the number of bindings and their ``spread`` (see the module)."""
     if not len(times):
         return 0, 1.0
     first = np.flatnonzero(np.diff(times, prepend=-math.inf) > _BURST)
@@ -278,7 +278,7 @@ def _bursts(times: Times) -> tuple[int, float]:
 
 
 def _overtaking(past: Past, pod: Waiting, now: float, rate: _Rate) -> float:
-    """Return the rate of arrivals of higher priority as a share of the rate."""
+    """Return the rate at which pods of higher priority arrive, as a share of ``rate``."""
     higher = (past.priority > pod.priority) & (past.began > rate.since) & (past.began <= now)
     arrivals = float(higher.sum()) / max(now - rate.since, _BURST)
     return min(_MOST_OVERTAKING, arrivals * rate.seconds / rate.count)

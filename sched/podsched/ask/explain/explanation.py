@@ -1,4 +1,4 @@
-"""An ``Explanation`` of a pending pod from a cluster's state alone: where it fits, and why not."""
+"""Explain from a cluster's state alone where a pending pod fits, and why not elsewhere."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ def add_rejections_alone(fitting: Fitting, steps: list[FunnelStep]) -> None:
         if step is None or step.skipped:
             continue
         verdicts = filter_one(named, fitting.state, fitting.pod, nodes, nodes.live_rows)
-        # More where nominated pods count: they are among those that it rejects first.
+        # These verdicts are without nominated pods, and ``rejected`` is with them. So it may be the
+        # larger, and then it is the better lower bound.
         step.rejects_alone = max(int((verdicts.bits != 0).sum()), step.rejected)
 
 

@@ -82,7 +82,7 @@ def fit(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> Fitting
     return Fitting(runtime, cluster, pod, pre, outcome, state)
 
 
-#: Nodes of which the scores are told.
+#: Max nodes whose scores an explanation has.
 MAX_SCORES: Final = 5
 
 

@@ -23,7 +23,7 @@ from podsched.framework.status import Status
 from podsched.framework.verdicts import Rows
 from podsched.v1.scheduling_pb2 import NodeGroup, NodeParts, NodeVerdict, Shortfall, ShortfallOnNode
 
-#: Groups that are told; the rest is a note.
+#: Max groups in an explanation; a note gives the number of the others.
 MAX_GROUPS: Final = 50
 MAX_EXAMPLES: Final = 5
 MAX_SHORTFALLS: Final = 10

@@ -1,4 +1,4 @@
-"""Show what preemption could do for a pod that fits nowhere."""
+"""Show what preemption could do for a pod that fits no node."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import ExplainsPreemption, PreemptionReport
 from podsched.v1.scheduling_pb2 import Explanation, Preemption, PreemptionCandidate
 
-#: Candidates and victims that are told.
+#: Max candidates, and victims of each, in an explanation.
 MAX_CANDIDATES: Final = 5
 MAX_VICTIMS: Final = 20
 _WORDING: Final = 'explaining "{}"'
 
 
 def preemption(fitting: Fitting, most: int | None = None) -> Preemption | None:
-    """Return what the profile's plugin would do; None if none preempts, or if it cannot explain.
+    """Return what the profile's preemption plugin would do; None without one that can explain it.
 
     most: max number of nodes on which victims are searched for; None for all.
     """
@@ -51,7 +51,7 @@ def preemption(fitting: Fitting, most: int | None = None) -> Preemption | None:
 
 
 def add_preemption(answer: Explanation, fitting: Fitting, most: int | None = None) -> None:
-    """Add preemption to the explanation of a pod that fits nowhere."""
+    """Add preemption to the explanation of a pod that fits no node."""
     found = preemption(fitting, most) if not len(fitting.feasible) else None
     if found is not None:
         answer.preemption.CopyFrom(found)

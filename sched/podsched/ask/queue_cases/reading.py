@@ -1,8 +1,8 @@
 """The objects of a queue case, read from JSON.
 
 Quantities are strings as in Kubernetes; ``usage`` has amounts keyed "flavor/resource"; times are
-seconds from now, and an absent creation is the earliest. What is missing or of a wrong type raises
-BadCase, a bad quantity QuantityError.
+seconds from now, and an absent creation is the earliest. A missing part or a wrong type raises
+BadCase, an invalid quantity QuantityError.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def read_amounts(written: Mapping[str, int]) -> dict[FlavorResource, int]:
 
 
 def write_amounts(amounts: Mapping[FlavorResource, int]) -> dict[str, int]:
-    """Return amounts as a case has them."""
+    """Return amounts keyed "flavor/resource", as in a case."""
     return {f"{key.flavor}/{key.resource}": number for key, number in amounts.items()}
 
 
@@ -155,7 +155,7 @@ def _tolerations(written: Mapping[str, Any]) -> tuple[Toleration, ...]:
 
 
 def read_pod_sets(case: Case, written: Mapping[str, Any]) -> tuple[PodSet, ...]:
-    """Return the pod sets of a workload, without the pods that are done."""
+    """Return the pod sets of a workload, without pods that need no quota any more."""
     done = {}
     if gate(case, "ReclaimablePods", default=True):
         done = {one["name"]: one["count"] for one in written.get("reclaimablePods", ())}
@@ -208,7 +208,7 @@ def key_of(written: Mapping[str, Any]) -> str:
 
 
 def _boost(written: Mapping[str, Any]) -> int:
-    """Return what an annotation adds to the priority: nothing, if it is no number."""
+    """Return the number that an annotation adds to the priority; 0 if it is not a number."""
     try:
         return int(written.get("annotations", {}).get(_BOOST, "0"))
     except ValueError:
@@ -216,7 +216,7 @@ def _boost(written: Mapping[str, Any]) -> int:
 
 
 def read_workload(case: Case, written: Mapping[str, Any]) -> Workload:
-    """Return a workload with the usage that it has reserved."""
+    """Return a workload with its reserved usage, if any."""
     reserved = written.get("reserved") or {}
     usage: dict[FlavorResource, int] = {}
     for pods in reserved.get("podSets", ()):
@@ -275,7 +275,7 @@ def read_topology(case: Case) -> Topology:
 
 
 def read_topology_pods(written: Mapping[str, Any]) -> TopologyPods:
-    """Return a pod set in search of domains."""
+    """Return a pod set for which topology domains are to be found."""
     return TopologyPods(
         written["name"],
         written["count"],

@@ -1,4 +1,4 @@
-"""Queue cases decided, and compared with what they expect."""
+"""Decide queue cases, and compare the results with those that the cases expect."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _broken(error: Exception) -> Result:
 
 
 def run_case(case: Case) -> Result:
-    """Return what is decided, in the form of ``expect``. Raises BadCase, QuantityError."""
+    """Return the decision in the form of ``expect``. Raises BadCase, QuantityError."""
     kind = case.get("kind")
     if kind not in _RUNNERS:
         raise BadCase(f"unknown kind {kind!r}")
@@ -74,7 +74,7 @@ def run_case(case: Case) -> Result:
 
 
 def agrees(expected: Result, got: Result) -> bool:
-    """Whether a result is what is expected; it may say more than a case expects.
+    """Whether a result has all that is expected; it may have more.
 
     Quantities are compared by value; reasons and victims have no order. A job's UID counts only if
     the case gives it.
@@ -245,7 +245,7 @@ _POSSIBILITIES = {
 
 
 def _oracle(written: Mapping[str, Any], key: FlavorResource, _wanted: int) -> tuple[Outcome, int]:
-    """Return the answer of a case; without one preemption is possible, and ends all borrowing."""
+    """Return the outcome that a case gives; by default preemption is possible without borrowing."""
     answer = written.get(f"{key.flavor}/{key.resource}")
     if answer is None:
         return Outcome.PREEMPT, 0
@@ -300,7 +300,7 @@ def _preemption(case: Case) -> Result:
 def _preempted(
     snapshot: Snapshot, queue: str, preemptor: Workload, victims: Iterable[Victim]
 ) -> list[Result]:
-    """Return the evictions, in the order of their names; those that have begun are none."""
+    """Return the new evictions by name, without victims that are being evicted already."""
     path = snapshot.node(queue).path
     return [
         {
@@ -358,7 +358,7 @@ def _cycle(case: Case) -> Result:
 
 
 def _show(snapshot: Snapshot, entry: Entry, got: Result, pending: Pending) -> None:
-    """Add what has become of a head to the result."""
+    """Add the result for one head of a queue to ``got``."""
     key, queue = entry.workload.key, entry.queue
     if entry.preempts:
         got["preempted"] += _preempted(snapshot, queue.name, entry.workload, entry.victims)
@@ -391,7 +391,7 @@ def _assignment(queue: str, assignment: Assignment) -> Result:
 
 
 def _written(reserved_part: Mapping[str, Any]) -> Result:
-    """Return a reservation as it was given, with canonical quantities."""
+    """Return a reservation as in the case, with canonical quantities."""
     return {
         "clusterQueue": reserved_part["clusterQueue"],
         "podSets": [

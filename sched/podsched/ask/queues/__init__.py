@@ -1,1 +1,4 @@
-"""Questions about queues: how much quota is used by whom, and why a unit waits in its queue."""
+"""Questions about queues: who uses how much quota, and why a unit waits in its queue.
+
+A *unit* is admitted as a whole: a single pod or a PodGroup.
+"""

@@ -1,4 +1,4 @@
-"""Counts the usage of queues from a cluster's objects, with the code that a leader counts with."""
+"""Counts the usage of queues from a cluster's objects, with the same code as the leader."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from podsched.term.admission.admission import Admission
 def admission_of(
     objects: Iterable[AnyObject], settings: QueuesConfiguration, schedulers: Iterable[str]
 ) -> Admission:
-    """Return the queues of a cluster's objects, each with a uid; past usage is as they say.
+    """Return the queues of a cluster; past usage is read from the objects' status.
 
-    ``schedulers``: the names of the profiles, whose pods wait in the queues. Raises QuantityError.
+    ``objects``: each with a uid. ``schedulers``: the names of the profiles, whose pods wait in the
+    queues. Raises QuantityError.
     """
     cache = Cache(schedulers=set(schedulers))
     admission = Admission(cache, settings)
@@ -28,7 +29,10 @@ def admission_of(
 def count(
     admission: Admission, cache: Cache, objects: Iterable[AnyObject | None]
 ) -> Iterator[None]:
-    """Do the same with the empty queues of an empty cache, in short steps; None: an empty step."""
+    """Put objects into an empty cache and empty queues, in short steps between the yields.
+
+    A None among the objects only yields.
+    """
     for obj in objects:
         if obj is not None:
             cache.apply(kind_of(obj).name, None, obj)

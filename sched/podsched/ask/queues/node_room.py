@@ -1,7 +1,8 @@
-"""Whether nodes have room for a unit that waits in its queue, apart from quota.
+"""Explain whether nodes have room for a unit that waits in its queue, apart from quota.
 
-Nodes are tried for all its waiting pods together, as they are, and without what it would preempt.
-The labels of flavors do not count here: the leader's cycle alone chooses the flavors.
+All its waiting pods are tried together, first on the nodes as they are, then without the pods that
+it would preempt. The node labels of flavors are ignored, because only the leader's cycle chooses
+the flavors.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from podsched.framework.pods import PodInfo
 from podsched.term.admission.units import LONE, is_lone, lone_group
 from podsched.v1.scheduling_pb2 import Explanation
 
-#: The end of the sentence of a unit that has quota; what nodes lack is added to it.
+#: End of the message for a unit that has quota. ``_lack`` may be appended.
 WAITS_FOR_NODES: Final = "its quota suffices, so it waits for nodes"
 
 
 def add_node_room(answer: Explanation, world: World, unit: str, victims: Sequence[str]) -> None:
-    """Add what nodes have room for to the explanation of a unit in a queue.
+    """Add to the explanation of a unit whether nodes have room for it.
 
-    ``answer`` has what was found about nodes already. ``unit``: its key; ``victims``: the pods
-    that it would preempt by quota, "namespace/name".
+    ``answer`` already has the explanation of its fit. ``unit``: its key; ``victims``: the pods that
+    it would preempt by quota, "namespace/name".
     """
     pods, domains = _waiting(world, unit), answer.pod_group.domains
     if not answer.HasField("admission") or not pods or not (domains or is_lone(unit)):

@@ -1,4 +1,4 @@
-"""The pods of a ClusterQueue, ended ones included: what is told of when a unit starts."""
+"""Find the pods of a ClusterQueue, including ended ones, to estimate when a unit starts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sibling_queues(admission: Admission, key: str) -> Collection[str] | None:
 def pods_in(
     queues: Collection[str] | None, cluster: ClusterView, pods: Iterable[v1.Pod]
 ) -> list[v1.Pod]:
-    """Return the pods of LocalQueues, in which the pods' labels or PodGroups are; None: all."""
+    """Return the pods whose labels, or whose PodGroups, name one of the LocalQueues; None: all."""
     return [pod for pod in pods if queues is None or _local_queue(cluster, pod) in queues]
 
 

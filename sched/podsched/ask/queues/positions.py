@@ -17,7 +17,7 @@ _SORTED = 1_000
 
 
 def pending_workloads(admission: Admission, queue: str) -> Iterator[PendingWorkload | None]:
-    """Yield what waits in a ClusterQueue in its order, and None after other short steps."""
+    """Yield the waiting units of a ClusterQueue in order; None after each short step of sorting."""
     found = admission.turns.waiting_in(queue)
     parts = []
     for start in range(0, len(found), _SORTED):

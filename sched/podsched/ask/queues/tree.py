@@ -1,4 +1,4 @@
-"""The trees of cohorts and queues as plain data: quota, usage, what is borrowed, who waits."""
+"""The trees of cohorts and queues as plain data: quota, usage, borrowing, waiting units."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Tree = dict[str, Any]
 def queue_trees(admission: Admission) -> list[Tree]:
     """Return the trees by name, those of cohorts first.
 
-    Amounts are quantities. What a cohort uses and has as quota is what its children lend and
-    borrow; ``share`` is in thousandths of what can be lent, as in the status. ClusterQueues below a
-    cycle of cohorts are trees of their own.
+    Amounts are quantities. A cohort's quota includes what its children lend, and its usage is what
+    they borrow. ``share`` is in thousandths of the lendable amount, as in the status. ClusterQueues
+    below a cycle of cohorts are trees of their own.
     """
     forest = admission.snapshot.forest
     local_queues: dict[str, list[Tree]] = {}
@@ -83,7 +83,7 @@ def _quota(node: Node, key: FlavorResource) -> Tree:
 
 
 def _reserved(admission: Admission, queue: str) -> list[Tree]:
-    """Return the starts that are promised to units of a ClusterQueue, the first one first."""
+    """Return the starts promised to units of a ClusterQueue, the earliest first."""
     reservations = admission.reservations
     found = [(one.start, key) for key, one in reservations.of.items() if one.queue == queue]
     return [
@@ -97,7 +97,7 @@ def _reserved(admission: Admission, queue: str) -> list[Tree]:
 
 
 def _problem(admission: Admission, name: str) -> str:
-    """Return why a ClusterQueue admits nothing, "" if it does."""
+    """Return why a ClusterQueue admits nothing; "" if it is active."""
     item = admission.cluster.get("ClusterQueue", "", name)
     if item is not None and item.spec.stop_policy not in ("", "None"):
         return "stopped"
@@ -130,7 +130,7 @@ def _local_queue(admission: Admission, key: str) -> Tree:
 
 
 def _missing(name: str, local_queues: Iterable[Tree]) -> Tree:
-    """Return a ClusterQueue that LocalQueues name, and that does not exist."""
+    """Return an entry for a ClusterQueue that LocalQueues name but that does not exist."""
     children = list(local_queues)
     counts = {one: sum(child[one] for child in children) for one in ("waiting", "admitted")}
     known = {"kind": "ClusterQueue", "name": name, "problem": "does not exist"}

@@ -1,7 +1,7 @@
-"""Why a unit waits in its queue: who is first, what quota is short, who borrows it, what helps.
+"""Explain why a unit waits in its queue: units ahead, missing quota, its borrowers, and remedies.
 
-Usage and quotas are tried on the admission's own snapshot or on a changed copy of it, so the answer
-is what the next cycle of admission would find, nodes aside.
+The unit is tried on the admission's own snapshot or on a changed copy of it, so the answer is that
+of the next admission cycle, except that nodes are not looked at.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from podsched.queues.victims import Victim
 from podsched.term.admission.admission import Admission
 from podsched.v1.scheduling_pb2 import Explanation, QueueAdmission
 
-#: Units ahead that are looked at, and names of units or queues that are told.
+#: Max units ahead that are looked at, and max names of units or queues in a list.
 _MOST_AHEAD: Final = 100
 _MOST_NAMED: Final = 5
-#: Units ahead of which the first are named; to sort more takes too long.
+#: If more units are ahead, none are named, because sorting them would take too long.
 _MOST_SORTED: Final = 2_000
-#: Priorities, and choices of flavors, that are tried: each is a search for victims.
+#: Max priorities, and max choices of flavors, that are tried: each is a search for victims.
 _MOST_TRIED: Final = 3
 MAX_PRIORITY: Final = 1_000_000_000
 
@@ -89,7 +89,7 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
         return
     if assignment.mode is Mode.FIT:
         why = WAITS_FOR_NODES
-        kept = _kept_from(admission, workload, assignment)
+        kept = _kept_for_others(admission, workload, assignment)
         if kept or first:
             kept = kept or f"{_named(first)} would be admitted first"
             why = f"its quota suffices now, but {kept}"
@@ -105,8 +105,8 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
     answer.sentence = f"{why[0].upper()}{why[1:]}."
 
 
-def _kept_from(admission: Admission, workload: Workload, assignment: Assignment) -> str:
-    """Return for which promised start quota or a node is kept that the unit would use now."""
+def _kept_for_others(admission: Admission, workload: Workload, assignment: Assignment) -> str:
+    """Return which promised start of others needs quota or a node that this unit would use now."""
     reservations, now = admission.reservations, admission.now
     if not reservations.of:
         return ""
@@ -130,9 +130,9 @@ def _named(names: list[str]) -> str:
 
 
 def _add_ahead(answer: QueueAdmission, admission: Admission, workload: Workload) -> list[str]:
-    """Add who is ahead; return the units that would be admitted first.
+    """Add the number of units ahead and their names; return those that block this unit.
 
-    In a StrictFIFO queue these are all that are ahead; in another those that have quota now.
+    In a StrictFIFO queue these are all units ahead, in other queues those that have quota now.
     """
     ahead = admission.turns.ahead_of(workload)
     answer.ahead = len(ahead)
@@ -179,7 +179,7 @@ def _asked(workload: Workload) -> dict[str, int]:
 def _add_shortages(
     answer: QueueAdmission, snapshot: Snapshot, workload: Workload, assignment: Assignment
 ) -> None:
-    """Add each flavor of which quota is short, if the whole unit were to use it."""
+    """Add each flavor whose quota is too small for the whole unit."""
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
     for resource, need in sorted(_asked(workload).items()):
         group = queue.group(resource)
@@ -233,7 +233,8 @@ def _shortage(one: QueueAdmission.Shortage) -> str:
 def _changes(admission: Admission, workload: Workload, victims: list[Victim]) -> Iterator[str]:
     """Yield a small change of each kind after which it has quota.
 
-    More quota and a higher priority are tried, without nodes; fewer pods are counted.
+    More quota and a higher priority are tried, without looking at nodes; how many pods would fit is
+    computed.
     """
     snapshot = admission.snapshot
     yield from _more_quota(admission, workload)
@@ -306,7 +307,7 @@ def _with_quotas(
 
 
 def _more_priority(admission: Admission, workload: Workload) -> int | None:
-    """Return the lowest priority with which it would find victims; None if no such is found."""
+    """Return the lowest priority at which it would find victims; None if none is found."""
     snapshot = admission.snapshot
     preemption = snapshot.queues[workload.queue].preemption
     policies = {preemption.within, preemption.reclaim}
@@ -330,7 +331,7 @@ def _more_priority(admission: Admission, workload: Workload) -> int | None:
 
 
 def _fewer(snapshot: Snapshot, workload: Workload) -> int:
-    """Return how many pods have quota in one flavor now; 0 if none has, or all have."""
+    """Return how many of its pods have quota in one flavor now; 0 if none or all have."""
     [pods] = workload.pod_sets
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
     most = 0

@@ -1,8 +1,9 @@
-"""Access to the page: who may read it, and who may change something through it.
+"""Check who may read the page, and who may change something through it.
 
 The page has no users of its own. If an API server serves it, each request is made in the caller's
 name to that server's Kubernetes REST API (``RestApi``), with the same certificates, tokens, roles
-and audit log. A replica answers all clients that its certificates admit, and changes nothing.
+and audit log. A replica answers every client with a certificate that it accepts, and changes
+nothing.
 
 Protection against other sites in the same browser: a request must name a host of this machine (no
 name from another DNS zone) and come from the page itself as far as the browser reports it. Requests
@@ -24,7 +25,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-#: What Kubernetes allows in a name that stands in a path.
+#: Names that may become part of a path: Kubernetes' object names.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _JSON: Final = "application/json"
@@ -79,7 +80,7 @@ HEADERS: Final = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-#: What the page's own requests carry that change something.
+#: Header of the page's own requests that change something.
 OWN_HEADER: Final = "X-Podsched-Page"
 _SAME: Final = ("same-origin", "none")
 
@@ -105,7 +106,7 @@ class RestApi(Protocol):
     """Kubernetes' REST API of the process, called without a connection."""
 
     async def ask(self, caller: Caller, asked: Act) -> Reply:
-        """Answer one request; a refusal is an answer, too."""
+        """Return the reply to one request; a refusal is a reply, too, not an exception."""
         ...
 
 
@@ -122,7 +123,7 @@ def refusal(status: int, reason: str) -> web.Response:
     return web.json_response({"message": reason}, status=status)
 
 
-def of_a_stranger(request: web.Request, hosts: frozenset[str]) -> str:
+def foreign_site_reason(request: web.Request, hosts: frozenset[str]) -> str:
     """Return why a request seems to come from another site's page; "" if it does not.
 
     hosts: allowed names of the process, besides addresses. Over TLS all names are allowed, because

@@ -1,9 +1,9 @@
-"""The table of the cluster that browsers have: built for the first one, then kept current.
+"""The cluster's state as browsers show it: built for the first browser, then kept current.
 
 Invariant (a property test checks it): a state with all later deltas applied is the later state.
-Bounded: only the first pending pods, events and decisions are sent, and the most frequent
-explanations. The members of a PodGroup are one line, which is computed once for all changes of a
-second. Pure: it knows only what ``put`` gets.
+The size is bounded: only the first pending pods, events and decisions are sent, and the most
+frequent reasons. The members of a PodGroup are one line, which is computed once for all changes of
+a second. All input comes through ``put``.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ D = TypeVar("D", bound=Timed)
 class Latest(Generic[D]):
     """The latest ``count`` items by key.
 
-    Four times as many are kept, so that older ones can replace removed ones.
+    Four times as many are kept, so that older items can take the place of removed ones.
     """
 
     def __init__(self, count: int) -> None:
@@ -85,17 +85,17 @@ class Latest(Generic[D]):
         self._rows: dict[str, D] = {}
 
     def put(self, key: str, row: D) -> None:
-        """Add something, or change it."""
+        """Add or replace an item."""
         self._rows[key] = row
         if len(self._rows) > 8 * self._count:
             self._rows = dict(self._first(4 * self._count))
 
     def remove(self, key: str) -> None:
-        """Remove something, if it is there."""
+        """Remove an item, if it is there."""
         self._rows.pop(key, None)
 
     def newest(self) -> Iterable[tuple[str, D]]:
-        """Return the latest, the very last first."""
+        """Return the ``count`` latest items, the newest first."""
         return self._first(self._count)
 
     def _first(self, count: int) -> list[tuple[str, D]]:
@@ -104,9 +104,9 @@ class Latest(Generic[D]):
 
 #: Max pending pods sent to browsers: 20,000 would be megabytes, and too many to read.
 LISTED = 200
-#: Events and decisions that they get: where hundreds come each second, all of them are new ones.
+#: Max events, and max decisions, sent. If hundreds come each second, a delta replaces all of them.
 LATEST = 60
-#: Reasons of pending pods that browsers get, those of the most pods.
+#: Max reasons of pending pods that are sent, those of the most pods.
 GROUPS = 8
 
 
@@ -118,18 +118,18 @@ class Board:
         self.queues = QueueTable()
         self._pods: dict[str, PodRow] = {}
         self._on_node: dict[str, set[str]] = {}
-        #: The node of each ResourceSlice of a single node, and those of each node.
+        #: The node of each ResourceSlice that belongs to one node, and these slices by node.
         self._slices: dict[str, str] = {}
         self._slices_of: dict[str, set[str]] = {}
-        #: Pods of no group, and groups of which the page says that they wait.
+        #: Lines of pending pods without a group, and of pending groups.
         self._pending: dict[str, PendingRow] = {}
         self._waiting = 0
         self._pod_groups: dict[str, PodGroupRow] = {}
         self._members: dict[str, set[str]] = {}
         self._requested: dict[str, Counter[str]] = {}
         self._lines: dict[str, PodGroupLine] = {}
-        #: Groups whose lines have to be made anew.
-        self._unsettled: set[str] = set()
+        #: Groups whose lines ``delta`` has to compute again.
+        self._changed_groups: set[str] = set()
         self._groups: Counter[tuple[str, str]] = Counter()
         self._ended = 0
         self._events: Latest[EventRow] = Latest(LATEST)
@@ -138,7 +138,7 @@ class Board:
         self._stale = set(self._lists)
         self._counts: dict[str, Any] = {}
 
-    # ------------------------------------------------------------------ what is
+    # ------------------------------------------------------------------ current state
 
     def put(self, kind: str, key: str, found: AnyObject | None) -> None:
         """Update an object; None: it is gone."""
@@ -152,7 +152,7 @@ class Board:
             else:
                 self._nodes.remove(key)
         elif kind == "PodGroup":
-            self._unsettled.add(key)
+            self._changed_groups.add(key)
             if isinstance(found, PodGroup):
                 self._pod_groups[key] = pod_group_row(found)
             else:
@@ -200,7 +200,7 @@ class Board:
                 del self._on_node[row.node]
         self._ended += sign * row.ended
         if row.group:
-            self._unsettled.add(row.group)
+            self._changed_groups.add(row.group)
             members = self._members.setdefault(row.group, set())
             (members.add if sign > 0 else members.discard)(key)
             requested = self._requested.setdefault(row.group, Counter())
@@ -219,16 +219,15 @@ class Board:
             self._pend(key, row.pending if sign > 0 else None)
 
     def _pend(self, key: str, row: PendingRow | None) -> None:
-        """Change a line of what is pending; None: it is not."""
+        """Set the line of a pending pod or group; None: it is not pending."""
         self._stale.add("pending")
         if row is None:
             self._pending.pop(key, None)
         else:
             self._pending[key] = row
 
-    def _settle(self) -> None:
-        """Bring the lines of groups up to date."""
-        for group in self._unsettled:
+    def _update_group_lines(self) -> None:
+        for group in self._changed_groups:
             members = self._members.get(group, ())
             found, before = self._pod_groups.get(group), self._lines.pop(group, None)
             line = None
@@ -239,7 +238,7 @@ class Board:
                 self._pend(line_key(group), line.row if line is not None and line.waits else None)
             decisions = (one.decision if one is not None else None for one in (before, line))
             self._decided(line_key(group), *decisions)
-        self._unsettled.clear()
+        self._changed_groups.clear()
 
     def _put_event(self, key: str, row: EventRow | None) -> None:
         self._stale.add("events")
@@ -276,7 +275,7 @@ class Board:
         """Return the keys of the ResourceSlices that only this node reaches."""
         return sorted(self._slices_of.get(node, ()))
 
-    # ------------------------------------------------------------------ what is sent
+    # ------------------------------------------------------------------ state and deltas to send
 
     @property
     def broken(self) -> bool:
@@ -284,13 +283,13 @@ class Board:
         return self._nodes.broken
 
     def state(self) -> dict[str, Any]:
-        """Return everything. Call it right after ``delta``, so that both are of the same moment."""
+        """Return the whole state as of the last ``delta``, which must be called right before."""
         whole = {name: sent.whole() for name, sent in self._lists.items()}
         return {**self._nodes.whole(), **whole, **self._counts}
 
     def delta(self) -> dict[str, Any]:
         """Return what has changed since the last call; empty if nothing has."""
-        self._settle()
+        self._update_group_lines()
         found = self._nodes.difference()
         for name in self._stale:
             difference = self._lists[name].update(self._foremost(name))

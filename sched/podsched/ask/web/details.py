@@ -29,7 +29,7 @@ from podsched.ask.web.pod_groups import line_key
 from podsched.ask.web.rows import in_page_units, node_state, phase_of, requests_of, zone_of
 from podsched.ask.web.sources import Source
 
-#: Pods of a node that are listed; Kubernetes' own limit is 110.
+#: Max pods of a node that are listed; the kubelet's default limit is 110.
 MOST_PODS = 500
 
 
@@ -57,7 +57,7 @@ def node_details(source: Source, board: Board, name: str) -> dict[str, Any] | No
             f"{t.key}={t.value}:{t.effect}" if t.value else f"{t.key}:{t.effect}"
             for t in node.spec.taints
         ],
-        "conditions": _told(node.status.conditions),
+        "conditions": _rows_of(node.status.conditions),
         "allocatable": _in_order(allocatable),
         "pods": [
             [key, pod.status.phase, pod.spec.priority, _in_order(requests_of(pod))]
@@ -88,20 +88,20 @@ def pod_details(source: Source, board: Board, key: str) -> dict[str, Any] | None
         "requests": _in_order(requests_of(pod)),
         "claims": claims_of_pod(source, pod),
         "gates": [gate.name for gate in spec.scheduling_gates],
-        "conditions": _told(status.conditions),
+        "conditions": _rows_of(status.conditions),
         "events": board.events_of(f"Pod {key}"),
     }
 
 
-#: Members of a group that are listed, those without a node first.
+#: Max members of a group that are listed, those without a node first.
 MOST_MEMBERS = 50
 
 
 def pod_group_details(source: Source, board: Board, key: str) -> dict[str, Any] | None:
     """Return a pod group with its first members and latest events; None if there is none.
 
-    A group that only its members name has no conditions and no labels. A row of ``listed`` is key,
-    phase, node.
+    A group without a PodGroup object, known only from its members, has no conditions and no labels.
+    A row of ``listed`` is key, phase, node.
     """
     line = board.pod_groups().get(key)
     if line is None:
@@ -131,12 +131,12 @@ def pod_group_details(source: Source, board: Board, key: str) -> dict[str, Any] 
         ],
         "hidden": len(members) - len(first),
         "labels": dict(sorted(stored.metadata.labels.items())),
-        "conditions": _told(stored.status.conditions),
+        "conditions": _rows_of(stored.status.conditions),
         "events": board.events_of(line_key(key)),
     }
 
 
-def _told(conditions: Iterable[Condition | NodeCondition | PodCondition]) -> list[list[Any]]:
+def _rows_of(conditions: Iterable[Condition | NodeCondition | PodCondition]) -> list[list[Any]]:
     """Return conditions as type, status, reason, message, Unix time of the last transition."""
     return [
         [c.type, c.status, c.reason, c.message, seconds_of(c.last_transition_time)]
@@ -150,21 +150,22 @@ def _in_order(amounts: Mapping[str, int]) -> dict[str, int]:
     return {name: amounts[name] for name in sorted(amounts, key=lambda n: (n not in first, n))}
 
 
-#: Pods and namespaces that are listed; all that match are counted.
+#: Max pods, and max namespaces, that are listed; all that match are counted.
 LISTED = 100
-#: Pods looked at before other tasks have their turn: some 2 ms.
+#: Pods searched before other tasks of the event loop get their turn: some 2 ms.
 _TURN = 5000
 
 
 async def find_pods(source: Source, board: Board, text: str, namespace: str) -> dict[str, Any]:
     """Return the first pods whose name or node's name contains a text, and all namespaces.
 
-    A pod group whose name has the text is one line in place of its members.
+    A pod group whose name contains the text is one line in place of its members.
 
-    text: in any case; "" matches all. namespace: "" for all. A row of ``pods`` is key, phase, node,
-    millicores, MiB, and the Unix time of creation; of a group "PodGroup " and its key, state, "",
-    millicores and MiB of all members, the Unix time of creation, members with a node, members,
-    policy. ``count``: pods that match; ``lines``: pods and groups that could be listed.
+    text: compared without case; "" matches all. namespace: "" for all. The result has ``pods``, the
+    rows; ``count``, the number of pods that match; ``lines``, the number of rows without a limit.
+    A pod's row is key, phase, node, millicores, MiB, Unix time of creation. A group's row is
+    "PodGroup " and its key, state, "", millicores and MiB of all members, Unix time of creation,
+    members with a node, members, policy.
     """
     text = text.lower()
     namespaces: Counter[str] = Counter()

@@ -10,7 +10,7 @@ from podsched.api.objects import Device, Pod, ResourceClaim, ResourceSlice
 from podsched.ask.web.board import Board
 from podsched.ask.web.sources import Source
 
-#: Devices of a node that are listed, and attributes and capacities of each.
+#: Max devices of a node that are listed, and max attributes and capacities of each.
 MOST_DEVICES: Final = 256
 MOST_VALUES: Final = 8
 
@@ -21,14 +21,14 @@ _Device = tuple[str, str, str]
 def devices_of_node(
     source: Source, board: Board, name: str, pods: Iterable[tuple[str, Pod]]
 ) -> tuple[list[list[Any]], int]:
-    """Return the devices that only a node reaches, and how many there are.
+    """Return the first devices in a node's own ResourceSlices, and the number of all.
 
     ``pods``: the node's pods by key. A row is driver, device, its attributes and capacities by
     name, and the keys of the node's pods that use it.
     """
     users: dict[_Device, list[str]] = {}
     for key, pod in pods:
-        for _, claim in _claims(source, pod):
+        for claim in _claims(source, pod):
             for identity in _allocated(claim):
                 users.setdefault(identity, []).append(key)
     slices = [piece for key in board.slices_of(name) if (piece := _slice(source, key)) is not None]
@@ -48,7 +48,7 @@ def devices_of_node(
 
 
 def claims_of_pod(source: Source, pod: Pod) -> list[list[Any]]:
-    """Return the claims of a pod: its name for it, the claim's name, its state and its devices.
+    """Return the claims of a pod: name in the pod's spec, name of the claim, state and devices.
 
     The state is missing, pending or allocated; a device is driver, pool and name.
     """
@@ -63,14 +63,14 @@ def claims_of_pod(source: Source, pod: Pod) -> list[list[Any]]:
     return found
 
 
-def _claims(source: Source, pod: Pod) -> Iterable[tuple[str, ResourceClaim]]:
+def _claims(source: Source, pod: Pod) -> Iterable[ResourceClaim]:
     names = [name for _, name in claim_names(pod) if name]
     if extended := pod.status.extended_resource_claim_status.resource_claim_name:
         names.append(extended)
     for name in names:
         claim = source.get("ResourceClaim", f"{pod.metadata.namespace}/{name}")
         if isinstance(claim, ResourceClaim):
-            yield name, claim
+            yield claim
 
 
 def _allocated(claim: ResourceClaim) -> list[_Device]:
@@ -84,7 +84,7 @@ def _slice(source: Source, key: str) -> ResourceSlice | None:
 
 
 def _values(device: Device) -> Mapping[str, str]:
-    """Return some attributes and capacities by name, without their domains."""
+    """Return the first attributes and capacities by name without domain."""
     values: dict[str, str] = {}
     for name, attribute in sorted(device.attributes.items()):
         for _, value in attribute.ListFields():

@@ -1,11 +1,11 @@
-"""What browsers get: the whole state, then one delta per second, the same bytes for all.
+"""Sends browsers the whole state, then one delta per second, the same bytes to all.
 
     idle --first browser--> building --> live --no browser for a minute--> idle
                                ^          |
                                '----------'  changes were missed: all browsers start over
 
 A browser has a position in the ring of the latest deltas, and no queue of its own. So a slow
-browser costs no memory: when the ring has moved past its position, it is told to start over.
+browser takes no memory: when the delta at its position has been dropped, it has to start over.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from podsched.ask.web.sources import KINDS, Leadership, ReadLeadership, Source
 
 #: Seconds between two deltas.
 TICK = 1.0
-#: Browsers at once, and deltas kept for those that lag or come back.
+#: Max browsers at once, and max deltas kept for those that lag or connect again.
 MOST_CLIENTS = 32
 _KEPT_DELTAS = 60
 _KEPT_BYTES = 16 << 20
-#: Seconds without anyone who looks after which nothing is followed any more.
+#: Seconds without a browser after which the board is dropped.
 _IDLE = 60.0
-#: Seconds without a delta after which a browser is told that the connection stands.
+#: Seconds without a delta after which a keep-alive comment is sent.
 _QUIET = 10.0
-#: Objects read before other tasks have their turn: some 3 ms.
+#: Objects read before other tasks of the event loop get their turn: some 3 ms.
 _TURN = 200
 _LEVEL = 5
 
@@ -42,7 +42,7 @@ RESET = b"event: reset\ndata: {}\n\n"
 _STILL_HERE = b": still here\n\n"
 
 About = Callable[[], Mapping[str, Any]]
-"""Returns what the page says about the process that serves it."""
+"""Returns facts for the page about the process that serves it."""
 
 
 class TooManyBrowsersError(Exception):
@@ -83,7 +83,7 @@ class Feed:
         self._changes: dict[str, Any] = {}
         self._leadership: dict[str, Any] = {}
         self._next_sample = 0.0
-        #: Begins anew with each board, so that no position is taken for one of another.
+        #: Random prefix of positions, new for each board: a position is valid for one board only.
         self._epoch = ""
         self._number = 0
         self._ring: deque[_Sent] = deque()
@@ -103,7 +103,7 @@ class Feed:
     async def tick(self) -> None:
         """Take a sample, send a delta, or stop following, as due."""
         async with self._lock:
-            self._see()
+            self._observe_leadership()
             if self.board is None:
                 self._changes.clear()
                 return
@@ -113,10 +113,10 @@ class Feed:
                 return
             await self._advance()
 
-    # ------------------------------------------------------------------ what browsers ask for
+    # ------------------------------------------------------------------ requests of browsers
 
     async def state(self) -> Snapshot:
-        """Return everything; at most a second old."""
+        """Return the whole state, at most a second old."""
         async with self._lock:
             board = await self._kept()
             if self._snapshot is None:
@@ -124,7 +124,7 @@ class Feed:
             return self._snapshot
 
     async def followed(self) -> Board:
-        """Return the board, at most a second old; it is kept for a while."""
+        """Return the board, at most a second old; it is kept current for at least ``_IDLE``."""
         async with self._lock:
             return await self._kept()
 
@@ -167,7 +167,7 @@ class Feed:
         return [sent for sent in self._ring if sent.number > number]
 
     async def _wait(self) -> bytes:
-        """Wait for a delta; return what to send if none comes."""
+        """Wait for a delta; return the bytes to send meanwhile, b"" if one has come."""
         try:
             async with asyncio.timeout(_QUIET):
                 await self._moved.wait()
@@ -177,16 +177,16 @@ class Feed:
 
     # ------------------------------------------------------------------ keeping it current
 
-    def _see(self) -> None:
+    def _observe_leadership(self) -> None:
         now = self._wall()
         found = self._read_leadership(now)
         if self._history.see(found, now):
-            self._changes["terms"] = self._history.told_terms()
+            self._changes["terms"] = self._history.term_rows()
         if self._clock() >= self._next_sample:
             self._next_sample = self._clock() + PERIOD
             sample = self._history.sample(found, now)
             self._changes.setdefault("samples", []).append(sample)
-        leadership = _told(found)
+        leadership = _leadership_row(found)
         if leadership != self._leadership:
             self._leadership = self._changes["leadership"] = leadership
 
@@ -199,7 +199,7 @@ class Feed:
                 if not count % _TURN:
                     await asyncio.sleep(0)
         board.delta()
-        self._see()
+        self._observe_leadership()
         self._changes.clear()
         self.board = board
         self._epoch, self._number = secrets.token_hex(4), 0
@@ -247,7 +247,7 @@ class Feed:
             "process": dict(self._about()),
             "period": PERIOD,
             "leadership": self._leadership,
-            "terms": self._history.told_terms(),
+            "terms": self._history.term_rows(),
             "samples": list(self._history.samples),
             **board.state(),
         }
@@ -255,8 +255,8 @@ class Feed:
         return Snapshot(plain, await asyncio.to_thread(gzip.compress, plain, _LEVEL))
 
 
-def _told(found: Leadership) -> dict[str, Any]:
-    """Return the leadership in the page's form; loads become samples."""
+def _leadership_row(found: Leadership) -> dict[str, Any]:
+    """Return the leadership in the page's form, without loads: samples have these."""
     return {
         "lock": found.lock,
         "leader": found.leader,

@@ -12,12 +12,12 @@ from podsched.ask.web.sources import Leadership, Load
 PERIOD = 5.0
 KEPT = 720
 MOST_TERMS = 100
-#: Seconds past which a replica's word about itself is too old for a sample.
+#: Age in seconds beyond which a replica's report of its load is too old for a sample.
 _OLD = 30.0
 
 Sample = list[float | int]
 """Time, pods bound and attempts failed per second, pods in the four queues, and the quantiles of
-``Load`` in milliseconds. Without anyone who leads: the time alone."""
+``Load`` in milliseconds. Without a leader, only the time."""
 
 
 @dataclass(slots=True)
@@ -70,12 +70,13 @@ class History:
             found += [load.active, load.backoff, load.waiting, load.gated]
             quantiles = (load.attempt_p50, load.attempt_p99, load.pod_p50, load.pod_p99)
             found += [round(1000 * seconds, 3) for seconds in quantiles]
-        # Of all: who leads next has counted before, in earlier terms.
+        # The loads of all replicas, not of the leader alone: a replica's counts include its earlier
+        # terms, so its first sample as leader needs the counts before.
         self._before = {r.identity: r.load for r in leadership.replicas if r.load is not None}
         self.samples.append(found)
         return found
 
-    def told_terms(self) -> list[list[Any]]:
+    def term_rows(self) -> list[list[Any]]:
         """Return the terms in the page's form."""
         return [[t.leader, t.number, round(t.began, 1), round(t.ended, 1)] for t in self.terms]
 

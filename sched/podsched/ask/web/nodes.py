@@ -1,4 +1,4 @@
-"""The nodes of the heat map: their amounts, the requests on them, and what was sent.
+"""The nodes of the heat map: allocatable amounts, requests, and the changes still to send.
 
 A node is sent once with its name, and then with its number and its requests. Zones and allocatable
 amounts (a *shape*), which many nodes share, are sent once and referred to by index. Resources are
@@ -14,7 +14,7 @@ from typing import Any
 from podsched.api.resources import CPU, MEMORY, PODS
 from podsched.ask.web.rows import NodeRow
 
-#: Columns; of clusters that offer more, the page shows the first ones.
+#: Max columns; the page does not show further resources.
 MOST_RESOURCES = 16
 
 
@@ -36,16 +36,16 @@ class NodeTable:
         self._new: set[str] = set()
         self._used_anew: set[str] = set()
         self._gone: list[int] = []
-        #: How many zones and shapes have been sent.
+        #: Numbers of zones and shapes that have been sent.
         self._sent = (0, 0)
-        #: Whether browsers have to begin anew: columns have come.
+        #: Whether browsers have to start over, because the columns have changed.
         self.broken = False
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def put(self, row: NodeRow) -> None:
-        """Add a node or change it."""
+        """Add or replace a node."""
         before = self._rows.get(row.name)
         if before == row:
             return
@@ -81,7 +81,7 @@ class NodeTable:
             self._used_anew.add(name)
 
     def whole(self) -> dict[str, Any]:
-        """Return everything, including the pending difference."""
+        """Return all nodes, including changes that ``difference`` has not returned yet."""
         return {
             "resources": self.resources,
             "nodes": [self._full(name) for name in self._rows],

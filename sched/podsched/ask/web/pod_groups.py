@@ -103,7 +103,7 @@ def pod_group_line(found: PodGroupRow | None, members: Collection[PodRow]) -> Po
 
 
 def _first(waiting: Collection[PendingRow]) -> PendingRow | None:
-    """Return the member that waits longest."""
+    """Return the member that has waited longest."""
     return min(waiting, key=lambda row: (row.since, row.message), default=None)
 
 
@@ -114,7 +114,7 @@ def _state(
     if found is None:
         return WAITING_FOR_GROUP, ""
     if found.scheduled:
-        # A group that has started waits for what its other members wait for.
+        # The group has started, so the other members wait: show the message of the first of them.
         first = _first(waiting)
         return found.state, first.message if first is not None else ""
     gated = sum(row.reason == "SchedulingGated" for row in waiting)

@@ -1,4 +1,4 @@
-"""The tree of cohorts and queues as the page shows it, with what their status says is used."""
+"""The tree of cohorts and queues as the page shows it, with the usage from their status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort
 
-#: Queues that are shown, and quotas of each.
+#: Max queues that are shown, and max quotas of each.
 MOST_QUEUES: Final = 200
 MOST_QUOTAS: Final = 32
 KINDS: Final = ("ClusterQueue", "LocalQueue", "Cohort")
@@ -37,13 +37,14 @@ class QueueTable:
             self._objects[kind][key] = found
 
     async def document(self) -> dict[str, Any]:
-        """Return the first rows of the tree, each below its parent, and how many there are.
+        """Return the first rows of the tree, each below its parent, and the number of all rows.
 
-        A row has its kind, name and depth, what waits and is admitted, the share in thousandths,
-        why it admits nothing, and by flavor and resource what is used, borrowed and the quota.
+        A row has kind, name and depth, the numbers of waiting and admitted units, the share in
+        thousandths, why the queue admits nothing, and by flavor and resource usage, borrowed amount
+        and quota.
         """
         if self._made is None:
-            # In a thread, as a thousand queues take longer than the event loop may be held.
+            # In a thread, as a thousand queues would block the event loop for too long.
             kinds = (tuple(self._objects[kind].values()) for kind in KINDS)
             self._made = asyncio.ensure_future(asyncio.to_thread(_document, *kinds))
         return await asyncio.shield(self._made)
@@ -58,7 +59,7 @@ def _document(
     for item in sorted(local_queues, key=object_key):
         joins.setdefault(item.spec.cluster_queue, []).append(item)
     below: dict[Node | None, list[Node]] = {}
-    # The last first, as a stack is taken from its end.
+    # In reverse order, as ``stack`` is popped from its end.
     nodes = [*forest.cohorts.values(), *forest.queues.values()]
     for node in sorted(nodes, key=lambda one: (not one.is_cohort, one.name), reverse=True):
         below.setdefault(node.parent, []).append(node)
@@ -81,7 +82,7 @@ def _snapshot(items: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> Snaps
             queues.append(read_cluster_queue(item))
             used[item.metadata.name] = _amounts(item.status.flavors_reservation)
         except QuantityError:
-            continue  # Nothing that a server stores: it has checked the amounts.
+            continue  # Cannot happen with a server, which validates the amounts.
     snapshot = Snapshot(queues, map(read_cohort, cohorts))
     for name, amounts in used.items():
         snapshot.add_usage(name, amounts)
@@ -97,14 +98,14 @@ def _row(node: Node, depth: int, item: ClusterQueue | None) -> dict[str, Any]:
         "problem": "",
         "quotas": [_quota(node, key) for key in sorted({*node.quota, *node.usage})[:MOST_QUOTAS]],
     }
-    return row if node.is_cohort or item is None else row | _said(item)
+    return row if node.is_cohort or item is None else row | _status_of(item)
 
 
 def _quota(node: Node, key: FlavorResource) -> list[Any]:
-    """Return flavor, resource, used, quota and borrowed as texts, and the first two as shares.
+    """Return flavor, resource; used, quota and borrowed as texts; and two shares for a bar.
 
-    The shares are of the larger of usage and quota: of what is used within the quota, and of what
-    is borrowed.
+    The shares are the usage within the quota and the borrowed amount, each divided by the larger of
+    usage and quota.
     """
     quota, used, borrowed = node.quota.get(key, 0), node.usage.get(key, 0), node.borrowed(key)
     texts = [amount_text(key.resource, number) for number in (used, quota, borrowed)]
@@ -119,11 +120,11 @@ def _local_row(item: LocalQueue, depth: int) -> dict[str, Any]:
         "depth": depth,
         "quotas": [],
     }
-    return row | _said(item)
+    return row | _status_of(item)
 
 
-def _said(item: ClusterQueue | LocalQueue) -> dict[str, Any]:
-    """Return what a queue's status says: its counts, and why it admits nothing."""
+def _status_of(item: ClusterQueue | LocalQueue) -> dict[str, Any]:
+    """Return parts of a queue's status: its counts, and why it admits nothing."""
     active = next((one for one in item.status.conditions if one.type == "Active"), None)
     return {
         "waiting": item.status.pending_workloads,
@@ -133,7 +134,7 @@ def _said(item: ClusterQueue | LocalQueue) -> dict[str, Any]:
 
 
 def _amounts(flavors: Iterable[Any]) -> Amounts:
-    """Return what a status says is used. Raises QuantityError."""
+    """Return the usage in a status. Raises QuantityError."""
     return {
         FlavorResource(flavor.name, one.name): amount(one.name, one.total)
         for flavor in flavors

@@ -18,7 +18,7 @@ from podsched.api.quantity import QuantityError
 from podsched.api.resources import MEMORY, PODS, allocatable_in_units, requests_in_units
 
 ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-#: Characters of a text that the page shows in a list; details have all of it.
+#: Max characters of a text in a list; details have all of it.
 TEXT = 300
 MIB = 1 << 20
 #: kube-scheduler's FitError, without what PostFilter adds.
@@ -28,8 +28,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 _SCHEDULED = "PodScheduled"
 
 
-#: What is to be known of a node: bits of its state. Plain numbers: an ``IntFlag`` costs 5 us for
-#: each look at it.
+#: Bits of a node's state. They are plain numbers, because each use of an ``IntFlag`` takes 5 µs.
 NOT_READY: Final = 1
 CORDONED: Final = 2
 TAINTED: Final = 4
@@ -77,7 +76,7 @@ class DecisionRow:
 class PodRow:
     """A pod. node: "" unless its requests count there; group: the key of its PodGroup, or "".
 
-    requests: in the page's units, nothing of a pod that has ended.
+    requests: in the page's units; empty for a pod that has ended.
     """
 
     node: str
@@ -131,7 +130,7 @@ def node_state(node: Node) -> int:
     tainted = any(t.effect in ("NoSchedule", "NoExecute") for t in node.spec.taints)
     state = 0 if ready else NOT_READY
     if node.spec.unschedulable:
-        # The taint that a cordon brings is not told twice.
+        # The taint of a cordon does not count: the cordon has its own bit.
         tainted = any(
             t.effect in ("NoSchedule", "NoExecute") and t.key != "node.kubernetes.io/unschedulable"
             for t in node.spec.taints
@@ -229,10 +228,11 @@ def event_row(event: Event) -> EventRow:
 
 @lru_cache(maxsize=4096)
 def gist(message: str) -> str:
-    """Return the reasons in a message without their counts, to group pods by.
+    """Return the reasons in a message without their counts, to group pods by reason.
 
-    From "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint(s)." that is
-    "Insufficient cpu, node(s) had untolerated taint(s)"; other messages are their own gist.
+    For "0/5 nodes are available: 3 Insufficient cpu, 2 node(s) had untolerated taint(s)." this is
+    "Insufficient cpu, node(s) had untolerated taint(s)"; other messages are returned as they are,
+    shortened for a list.
     """
     found = _UNAVAILABLE.match(message)
     if found is None:

@@ -1,9 +1,9 @@
 """The page over HTTP: its files, the state, the stream of deltas, details, and actions.
 
 GET  /                      the page
-GET  /static/FILE           what it is made of
-GET  /api/state             everything as of now
-GET  /api/stream?after=ID   server-sent events: what changes from there on
+GET  /static/FILE           its scripts, styles and images
+GET  /api/state             the whole state as of now
+GET  /api/stream?after=ID   server-sent events: deltas after a state or delta
 GET  /api/node/NAME, /api/pod/NAMESPACE/NAME, /api/podgroup/NAMESPACE/NAME
 GET  /api/pods?find=TEXT&namespace=NAME
 GET  /api/explain/NAMESPACE/NAME?changes&kind=PodGroup
@@ -32,7 +32,7 @@ from podsched.ask.web.access import (
     Reply,
     RestApi,
     act,
-    of_a_stranger,
+    foreign_site_reason,
     own_names,
     refusal,
     review,
@@ -48,9 +48,9 @@ from podsched.telemetry.logs import get_logger
 _log = get_logger("web")
 
 _SHUTDOWN_SECONDS = 1.0
-#: Seconds for a browser to read what it is sent.
+#: Seconds in which a browser must read a message, otherwise its stream ends.
 _UNREAD_SECONDS = 30.0
-#: Seconds after which a stream's caller is asked again who he is.
+#: Seconds after which the rights of a stream's caller are checked again.
 _ASK_AGAIN = 30.0
 _TYPES: Final = {
     ".html": "text/html",
@@ -58,7 +58,7 @@ _TYPES: Final = {
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
 }
-#: Resources, each with its API group, that one has to be permitted to list to see the page.
+#: Resources, each with its API group, that the caller must be permitted to list to see the page.
 _READ: Final = (
     ("nodes", ""),
     ("pods", ""),
@@ -200,7 +200,7 @@ class Page:
         return web.Response(body=orjson.dumps(found), content_type="application/json")
 
     async def _queues(self, request: web.Request) -> web.Response:
-        """Answer the tree of queues, without any to callers who may not list ClusterQueues."""
+        """Answer the tree of queues; an empty one to callers who may not list ClusterQueues."""
         asked = review("list", "clusterqueues", group="kueue.x-k8s.io")
         found: dict[str, Any] = {"queues": [], "count": 0}
         if self._api is None or _allowed(await self._ask(request, asked)):
@@ -305,7 +305,7 @@ def _guard(hosts: frozenset[str]) -> Any:
 
     @web.middleware
     async def answer(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        reason = of_a_stranger(request, hosts)
+        reason = foreign_site_reason(request, hosts)
         if reason:
             response: web.StreamResponse = refusal(403, reason)
         else:

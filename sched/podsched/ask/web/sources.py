@@ -22,11 +22,11 @@ class Source(Protocol):
     """The objects of a process, read from its memory."""
 
     def follow(self) -> None:
-        """Note changes from now on."""
+        """Begin to record changes."""
         ...
 
     def unfollow(self) -> None:
-        """Note no more changes."""
+        """Stop recording changes."""
         ...
 
     def keys(self, kind: str) -> list[str]:
@@ -38,7 +38,7 @@ class Source(Protocol):
         ...
 
     def changed(self) -> Collection[Change] | None:
-        """Return the changes since the last call; None if they are no longer known."""
+        """Return the changes since the last call; None if some were lost: read all again."""
         ...
 
 
@@ -93,4 +93,4 @@ class Leadership:
 
 
 ReadLeadership = Callable[[float], Leadership]
-"""Returns who leads as of a Unix time."""
+"""Returns the leadership as of a Unix time."""

@@ -1,11 +1,11 @@
 """Track which evictions disruption budgets permit while pods are evicted and replaced.
 
 The rules are those of Kubernetes' eviction subresource (``registry/core/pod/storage/eviction.go``,
-v1.36). When a pod's replacement is placed, it counts as healthy, so the budget permits one more
-eviction, as when a replacement has become ready.
+v1.36). A pod's replacement counts as healthy once it has a node, so the budget then permits one
+more eviction; in a cluster that happens when the replacement has become ready.
 
-A budget without a status (from a manifest that was not applied) is computed from the pods that it
-selects. A percentage is then a share of these pods, not of the replicas that their owners want.
+For a budget without a status (from a manifest that was not applied), the numbers are computed from
+the pods that it selects. A percentage is then a share of these pods, not of their owners' replicas.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class Budget:
 
 
 class Budgets:
-    """The budgets of a cluster, spent and restored as pods go and come back."""
+    """The budgets of a cluster: evictions spend them, replacements restore them."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[Pod]) -> None:
-        """``pods``: all running pods, to count for budgets without a status."""
+        """``pods``: all running pods; they are counted for budgets without a status."""
         running = [pod for pod in pods if pod.spec.node_name and not is_finished(pod)]
         self.all = [_read(budget, running) for budget in budgets]
 

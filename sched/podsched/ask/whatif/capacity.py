@@ -1,8 +1,8 @@
 """Count how many more pods like one fit, on which nodes, and what limits them.
 
-There are two ways with the same result (property test). In general pods are scheduled one after
+There are two ways with the same result (property test). In general, pods are scheduled one after
 another until one does not fit. If every filter judges a row by that row alone, the order does not
-matter: then the number of pods of each row is found by bisection, for all rows at once, on forks
+matter: then the number of pods on each row is found by bisection, for all rows at once, on forks
 with copies of the pod (``add_copies``)::
 
     pods on a row     0   1   2   3   4   5   6      fits one more?
@@ -34,7 +34,7 @@ from podsched.framework.requirements import CountsCopies
 from podsched.framework.verdicts import Rows
 
 FIT = "NodeResourcesFit"
-#: Pods scheduled at a time where the order matters.
+#: Pods scheduled at a time if the order matters.
 _BATCH = 256
 
 
@@ -49,7 +49,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many more pods fit; ``by_node`` has the nodes that take any."""
+    """How many more pods fit; ``by_node``: the number by node, without nodes that take none."""
 
     by_node: Mapping[str, int]
     #: kube-scheduler's text for the first pod that does not fit; "" when ``most`` pods do.
@@ -74,7 +74,7 @@ def capacity(
     """Return how many pods like this fit, at most ``most``; does not change the world.
 
     in_turn: schedule them one after another even if rows could be filled independently. placed:
-    called with the number of placed pods if it takes long.
+    called after each batch with the number of pods placed in it.
     """
     with world.trial():
         info = world.submit(pod)
@@ -174,7 +174,7 @@ def _by_rows(
         )
         counts[first.node_name] += 1
         if counts.total() > most:
-            return None  # Which of them would be placed first depends on scores.
+            return None  # Scores decide which nodes take the first ``most`` pods.
         fork = nodes.fork(rows)
         fork.add_copies(pod, copies)
         places = np.arange(len(rows), dtype=np.intp)
@@ -191,19 +191,14 @@ def _rows_are_independent(
     evaluation: ClassEvaluation, pod: PodInfo, before: Mapping[str, Hashable]
 ) -> bool:
     """Whether a pod affects filters only on its own row, and these work on forks."""
-    state, runtime = evaluation.state, evaluation.runtime
     if evaluation.feasibility.nominated.rows or evaluation.pre_filtered.node_names is not None:
         return False
-    reserving = {
-        name
-        for name, reserves in runtime.reserves.items()
-        if name not in state.skip_filter and reserves(state, pod)
-    }
+    reserving = evaluation.runtime.reserving(evaluation.state, pod)
     if not all(_counts_copies(evaluation, pod, name) for name in reserving):
         return False
     now = evaluation.inputs.by_plugin
     if FIT not in [column.named.name for column in evaluation.feasibility.columns]:
-        return False  # Nothing bounds the pods of a row.
+        return False  # No filter limits the number of pods on a row.
     for column in evaluation.feasibility.columns:
         name = column.named.name
         if not column.active:
@@ -216,7 +211,7 @@ def _rows_are_independent(
 
 
 def _counts_copies(evaluation: ClassEvaluation, pod: PodInfo, name: str) -> bool:
-    """Whether a plugin's Filter counts what it would reserve for copies of a pod."""
+    """Whether a plugin's Filter takes into account what it would reserve for copies of a pod."""
     [plugin] = [named.plugin for named in evaluation.runtime.filter if named.name == name]
     return isinstance(plugin, CountsCopies) and plugin.counts_copies(
         evaluation.state, pod, evaluation.cluster.nodes
@@ -228,7 +223,7 @@ def _bisect(
 ) -> Int64s:
     """Return how many more pods fit each row, given that at least one does.
 
-    Invariant: with ``low`` pods more a row takes another, with ``high`` it does not.
+    Invariant: after ``low`` more pods a row takes another, after ``high`` it does not.
     """
     nodes = world.cluster.nodes
     places = np.arange(len(rows), dtype=np.intp)
@@ -251,7 +246,7 @@ def _bisect(
 
 
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
-#: Labels by which clouds and autoscalers name the group that a node was made for.
+#: Labels with the name of a node's node group or pool, as set by clouds and autoscalers.
 NODE_GROUPS = (
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/nodegroup",
@@ -260,13 +255,13 @@ NODE_GROUPS = (
     "node.kubernetes.io/instance-type",
     "beta.kubernetes.io/instance-type",
 )
-#: Of nodes without the label.
+#: The group of nodes without the label.
 NO_GROUP = "<none>"
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group of nodes: their number, and the sum of a count on them."""
+    """A group of nodes: the number of nodes, and the sum of a count over them."""
 
     name: str
     nodes: int

@@ -1,10 +1,11 @@
-"""What controllers, and the patches of plugins, do to the ResourceClaims of a world's pods.
+"""Change the ResourceClaims of a world's pods as controllers and plugins would.
 
-a pod comes              claims are made from its templates
-a pod gets a node        its PreBind plugins' patches are written
-PostFilter patches       are written, and the pod is tried again
-a pod goes               it is dropped from status.reservedFor; with the last consumer goes the
-                         allocation; the claims that were made for it are deleted
+on                       changes
+a new pod                claims are made from its templates
+a decision for a node    the patches of its PreBind plugins are written
+a failed decision        the patches of PostFilter are written, and the pod is tried again
+the removal of a pod     it is removed from status.reservedFor; without a consumer the claim loses
+                         its allocation; the claims that were made for the pod are deleted
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ _TEMPLATE: Final = "ResourceClaimTemplate"
 
 
 def make_claims(pod: Pod, cluster: ClusterState) -> list[ResourceClaim]:
-    """Return the claims that a pod lacks and whose templates exist, and name them in its status.
+    """Return the missing claims of a pod whose templates exist, and name them in its status.
 
-    A claim that the pod's PodGroup has as well is made once for the group.
+    A claim that the pod's PodGroup declares, too, is made once for the group.
     """
     namespace, group_name = pod.metadata.namespace, pod.spec.scheduling_group.pod_group_name
     group = cluster.get("PodGroup", namespace, group_name) if group_name else None
@@ -74,10 +75,10 @@ def make_claims(pod: Pod, cluster: ClusterState) -> list[ResourceClaim]:
 def carry_out_pre_bind(
     runtime: ProfileRuntime, assignment: Assignment, cluster: ClusterState, changes: Trial
 ) -> Status:
-    """Write what the PreBind plugins want to; return the first status that is not a success.
+    """Write the PreBind plugins' patches; return the first status that is not a success.
 
-    Where others have to act after the patches, such as a driver or a volume controller, nothing is
-    written, and what Reserve has assumed stays. Raises PluginFailure.
+    The patches of a plugin that then waits for another process, such as a driver or a volume
+    controller, are not written, and what Reserve has assumed stays. Raises PluginFailure.
     """
     state, pod, node = assignment.state, assignment.pod, assignment.node_name
     for named in runtime.pre_bind:
@@ -108,7 +109,7 @@ def carry_out_pre_bind(
 
 
 def write_patches(state: CycleState, cluster: ClusterState, changes: Trial) -> bool:
-    """Write what PostFilter has left in the state; return whether there was anything."""
+    """Write the patches and deletions that PostFilter put into the state; return whether any."""
     _patch(state.patches, cluster, changes)
     for deletion in state.deletions:
         changes.delete(deletion.kind, deletion.namespace, deletion.name)
@@ -116,19 +117,19 @@ def write_patches(state: CycleState, cluster: ClusterState, changes: Trial) -> b
 
 
 def _patch(patches: Iterable[ObjectPatch], cluster: ClusterState, changes: Trial) -> None:
-    """Apply patches to the objects that exist, but for the status of pods, which is not read."""
+    """Apply patches to existing objects; patches of pods' status are skipped: nothing reads it."""
     for patch in patches:
         found = cluster.get(patch.kind, patch.namespace, patch.name)
         if found is not None and patch.kind != "Pod":
             changes.put(patch.kind, apply_merge_patch(found, dict(patch.merge_patch)).message)
 
 
-def give_back_claims(
+def release_claims(
     pod: PodInfo, cluster: ClusterState, changes: Trial, *, keep: bool = False
 ) -> None:
-    """Take a pod out of the consumers of its claims.
+    """Remove a pod from the consumers of its claims.
 
-    ``keep`` those that were made for it, without devices; else they are deleted.
+    ``keep``: claims that were made for it stay, without devices; otherwise they are deleted.
     """
     for name in _claims_of(pod, cluster):
         cluster.assumed(_CLAIM).restore(pod.namespace, name)

@@ -1,7 +1,7 @@
 """Find a few moves of pods that empty nodes, or make room for a pending pod.
 
 Pods move one after another: budgets must permit each eviction, and each replacement must fit
-without a preemption. So a plan can be carried out step by step and stopped after each of them.
+without a preemption. So a plan can be carried out step by step, and stopped after any step.
 
 Both searches are greedy, because finding the fewest moves is bin packing (NP-hard). Nodes are
 emptied in the order of their requests, the least used first, and the largest pods of a node move
@@ -24,9 +24,9 @@ from podsched.ask.whatif.evacuation import UNMANAGED, replacement, stays
 from podsched.ask.whatif.world import World
 from podsched.framework.pods import PodInfo
 
-#: Nodes on which room for one pod is looked for.
+#: Max nodes on which room for one pod is searched for.
 MAX_CANDIDATES = 100
-#: Kubernetes' own: system-cluster-critical and above.
+#: Lowest priority of pods that never move: that of system-cluster-critical.
 _CRITICAL = 2_000_000_000
 
 
@@ -110,7 +110,7 @@ def _emptied(
 ) -> Defragmentation | None:
     """Return the moves that empty all of these nodes, cordoned together; None if a pod cannot move.
 
-    With each further node all moves are tried again, because pods may not move to that node.
+    All moves are computed anew for each further node, because pods must not move to that node.
     """
     moving = {name: _moving(world, name) for name in names}
     pods = [pod for some in moving.values() for pod in some]
@@ -150,8 +150,8 @@ def make_room(
 ) -> Defragmentation | None:
     """Return the fewest moves found after which a pending pod fits; None if none are found.
 
-    Pods of a higher priority than the pending one do not move: their replacements could come back
-    to the room that they left.
+    Pods of a higher priority than the pending one do not move: their replacements could take the
+    room again before the pending pod.
     """
     best: tuple[tuple[int, int], Defragmentation] | None = None
     for name in _promising(world, waiting, rules):
@@ -168,7 +168,7 @@ def make_room(
 
 
 def _promising(world: World, waiting: PodInfo, rules: Rules) -> list[str]:
-    """Return nodes with enough allocatable resources, the one that lacks least first."""
+    """Return nodes with enough allocatable resources, those first that lack least free room."""
     nodes, requests = world.cluster.nodes, waiting.cls.requests
     found = []
     for row in np.flatnonzero(nodes.alive).tolist():
@@ -248,7 +248,7 @@ def _largest_first(pods: Iterable[PodInfo]) -> list[PodInfo]:
 
 
 def _size(pods: Iterable[PodInfo]) -> int:
-    """Return what pods request: MiB of memory, and 4 for each milli-cpu (4 GiB a cpu)."""
+    """Return the size of pods' requests: MiB of memory plus 4 per milli-cpu (4 GiB per cpu)."""
     return sum(
         4 * pod.cls.requests.get(CPU, 0) + pod.cls.requests.get(MEMORY, 0) // 2**20 for pod in pods
     )

@@ -5,7 +5,7 @@ node count as healthy before the next wave::
 
     wave 1   evict web-0, web-1    budget web permits 2      web-0 -> node-3, web-1 -> node-4
     wave 2   evict web-2           permitted again
-    ...      no wave is possible any more: what is left is blocked
+    ...      no wave is possible any more: the remaining pods are blocked
 
 Guarantee: never more pods of a budget are disrupted than it permits (property test).
 
@@ -54,7 +54,7 @@ class Move:
     reason: str = ""
     #: Names of the budgets that cover the pod.
     budgets: tuple[str, ...] = ()
-    #: Pods that have to go for the replacement.
+    #: Pods that the replacement preempts.
     victims: tuple[PodInfo, ...] = ()
 
 
@@ -238,7 +238,7 @@ class Report:
 
 
 def play(world: World, scenario: Scenario) -> Report:
-    """Change the world as the scenario says."""
+    """Make the changes of a scenario to the world, and return the result."""
     budgets = Budgets(world.cluster.list("PodDisruptionBudget"), [pod.pod for pod in world.pods()])
     for node in scenario.add:
         world.put_node(node)

@@ -7,7 +7,7 @@ requests (no tolerations, no affinity).
 Figures, over the nodes that accept such a pod (Ready, not cordoned, without taints):
 
 * *stranded* cpu of a shape with ``k`` bytes of memory for each milli-cpu: what is free on a node is
-  usable by the shape up to ``u = min(free cpu, free memory / k)``; the rest of the free cpu,
+  usable by the shape up to ``u = min(free cpu, free memory / k)``. The rest of the free cpu,
   ``1 - sum(u) / sum(free cpu)``, is stranded; of memory, ``1 - sum(k u) / sum(free memory)``.
   (Stranding: Verma et al., Large-scale cluster management at Google with Borg, EuroSys 2015.)
 * *fragmentation* of a resource: the share of the free amount that is on nodes where a pod does not
@@ -37,12 +37,12 @@ from podsched.framework.nodes import Int64s
 from podsched.framework.verdicts import Rows
 
 GIB = 1 << 30
-#: GiB of memory for each cpu, as clouds size their machines: for computing, for all purposes, for
-#: memory.
+#: GiB of memory per cpu of clouds' machine types: compute-optimized, general purpose,
+#: memory-optimized.
 RATIOS = (2, 4, 8)
-#: Shapes of running pods that are looked at, the most frequent first.
+#: Max shapes of running pods that are measured, the most frequent ones.
 MAX_SHAPES = 8
-#: More pods of a shape are not counted.
+#: Highest number of further pods of a shape that is searched for.
 _MOST = 1_000_000
 
 #: Requests: cpu in milli-units, memory and the rest in whole units.

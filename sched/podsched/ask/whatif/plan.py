@@ -1,12 +1,12 @@
-"""Compute what applying manifests would do, and on which parts of the cluster that depends.
+"""Compute the effects of applying manifests, and record the parts of the cluster they depend on.
 
 A plan has the writes and, for every pod to schedule, the decision. Before it is carried out, these
 are checked:
 
 * an object to be written must still be absent, or have the resourceVersion that was read;
-* a node that a pod goes to, or that a victim leaves, must be unchanged with all its pods. Compared
-  are *fingerprints* of what plugins read, so that heartbeats do not matter;
-* everything else may change if the decisions stay the same, which are made again to find out.
+* a node that a pod goes to, or that a victim leaves, must be unchanged, and so must all its pods.
+  *Fingerprints* of the fields that plugins read are compared, so that heartbeats do not matter;
+* everything else may have changed if the decisions, which are made again, are still the same.
 
 Source of the idea: optimistic concurrency over a shared state (Schwarzkopf et al., Omega, EuroSys
 2013), with the granularity of what was read instead of that of whole machines.
@@ -21,12 +21,15 @@ from dataclasses import dataclass
 from podsched.api.conditions import is_finished
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Node, Pod, PodDisruptionBudget
+from podsched.api.resources import is_resize_infeasible
 from podsched.ask.whatif.evacuation import Move, schedule_all
 from podsched.ask.whatif.world import Outcome, World
 from podsched.cache.pod_class import relevant_spec
 from podsched.framework.nodes import PREFER_AVOID_PODS
+from podsched.v1.objects_pb2 import ContainerStatus, PodStatus
 
-#: Characters of a fingerprint: two objects out of a million are mixed up once in 300,000 plans.
+#: Hex digits of a fingerprint (64 bits). The probability that any two of a million objects have the
+#: same one is 1 in 37 million.
 _LENGTH = 16
 
 
@@ -92,16 +95,16 @@ def fingerprints(objects: Iterable[AnyObject]) -> dict[str, str]:
 
 
 def fingerprint(obj: AnyObject) -> str:
-    """Return a value that changes only with the parts of the object that decisions read."""
+    """Return a value that changes only if a field that decisions read changes."""
     read = type(obj)()
     read.CopyFrom(obj)  # type: ignore[arg-type]
     meta = read.metadata
     for name in ("resource_version", "generation", "managed_fields", "creation_timestamp"):
         meta.ClearField(name)
     if isinstance(read, Node):
-        _keep_of_node(read)
+        _strip_node(read)
     elif isinstance(read, Pod):
-        _keep_of_pod(read)
+        _strip_pod(read)
     elif isinstance(read, PodDisruptionBudget):
         allowed = read.status.disruptions_allowed
         read.ClearField("status")
@@ -109,13 +112,13 @@ def fingerprint(obj: AnyObject) -> str:
     return hashlib.sha256(read.SerializeToString(deterministic=True)).hexdigest()[:_LENGTH]
 
 
-def _keep_of_node(node: Node) -> None:
-    """Remove what heartbeats and kubelets change in a node: conditions, addresses, versions."""
+def _strip_node(node: Node) -> None:
+    """Remove fields that kubelets update and plugins do not read: conditions, addresses, ..."""
     avoided = node.metadata.annotations.get(PREFER_AVOID_PODS)
     node.metadata.ClearField("annotations")
     if avoided:
         node.metadata.annotations[PREFER_AVOID_PODS] = avoided
-    # A spec that was emptied is as good as none.
+    # A node without a spec must have the same fingerprint as one whose spec is empty.
     node.spec.SetInParent()
     for taint in node.spec.taints:
         taint.ClearField("time_added")
@@ -124,18 +127,32 @@ def _keep_of_node(node: Node) -> None:
             node.status.ClearField(field.name)
 
 
-def _keep_of_pod(pod: Pod) -> None:
-    """Remove a pod's reported status, and the parts of its spec that plugins do not read."""
-    kept, nominated = relevant_spec(pod.spec), pod.status.nominated_node_name
+def _strip_pod(pod: Pod) -> None:
+    """Remove the parts of a pod's spec and status that plugins do not read."""
+    infeasible = is_resize_infeasible(pod)
+    kept, reported = relevant_spec(pod.spec), PodStatus()
+    reported.CopyFrom(pod.status)
     kept.node_name = pod.spec.node_name
-    resized = list(pod.status.container_statuses)
     pod.spec.CopyFrom(kept)
     pod.metadata.ClearField("annotations")
     pod.ClearField("status")
-    pod.status.nominated_node_name = nominated
-    for status in resized:
-        if status.HasField("resources"):
-            pod.status.container_statuses.add(name=status.name).resources.CopyFrom(status.resources)
+    pod.status.nominated_node_name = reported.nominated_node_name
+    # During an in-place resize, requests depend on these parts of the status.
+    for field in ("container_statuses", "init_container_statuses"):
+        getattr(pod.status, field).extend(
+            ContainerStatus(
+                name=status.name,
+                resources=status.resources,
+                allocated_resources=status.allocated_resources,
+            )
+            for status in getattr(reported, field)
+            if status.HasField("resources")
+        )
+    if reported.HasField("resources"):
+        pod.status.resources.CopyFrom(reported.resources)
+    pod.status.allocated_resources.update(reported.allocated_resources)
+    if infeasible:
+        pod.status.conditions.add(type="PodResizePending", reason="Infeasible")
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from podsched.v1.scheduling_pb2 import Change, Explanation, PodGroupStanding
 
-#: Domains that are told, other groups and shapes of nodes that are tried, nodes that are added.
+#: Max domains in an explanation; max other groups, shapes of nodes and added nodes that are tried.
 MAX_DOMAINS: Final = 10
 MAX_GROUPS: Final = 24
 MAX_SHAPES: Final = 8
@@ -84,7 +84,7 @@ class _GroupQuestion:
         members = sorted(world.cluster.members(group.key), key=lambda pod: pod.name)
         members = [pod for pod in members if not pod.terminating]
         self.scheduled = [pod for pod in members if world.has_node(pod)]
-        # A member with scheduling gates is as good as missing.
+        # A member with scheduling gates does not count as present.
         self.waiting = [
             pod for pod in members if not world.has_node(pod) and not pod.pod.spec.scheduling_gates
         ]
@@ -115,7 +115,7 @@ class _GroupQuestion:
         return sorted(found, key=lambda domain: -domain.holds)
 
     def _until_over(self, placements: Sequence[Placement]) -> Iterator[Placement]:
-        """Yield placements until the time is over, the first in any case."""
+        """Yield placements until ``is_over``, but at least the first."""
         for placement in placements:
             yield placement
             if self._is_over():
@@ -226,7 +226,7 @@ class _GroupQuestion:
             return self.starts(self._group)
 
     def _another_topology(self) -> Iterator[Change]:
-        """Yield the narrowest label with larger domains that is enough, or that none would be."""
+        """Yield the narrowest label with larger domains that is enough, else no topology at all."""
         if not self._group.topology_key:
             return
         for key in [*self._wider_labels(), ""]:

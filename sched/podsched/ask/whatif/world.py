@@ -1,8 +1,8 @@
 """A cluster in memory to try changes on, with the code that makes a replica's decisions.
 
-A world has a cache, profiles and a decider like a replica: filled from objects, or a copy of a
-replica's. A placed pod counts from then on. Victims of a preemption leave at once, and the
-preemptor gets their room, as it would after their grace period.
+A world has a cache, profiles and a decider like a replica. The cache is filled from objects or
+copied from a replica. A placed pod counts for later decisions. Victims of a preemption leave at
+once and the preemptor gets their room, as it would after their grace period.
 
 Changes inside ``trial`` are undone at its end::
 
@@ -28,8 +28,8 @@ from podsched.api.objects import AnyObject, Node, Pod
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.whatif.claims import (
     carry_out_pre_bind,
-    give_back_claims,
     make_claims,
+    release_claims,
     write_patches,
 )
 from podsched.cache.cache import Cache
@@ -54,9 +54,9 @@ from podsched.term.cycle.reserve_permit import refused, run_reserve, run_unreser
 from podsched.term.state import build_state
 from podsched.term.writes.bind_queue import Assignment
 
-#: Pods handed over to the decider at a time.
+#: Pods passed to the decider at a time.
 _BATCH = 4096
-#: Where a pod's chance (which of the preemption candidates is tried first) begins.
+#: Seed of the random numbers (preemption takes its first candidate node at random).
 _SEED = 0
 
 
@@ -71,7 +71,7 @@ class Outcome:
     #: How many nodes each plugin rejects first, for a pod that fits none.
     rejections: Mapping[str, int] = field(default_factory=dict)
     victims: tuple[PodInfo, ...] = ()
-    #: Whether a plugin failed, which says nothing about the pod.
+    #: Whether a plugin failed; then it is not known whether the pod fits.
     failed: bool = False
 
 
@@ -85,11 +85,11 @@ class World:
         self._cache = cache
         self._profiles = profiles
         self._decider = AcceleratedDecider(cache.cluster, profiles, chance)
-        #: By the pod's key and its priority, which determine the decision and the possible victims.
+        #: Failures by placement key and priority: these determine decision and possible victims.
         self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
         self._default_profile = next(iter(profiles))
-        #: Whether pods without a node are also those of another cache. Assuming a pod sets its
-        #: ``node_name``, so that copies are assumed then.
+        #: Whether PodInfos of pods without a node are shared with another cache. Assuming a pod
+        #: sets its ``node_name``, so it must then be done to a copy.
         self._shares_pods = False
 
     @classmethod
@@ -125,7 +125,7 @@ class World:
 
     @property
     def cluster(self) -> ClusterState:
-        """What plugins see."""
+        """The cluster as plugins see it."""
         return self._cache.cluster
 
     def runtime(self, pod: PodInfo) -> ProfileRuntime:
@@ -138,7 +138,7 @@ class World:
         return (pod.spec.scheduler_name or self._default_profile) in self._profiles
 
     def evaluation(self, pod: PodInfo) -> ClassEvaluation:
-        """Return where a pod fits now."""
+        """Return the evaluation of the pod's class: the nodes that it fits now."""
         evaluation = self._decider.evaluation(self.runtime(pod), pod)
         evaluation.refresh(pod)
         return evaluation
@@ -159,7 +159,7 @@ class World:
         return self._cache.pod(pod.uid) is not None
 
     def question(self, pod: PodInfo) -> Question:
-        """Return the question how a pod could fit here."""
+        """Return the input of a search for changes with which a pod would fit here."""
         return Question(self.runtime(pod), self._cache, pod)
 
     def node_names(self) -> list[str]:
@@ -194,9 +194,9 @@ class World:
             trial.commit()
 
     def submit(self, pod: Pod) -> PodInfo:
-        """Add a pod without a node; its uid and name must be free. Returns what to schedule.
+        """Add a pod without a node, and its claims; return it for ``schedule``.
 
-        Claims are made from its templates.
+        Its uid and name must not be taken. Claims are made from its templates.
         """
         if not self.is_ours(pod):
             pod.spec.scheduler_name = self._default_profile
@@ -208,13 +208,14 @@ class World:
         return info
 
     def remove(self, pod: PodInfo, *, keep_claims: bool = False) -> None:
-        """Take a pod away, bound or not, with its devices.
+        """Remove a pod, bound or not, and free its devices.
 
-        ``keep_claims``: leave the claims that were made for it, for the same pod again.
+        ``keep_claims``: keep the claims that were made for it, so that the same pod can be added
+        again.
         """
         with self._changes() as changes:
             changes.remove(pod)
-            give_back_claims(pod, self.cluster, changes, keep=keep_claims)
+            release_claims(pod, self.cluster, changes, keep=keep_claims)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Nominate a pending pod to a node, which reserves its room there."""
@@ -423,7 +424,7 @@ class World:
 
 
 def _names_first(obj: AnyObject) -> tuple[bool, str, str]:
-    """Sort pods last, and everything by name, so that rows and ties are reproducible."""
+    """Sort key of objects: by name, pods last, so that rows and ties are reproducible."""
     return isinstance(obj, Pod), obj.metadata.namespace, obj.metadata.name
 
 
@@ -443,7 +444,7 @@ def _refused(pod: PodInfo, status: Status) -> Outcome:
 
 
 def never() -> bool:
-    """Tell an attempt not to stop for other tasks."""
+    """Return False: an attempt is not to be interrupted for other tasks."""
     return False
 
 

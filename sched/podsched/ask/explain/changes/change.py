@@ -36,7 +36,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangedClaim:
-    """A claim before and after a change; ``template``: by which it was made, "" for none."""
+    """A claim before and after a change; ``template``: the one it was made from, "" for none."""
 
     before: v1.ResourceClaim
     after: v1.ResourceClaim

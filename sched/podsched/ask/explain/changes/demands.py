@@ -1,9 +1,9 @@
 """Drop one demand of the pod: a selector's requirement, an affinity term, a constraint, a port.
 
-Each demand is dropped in turn and the pod is evaluated. Among those of a kind that are enough, the
-one with most feasible nodes wins. All demands have the same size, except that a requirement within
-the required node affinity is smaller than the whole affinity, which is dropped only if no single
-requirement is enough.
+Each demand is dropped in turn and the pod is evaluated. Among the demands of a kind whose removal
+makes the pod fit, the one with most feasible nodes wins. All have the same size, except for the
+required node affinity: a single requirement is smaller than the whole affinity, so that is dropped
+only if no single requirement is enough.
 """
 
 from __future__ import annotations
@@ -153,6 +153,6 @@ _DEMANDS: Final[Mapping[Kind, Callable[[v1.Pod], Iterator[_Dropped]]]] = {
     Kind.AFFINITY: _affinity_terms,
     Kind.SPREAD: _constraints,
     Kind.PORT: _ports,
-    # Terms of other pods may look at its labels.
+    # Existing pods' anti-affinity terms may select its labels.
     Kind.LABEL: _labels,
 }

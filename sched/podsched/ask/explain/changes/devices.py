@@ -1,9 +1,9 @@
-"""Ask for less of devices: fewer of them, or without one selector or constraint.
+"""Relax the pod's claims: ask for fewer devices, or drop one selector or constraint.
 
-Each change of a claim is tried in a trial with the changed claim. Of a request's numbers the
-largest that fits is found by bisection, because with fewer devices no fewer nodes fit. Claims that
-are allocated stay as they are. A claim that was made from a template is changed by its template,
-for pods to come.
+Each change is tried in a trial with the changed claim. The largest number of devices that fits is
+found by bisection, which is correct because a smaller number never fits fewer nodes. Allocated
+claims are not changed. For a claim that was made from a template the suggestion changes the
+template, so it takes effect for pods that are created later.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
 _CLAIM: Final = "ResourceClaim"
-#: Selectors and constraints that are tried: each other set of selectors costs up to 0.2 s at 5,000
+#: Max selectors or constraints that are tried: each new set of selectors takes up to 0.2 s at 5,000
 #: nodes of eight devices.
 _MOST_TRIES: Final = 8
 _LONGEST_SELECTOR: Final = 80
@@ -51,7 +51,7 @@ class _Asked(NamedTuple):
 
 
 def fewer_devices(question: Question) -> Change | None:
-    """Return the request of which the pod would fit with the least fewer devices; None if none."""
+    """Return the smallest reduction of one request's count that is enough; None if none is."""
     found: list[Change] = []
     for asked in _claims(question):
         for place, (name, request) in enumerate(_requests(asked.claim)):
@@ -105,7 +105,7 @@ def _claims(question: Question) -> Iterator[_Asked]:
 
 
 def _requests(claim: v1.ResourceClaim) -> list[tuple[str, _Request]]:
-    """Return the requests and, where there are several, their alternatives, with their names."""
+    """Return each request with its name; for one with alternatives, each alternative."""
     found: list[tuple[str, _Request]] = []
     for request in claim.spec.devices.requests:
         of = request.first_available

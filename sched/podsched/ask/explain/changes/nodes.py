@@ -1,12 +1,12 @@
 """Uncordon a node, or add a node like an existing one.
 
-A cordon is removed together with its taint, from one node at a time; the node with which most nodes
-would be feasible wins.
+A cordon is removed together with its taint, from one node at a time. The node wins that makes most
+nodes feasible once it is uncordoned.
 
 Among nodes to add, the smallest that is enough wins: by cpu, then memory, then the sum of all other
 resources. A new node is a copy of an existing one with its own host name, not cordoned and without
-the taints of the node controller (``node.kubernetes.io/``). It has the DaemonSets' pods of the
-original, and devices like those that only the original reaches.
+the taints of the node controller (``node.kubernetes.io/``). It also gets copies of the original's
+DaemonSet pods, and of the ResourceSlices of that node alone.
 """
 
 from __future__ import annotations
@@ -57,7 +57,11 @@ def uncordon(question: Question) -> Change | None:
 
 
 def _cordoned(question: Question) -> Iterator[v1.Node]:
-    """Yield cordoned nodes; first those that only the cordon rejects."""
+    """Yield cordoned nodes; first those that only taints and the cordon rule out.
+
+    Others are worth trying only if a spread constraint honours taints: then uncordoning a node adds
+    it to the counted domains, which may make other nodes feasible.
+    """
     nodes, rejections = question.cluster.columns, question.rejections
     cordoned = nodes.live_rows[nodes.unschedulable[nodes.live_rows]]
     if rejections is None or not len(cordoned):
@@ -94,7 +98,7 @@ def _keep_taints(node: v1.Node, keep: Callable[[v1.Taint], bool]) -> None:
 
 @dataclass(frozen=True, order=True, slots=True)
 class _Shape:
-    """Equal nodes, by size: millicores, bytes, sum of all other resources; one of them."""
+    """The size of equal nodes: millicores, bytes, sum of all other resources; one node's name."""
 
     cpu: int
     memory: int
@@ -104,7 +108,7 @@ class _Shape:
 
 
 def add_node(question: Question) -> Change | None:
-    """Return the smallest node of which a copy would make the pod fit; None if there is none."""
+    """Return the smallest node whose copy would make the pod fit; None if there is none."""
     for shape in sorted(shapes(question))[:MOST_TRIES]:
         with one_more(question, shape.name):
             rows = question.feasible(question.pod)
@@ -119,11 +123,12 @@ def add_node(question: Question) -> Change | None:
 
 
 def shapes(question: Question) -> list[_Shape]:
-    """Return one of each kind of nodes, as far as plugins tell them apart, the first by name.
+    """Return one node, the first by name, of each set of nodes that plugins cannot tell apart.
 
-    The labels that plugins read have columns, once the pod has been evaluated.
+    Nodes too small for the pod are left out.
     """
     columns = question.cluster.columns
+    # An evaluation makes columns of all labels that plugins read; other labels do not matter.
     question.feasible(question.pod)
     keys = [key for key in columns.table.label_keys if key != HOSTNAME]
     labels = np.stack([columns.taint_set, *map(columns.label, keys)], axis=1)
@@ -149,7 +154,7 @@ def shapes(question: Question) -> list[_Shape]:
 
 
 def _devices_of(piece: v1.ResourceSlice) -> bytes:
-    """Return what a slice offers, without the names of its node and pool."""
+    """Return a slice's devices as bytes to compare, without the names of its node and pool."""
     devices = v1.ResourceSliceSpec(
         driver=piece.spec.driver,
         devices=piece.spec.devices,
@@ -189,7 +194,7 @@ def one_more(question: Question, like: str) -> Iterator[None]:
         for piece in NodeDevices(cluster.list(_SLICE)).copies(like, name):
             trial.put(_SLICE, piece)
         for daemon in list(_daemons(columns.pods(row).values())):
-            # Its name stays, by which claims are known.
+            # The pod's own name stays, as its claims are found by it.
             uid, key = f"{daemon.uid}-on-{name}", f"{daemon.key}-on-{name}"
             trial.assume(replace(daemon, uid=uid, key=key), name)
         yield

@@ -2,19 +2,19 @@
 
 Two forms are tried, the smaller wins:
 
-* one pod, on any node: a pod in the same zone may be what keeps the pod away;
+* one pod, on any node: for example, a pod elsewhere in the zone may rule out the whole zone;
 * several pods of one node, on which the pod then fits, as in preemption.
 
-If no set is found, a third is: pods that use devices of one node.
+If neither is found, a third form is tried: pods that use devices of one node.
 
 Among equal numbers, terminating pods are preferred, then pods of low priority.
 
 A node is excluded if a filter says that no eviction would help. For each other node there is a
-lower bound of the number of pods: from the missing resources (the largest pods first, resource by
-resource), and from the pods that must go in any case, because a filter still rejects the node when
-only they are left. Then all sets of the smallest possible size are tried on forks, many at a time;
-equal pods are interchangeable. Sets that fit there are tried in a trial. If none fits, the size
-grows by one.
+lower bound of the number of pods to delete. It follows from the missing resources (the largest pods
+first, resource by resource), and from single pods with which alone on the node a filter still
+rejects it: these must go in any case. Then all sets of the smallest possible size are tried on
+forks, many at a time; equal pods are interchangeable. Sets that fit there are tried in a trial. If
+none fits, the size grows by one.
 """
 
 from __future__ import annotations
@@ -48,11 +48,12 @@ _AT_ONCE: Final = 256
 _MOST_ROWS: Final = 8192
 #: Sets of pods that are considered for one node and size.
 _MOST_STEPS: Final = 2000
-#: Nodes that something else than a lack of resources rejects: all their pods are looked at.
-_MOST_STUBBORN: Final = 64
-#: Nodes on which users of devices are looked at.
+#: Max nodes that are tried of those that a filter rejects for another reason than a lack of
+#: resources: there the effect of each single pod is evaluated.
+_MOST_REJECTED_OTHERWISE: Final = 64
+#: Max nodes that are tried without their users of devices.
 _MOST_NODES_OF_USERS: Final = 8
-#: Pods that a description names.
+#: Max pods that a description names.
 _NAMED: Final = 4
 
 
@@ -128,8 +129,9 @@ def pods_gone(question: Question) -> Change | None:
 def _users_gone(question: Question, rejections: Rejections) -> Change | None:
     """Return pods to delete on one node because of the devices that they use; None if none help.
 
-    Filters reject such a node whichever pods are removed, as long as the claims have their devices.
-    So pods stay, the most important ones first, as long as the others are enough.
+    No set of pods can be judged by itself here, because a claim keeps its devices until all its
+    users are gone. So all users of a node are removed, and then put back one by one, the most
+    important first, as long as the pod still fits.
     """
     rows = rejections.rows[rejections.by_none_but(question.with_remedy(Remedy.DEVICES))]
     pods = question.cluster.columns.pods
@@ -145,7 +147,7 @@ def _users_gone(question: Question, rejections: Rejections) -> Change | None:
 
 
 def _least_users(question: Question, row: int, users: Sequence[PodInfo]) -> _Set | None:
-    """Return users of devices of a node without which the pod fits there, and none too many."""
+    """Return a minimal set of a node's device users without which the pod fits there, or None."""
     gone = list(users)
     for kept in (None, *sorted(users, key=lambda pod: (-pod.priority, pod.start_time or inf))):
         left = [pod for pod in gone if pod is not kept]
@@ -182,12 +184,12 @@ def _nodes(question: Question, rejections: Rejections, bounds: _Bounds) -> list[
     simple = rejections.by_none_but(question.with_remedy(Remedy.REQUESTS))
     columns = question.cluster.columns
     found = [n for n in _described(question, rejections.rows[possible & simple]) if n.groups]
-    stubborn = [n for n in _described(question, rejections.rows[possible & ~simple]) if n.groups]
-    stubborn.sort(key=lambda n: (n.at_least, columns.names[n.row]))
-    if len(stubborn) > _MOST_STUBBORN:
-        bounds.cut_short(stubborn[_MOST_STUBBORN].at_least)
-        stubborn = stubborn[:_MOST_STUBBORN]
-    found += _necessary(question, rejections, stubborn)
+    otherwise = [n for n in _described(question, rejections.rows[possible & ~simple]) if n.groups]
+    otherwise.sort(key=lambda n: (n.at_least, columns.names[n.row]))
+    if len(otherwise) > _MOST_REJECTED_OTHERWISE:
+        bounds.cut_short(otherwise[_MOST_REJECTED_OTHERWISE].at_least)
+        otherwise = otherwise[:_MOST_REJECTED_OTHERWISE]
+    found += _necessary(question, rejections, otherwise)
     found.sort(key=lambda n: (n.at_least, columns.names[n.row]))
     return found
 
@@ -291,7 +293,8 @@ def _passing(
         yield [batch[place] for place in np.flatnonzero(passed).tolist()]
     if bounds.rows <= 0:
         bounds.cut_short(size)
-    # Single pods of other nodes come even where no node can be opened by its own.
+    # The caller adds single pods of other nodes to each batch. They have to be tried even if there
+    # is no set of this size.
     yield []
 
 

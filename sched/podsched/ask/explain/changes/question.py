@@ -30,14 +30,14 @@ from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Verdicts, status_of
 from podsched.v1 import objects_pb2 as v1
 
-#: Changes of a kind that are tried by an evaluation of all nodes (2 ms each at 5,000 nodes).
+#: Max changes of a kind that are tried. Each is an evaluation of all nodes (2 ms at 5,000 nodes).
 MOST_TRIES: Final = 48
 _EXAMPLES: Final = 3
 
 
 @dataclass(frozen=True)
 class Rejections:
-    """Which filters reject which rows, all filters asked about all rows.
+    """Which filters reject which rows; unlike in a decision, every filter has seen every row.
 
     ``verdicts``: by plugin, on ``rows``; if there are nominated pods, a second time with these
     counted. ``unresolvable`` has shape ``(len(rows),)``: True where no deletion would help.
@@ -54,7 +54,7 @@ class Rejections:
         return rejected
 
     def by_none_but(self, plugins: Collection[str]) -> Bools:
-        """Return for each row whether only these filters reject it."""
+        """Return for each row whether these filters, and no others, reject it."""
         passed = np.ones(len(self.rows), dtype=np.bool_)
         for plugin in self.verdicts.keys() - set(plugins):
             passed &= ~self.of(plugin)
@@ -80,10 +80,10 @@ class Rejections:
 
 
 class Question:
-    """The question how a pod could fit. Changes of the cluster are tried in trials and rolled back.
+    """A pending pod and a cluster in which to try changes; trials roll the changes back.
 
-    A pod with scheduling gates is asked about without them (``pod``), and each change for it
-    removes them as well.
+    ``asked`` is the pod as it is, ``pod`` the same without its scheduling gates. Each change to the
+    pod also removes the gates.
     """
 
     def __init__(self, runtime: ProfileRuntime, cache: Cache, pod: PodInfo) -> None:
@@ -173,13 +173,13 @@ class Question:
         return found
 
     def with_remedy(self, remedy: Remedy) -> list[str]:
-        """Return the filters whose rejections this remedy may end."""
+        """Return the filters whose rejections this remedy may lift."""
         return [named.name for named in self.runtime.filter if remedy in named.traits.remedies]
 
     # ------------------------------------------------------------------ answers
 
     def pod_change(self, kind: Kind, description: str, cost: float, pod: v1.Pod) -> Change | None:
-        """Return the change to this pod if it then fits."""
+        """Return the change to this pod if the pod then fits, else None."""
         rows = self.feasible(self.info(pod))
         if not len(rows):
             return None

@@ -3,9 +3,9 @@
 On one node the answer is unique: each request that does not fit is lowered to the free amount. The
 cost is the sum of relative reductions, ``sum((request - free) / request)``, and the cheapest node
 wins. So no lowered request could be a unit larger, and no other combination costs less. Candidates
-are nodes that are rejected only for a lack of resources and have room for one more pod. The request
-of an overcommitted resource is lowered to 0, because a pod that requests nothing of it is not
-rejected.
+are nodes that are rejected only for a lack of resources and have room for one more pod. A request
+for an overcommitted resource is lowered to 0, because NodeResourcesFit does not check resources
+that the pod does not request.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _lower(spec: v1.PodSpec, resource: str, budget: Fraction) -> None:
 def _set(resources: v1.ResourceRequirements, resource: str, amount: Fraction) -> None:
     text = quantity.format_quantity(amount)
     resources.requests[resource] = text
-    # Of these, requests and limits must be equal.
+    # Kubernetes requires equal requests and limits for extended resources and huge pages.
     exact = "/" in resource or resource.startswith(HUGE_PAGES_PREFIX)
     if exact and resource in resources.limits:
         resources.limits[resource] = text

@@ -1,7 +1,6 @@
 """The search for changes, with one finder for each kind.
 
-A caller that has other work between the
-kinds can call the finders in ``FINDERS`` one by one.
+A caller that must not block for long can call the finders in ``FINDERS`` one by one.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = MappingProx
 def find_changes(question: Question) -> list[Change]:
     """Return the smallest change of each kind that has one; none where the pod fits already.
 
-    If removing its gates is enough, no other change is: the gates would still hold it.
+    If removing its gates is enough, that is the only change: no other one would lift the gates.
     """
     if len(question.feasible(question.asked)):
         return []

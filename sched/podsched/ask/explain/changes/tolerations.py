@@ -36,17 +36,17 @@ def add_toleration(question: Question) -> Change | None:
     rejections = question.rejections
     if rejections is None:
         return None
-    # Spread constraints may count nodes by whether the pod tolerates them: then a toleration may
-    # help where no taint is in the way.
+    # With nodeTaintsPolicy Honor, spread constraints count only nodes that the pod tolerates. Then
+    # a toleration may help on nodes that no taint rejects.
     honoured = any(
         constraint.node_taints_policy == "Honor"
         for constraint in question.pod.cls.spec.topology_spread_constraints
     )
-    standing = _standing(question, rejections, everywhere=honoured)
+    untolerated = _untolerated(question, rejections, everywhere=honoured)
     tries = 0
-    for step, tolerations in enumerate(_by_width({t for taints in standing for t in taints})):
+    for step, tolerations in enumerate(_by_width({t for taints in untolerated for t in taints})):
         found: list[Change] = []
-        for toleration in _worth_trying(tolerations, standing, everywhere=honoured):
+        for toleration in _worth_trying(tolerations, untolerated, everywhere=honoured):
             if tries == MOST_TRIES:
                 break
             tries += 1
@@ -61,8 +61,13 @@ def add_toleration(question: Question) -> Change | None:
     return None
 
 
-def _standing(question: Question, rejections: Rejections, *, everywhere: bool) -> dict[Taints, int]:
-    """Return the sets of taints that reject nodes, and how many nodes only they reject."""
+def _untolerated(
+    question: Question, rejections: Rejections, *, everywhere: bool
+) -> dict[Taints, int]:
+    """Return the sets of untolerated taints on rejected nodes, and the number of nodes of each.
+
+    Unless ``everywhere``, only nodes that taints alone reject count.
+    """
     nodes, tolerations = question.cluster.columns, question.pod.cls.spec.tolerations
     alone = rejections.by_none_but(question.with_remedy(Remedy.TAINTS))
     rows = rejections.rows if everywhere else rejections.rows[alone]
@@ -75,12 +80,12 @@ def _standing(question: Question, rejections: Rejections, *, everywhere: bool) -
     for (taint_set, cordoned), count in zip(kinds.T.tolist(), counts.tolist(), strict=True):
         taints = [t for t in nodes.taints(taint_set) if t.effect in HARD_EFFECTS]
         taints += [_CORDON] if cordoned else []
-        standing = frozenset(
+        untolerated = frozenset(
             (taint.key, taint.value, taint.effect)
             for taint in taints
             if not any(tolerates(toleration, taint) for toleration in tolerations)
         )
-        found[standing] = found.get(standing, 0) + count
+        found[untolerated] = found.get(untolerated, 0) + count
     return found
 
 
@@ -101,20 +106,20 @@ def _by_width(taints: Iterable[tuple[str, str, str]]) -> Iterator[list[v1.Tolera
 
 
 def _worth_trying(
-    tolerations: Iterable[v1.Toleration], standing: dict[Taints, int], *, everywhere: bool
+    tolerations: Iterable[v1.Toleration], untolerated: dict[Taints, int], *, everywhere: bool
 ) -> Iterable[v1.Toleration]:
     """Leave out tolerations that are not enough on any node; the best come first."""
     if everywhere:
         return tolerations
 
-    def won(toleration: v1.Toleration) -> int:
+    def opened_by(toleration: v1.Toleration) -> int:
         return sum(
             count
-            for taints, count in standing.items()
+            for taints, count in untolerated.items()
             if all(tolerates(toleration, v1.Taint(key=k, value=v, effect=e)) for k, v, e in taints)
         )
 
-    counted = [(won(toleration), toleration) for toleration in tolerations]
+    counted = [(opened_by(toleration), toleration) for toleration in tolerations]
     useful = [(count, toleration) for count, toleration in counted if count]
     useful.sort(key=lambda pair: -pair[0])
     return [toleration for _, toleration in useful]
