@@ -30,8 +30,8 @@ def test_a_name_that_the_file_cannot_hold_is_a_usage_error(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("can-i", "get"), "give VERB and KIND, or --list"),
-        (("can-i", "get", "pods", "--list"), "--list goes without VERB and KIND"),
+        (("can-i", "get"), "VERB and KIND are missing (or use --list)"),
+        (("can-i", "get", "pods", "--list"), "--list cannot be combined with VERB and KIND"),
     ],
 )
 def test_a_question_that_is_none_is_a_usage_error(arguments: tuple[str, ...], says: str) -> None:
@@ -61,7 +61,10 @@ TLS = ("--tls-cert=FILE", "--tls-key=FILE", "--tls-client-ca=FILE")
             "tokens cross the network only with --tls-cert",
         ),
         ((*TLS, "--token-file=FILE"), "--tls-client-ca demands a certificate of everyone"),
-        (("--token-listen=127.0.0.1:1",), "--token-listen is for tokens beside --tls-client-ca"),
+        (
+            ("--token-listen=127.0.0.1:1",),
+            "--token-listen needs --tls-client-ca, and --token-file or --jwt-issuer",
+        ),
         ((*TLS, "--token-listen=127.0.0.1:1"), "--token-listen is for tokens"),
         (
             (*TLS, "--token-file=FILE", "--token-listen=nowhere"),

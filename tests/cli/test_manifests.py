@@ -37,7 +37,7 @@ def test_a_command_ends_whatever_file_it_is_given(
 def test_a_binary_file_is_said_to_be_no_text(sched: Commands, tmp_path: Path) -> None:
     file = tmp_path / "pod.yaml"
     file.write_bytes(b"kind\xff")
-    assert sched("apply", "-f", str(file)).errors == [f"error: {file}: no text in UTF-8 (byte 5)"]
+    assert sched("apply", "-f", str(file)).errors == [f"error: {file}: not UTF-8 text (byte 5)"]
 
 
 def test_a_trace_of_one_endless_line_is_refused(sched: Commands, tmp_path: Path) -> None:

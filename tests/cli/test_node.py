@@ -80,13 +80,13 @@ def test_in_a_container_cgroups_and_scores_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["N1"], "is no name of a node"),
+        (["N1"], "is not a node name"),
         (["n" * 53], "has a name of 52 characters"),
-        (["n1", "--kube=http://10.0.0.1:6443"], "is no https://HOST:PORT"),
-        (["n1", "--kube=10.0.0.1:6443"], "is no https://HOST:PORT"),
+        (["n1", "--kube=http://10.0.0.1:6443"], "is not https://HOST:PORT"),
+        (["n1", "--kube=10.0.0.1:6443"], "is not https://HOST:PORT"),
         (["n1"], "give --kube https://HOST:PORT"),
         (["n1", f"--kube={URL}"], "the API server's CA is needed"),
-        (["n1", "--node-ip=127.0.0.1"], "API servers send nothing to such addresses"),
+        (["n1", "--node-ip=127.0.0.1"], "API servers cannot reach such an address"),
         (["n1", "--node-ip=here"], "is no IP address"),
         (["n1", "--pod-cidr=10.0.0.0/24"], "--pod-cidr needs --containerd"),
         (["n1", "--pod-cidr=10.0.0.1/24", "--containerd"], "has host bits set"),

@@ -55,7 +55,7 @@ def test_a_plan_is_carried_out_once_and_only_on_what_it_rests_on(
     assert "pod/planned-0 created" in running.ok("apply", "--plan", made["token"])
     running.until(decision["node"], "get", "pod/planned-0")
     again = running("apply", "--plan", made["token"])
-    assert "Pod/default/planned-0 exists by now" in again.err
+    assert "Pod/default/planned-0 exists now" in again.err
     after = json.loads(running.ok("plan", "-f", str(tmp_path / "app.yaml"), "-o", "json"))
     assert [one["action"] for one in after["writes"]] == ["unchanged", "unchanged"]
 

@@ -125,7 +125,7 @@ def test_every_mistake_of_a_policy_is_told(sched: Commands, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ([], "nothing to read: give a FILE or a Policy"),
+        ([], "no configuration: give a FILE or a Policy"),
         (["--policy-configmap", "a/b/c"], "--policy-configmap a/b/c: must be NAMESPACE/NAME"),
         (
             ["--policy-configmap", "p", "--algorithm-provider", "DefaultProvider"],

@@ -1,4 +1,4 @@
-"""``sched agent``."""
+"""``sched agent``: run hollow nodes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @dataclass(frozen=True, slots=True)
 class _Flags(ListenFlags):
     manifests: list[str] | None = flag(None, "FILE|DIR", "Nodes")
-    """Node manifests to register. The annotation podsched.io/count sets the number of copies of a
-    node."""
+    """Manifests of nodes to register. The annotation podsched.io/count sets the number of copies of
+    a node."""
     no_volume_controller: bool = flag(False)
     """Do not bind claims to volumes or provision volumes."""
 

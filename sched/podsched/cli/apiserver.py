@@ -1,4 +1,4 @@
-"""``sched apiserver``."""
+"""``sched apiserver``: serve the APIs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from podsched.serve.server.audit.policy import AuditPolicy
 
 _PANEL = "Audit"
-#: Bytes of a policy file.
+#: Max bytes of an audit policy file.
 _MOST = 1 << 20
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -57,10 +57,10 @@ class _Flags(PageFlags):
     listen: str = flag("127.0.0.1:7443", "HOST:PORT")
     """Listen address of the gRPC API."""
     workers: int = flag(1, "N", min=1, max=64)
-    """Number of processes that serve these addresses together; for machines with more cores than
-    one server uses. Limits such as --max-connections are each process's."""
+    """Number of processes that share these addresses, for machines with more cores than one process
+    uses. Limits such as --max-connections hold for each process."""
     as_worker: str = flag("", hidden=True)
-    """INDEX/WORKERS:SOCKET, given by the parent."""
+    """INDEX/WORKERS:SOCKET, set by the parent process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +68,18 @@ class AuditFlags:
     """Options of the audit log."""
 
     audit_log: Path | None = flag(None, "FILE", _PANEL)
-    """File for the audit log; without it there is none."""
+    """File for the audit log. Default: no audit log."""
     audit_policy: Path | None = flag(None, "FILE", _PANEL)
-    """audit.k8s.io/v1 Policy: what is written; without it, Metadata of every call."""
+    """Policy (audit.k8s.io/v1) for what is written. Default: level Metadata for every call."""
     audit_log_maxsize: int = flag(100, "MB", _PANEL, min=1)
-    """Size at which a new file is begun."""
+    """Size at which a new file is started."""
     audit_log_maxbackup: int = flag(10, "N", _PANEL, min=0)
-    """Number of earlier files kept; 0 keeps all."""
+    """Number of old files to keep; 0: all."""
     audit_log_maxage: int = flag(0, "DAYS", _PANEL, min=0)
-    """Days for which earlier files are kept; 0 keeps them for ever."""
+    """Number of days to keep old files; 0: no limit."""
 
     def settings(self) -> AuditSettings | None:
-        """Return the settings of the audit log; None if there is none; exit if they are invalid."""
+        """Return the settings, None without an audit log; exit if they are invalid."""
         if self.audit_log is None:
             if self.audit_policy is not None:
                 fail("--audit-policy needs --audit-log", USAGE)
@@ -107,7 +107,10 @@ def apiserver(
     audit: AuditFlags,
     telemetry: TelemetrySettings,
 ) -> None:
-    """Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd."""
+    """Serve the gRPC API and, with --kube-listen, Kubernetes' REST API.
+
+    The objects are stored in etcd.
+    """
     from podsched.app.apiserver import run_apiserver
 
     etcd = etcd_options(etcd)
@@ -174,7 +177,8 @@ def _run_workers(
             ]
 
             def arguments(index: int, health: Path) -> list[str]:
-                # This command's own; of an option the last one counts. One page is enough.
+                # The arguments of this command, then those that replace some of them: of a repeated
+                # option the last one counts. Only the first worker serves the page.
                 page = ["--web-listen="] if index else []
                 worker = f"--as-worker={index}/{workers}:{health}"
                 return [*sys.argv[1:], *reserved, *page, worker]
@@ -187,10 +191,10 @@ def _run_workers(
 def _worker(
     given: str, settings: ServerSettings, options: ProcessOptions
 ) -> tuple[ServerSettings, ProcessOptions]:
-    """Return the settings of one of several workers.
+    """Return the settings of one of several worker processes.
 
-    Only the parent uses its health server. Each worker writes its own audit log, because a file
-    with several writers cannot be rotated.
+    A worker's health server is for the parent only. Each worker writes its own audit log, because a
+    file with several writers cannot be rotated.
     """
     place, _, health = given.partition(":")
     index, _, workers = place.partition("/")
@@ -206,7 +210,7 @@ def _worker(
 def _checked_listeners(
     addresses: tuple[str | None, ...], tls: bool, insecure: bool
 ) -> tuple[str, int]:
-    """Return host and port of the API; exit if an address may not be listened on."""
+    """Return host and port of the gRPC API; exit if an address needs TLS and there is none."""
     remedy = "--tls-cert, --tls-key and --tls-client-ca"
     options = ("--listen", "--health-listen", "--kube-listen", "--web-listen")
     checked = [
@@ -296,28 +300,28 @@ def jwt_settings(jwt: JwtSettings) -> JwtSettings | None:
     if not jwt.is_url:
         file_or_fail("--jwt-jwks", jwt.jwks)
     elif not jwt.jwks.startswith("https:") and not _is_local(jwt.jwks):
-        why = "keys could be replaced on the way: use https"
+        why = "others on the network could replace the keys: use https"
         fail(f"--jwt-jwks {jwt.jwks}: {why}", USAGE)
     return jwt
 
 
 def check_tokens(settings: ServerSettings) -> None:
-    """Exit if tokens would cross the network unencrypted, or if no client could send one."""
+    """Exit if tokens would be sent unencrypted, or if no client could use one."""
     file_or_fail("--token-file", settings.token_file)
     accepted, listen = bool(settings.token_file or settings.jwt), settings.token_listen
     if listen:
         split_address("--token-listen", listen)
     if listen and not (accepted and settings.tls_client_ca):
-        fail("--token-listen is for tokens beside --tls-client-ca", USAGE)
+        fail("--token-listen needs --tls-client-ca, and --token-file or --jwt-issuer", USAGE)
     if accepted and settings.tls_client_ca and not listen:
         fail(
-            "--tls-client-ca demands a certificate of everyone at --listen: give an address for "
-            "clients with tokens, too, with --token-listen",
+            "with --tls-client-ca, --listen requires client certificates: add --token-listen, an "
+            "address for clients with tokens",
             USAGE,
         )
     if accepted and not settings.tls_cert and not is_loopback(settings.host):
         address = f"{settings.host}:{settings.port}"
-        fail(f"--listen {address}: tokens cross the network only with --tls-cert", USAGE)
+        fail(f"--listen {address}: tokens would be sent unencrypted: add --tls-cert", USAGE)
 
 
 def _is_local(url: str) -> bool:

@@ -1,4 +1,4 @@
-"""``sched auth``: the caller's identity and rights, and tokens."""
+"""``sched auth``: show the caller's identity and rights, and make tokens."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ M = TypeVar("M", bound=Message)
 
 @app.command(cls=Command)
 def whoami(server: Server = "") -> None:
-    """Show the user and groups that the API server takes you for."""
+    """Show your user and groups as the API server sees them."""
     found = _ask(
         server, "SelfSubjectReview", v1.SelfSubjectReviewRequest(), v1.SelfSubjectReviewResponse
     )
@@ -57,9 +57,9 @@ def whoami(server: Server = "") -> None:
 @dataclass(frozen=True, slots=True)
 class _Flags(ServerFlags):
     as_user: str = flag("", "USER", names="--as")
-    """Ask about this user; needs impersonate."""
+    """Ask about this user; you need the right to impersonate."""
     as_group: list[str] | None = flag(None, "GROUP")
-    """Ask about members of this group as well."""
+    """Ask about a member of this group; may be given several times."""
     namespace: str = flag("default", "NAME", names="--namespace -n")
     """Namespace."""
     all_namespaces: bool = flag(False, names="--all-namespaces -A")
@@ -81,16 +81,16 @@ def can_i(
     ] = "",
     name: Annotated[str, typer.Argument(metavar="NAME", help="One object, not all.")] = "",
 ) -> None:
-    """Show whether something is permitted: prints yes, or no with exit code 1."""
+    """Print yes if something is permitted; else print no and exit with 1."""
     subject = v1.ReviewedSubject(username=given.as_user, groups=given.as_group or ())
     where = "" if given.all_namespaces else given.namespace
     if given.show_list:
         if verb or kind:
-            fail("--list goes without VERB and KIND", USAGE)
+            fail("--list cannot be combined with VERB and KIND", USAGE)
         _print_rules(given.server, v1.SubjectRulesReviewRequest(subject=subject, namespace=where))
         return
     if not verb or not kind:
-        fail("give VERB and KIND, or --list", USAGE)
+        fail("VERB and KIND are missing (or use --list)", USAGE)
     resource, _, subresource = kind.partition("/")
     request = v1.SubjectAccessReviewRequest(
         subject=subject,
@@ -108,7 +108,7 @@ def can_i(
 
 @app.command(cls=Command)
 def token(
-    user: Annotated[str, typer.Argument(metavar="USER", help="Whose token it is to be.")],
+    user: Annotated[str, typer.Argument(metavar="USER", help="User of the token.")],
     file: Annotated[
         Path, typer.Option("--file", metavar="FILE", help="The API server's --token-file.")
     ],

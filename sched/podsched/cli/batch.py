@@ -1,4 +1,4 @@
-"""``sched replay --trace swf``: a log of batch jobs under FIFO, EASY and conservative backfill."""
+"""``sched replay --trace swf``: run a log of batch jobs in FIFO order and with backfill."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ from podsched.telemetry.log_output import configure_logging
 ALL, FAILOVER, QUEUE, LIST, SCALE = "all", "Failover", "Queue", "list", "scale"
 SOAK, OVERLOAD, RESTART, EXPLAIN = "Soak", "Overload", "Restart", "Explain"
 COMPARE = "compare"
-#: What "all" runs. The others take minutes, and speed is not what they measure.
+#: The benchmarks that "all" runs. The others take minutes, and do not measure throughput.
 _SPEED = (*builtin_names(), FAILOVER, QUEUE)
 _NAMES = (*_SPEED, SOAK, OVERLOAD, RESTART, EXPLAIN, SCALE, COMPARE)
 _UNPLOTTED = (FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN, COMPARE)
@@ -117,26 +117,26 @@ class _Flags:
     evaluator: Evaluator = flag("local")
     """Where nodes are evaluated; local does not start Ray."""
     without: tuple[Accelerator, ...] = flag(())
-    """Leave out an accelerator of decisions, to see what it earns; may be repeated."""
+    """Turn off an accelerator of decisions, to measure what it saves; may be repeated."""
     repeat: int = flag(1, "N", min=1)
     """Runs per workload; the median and the spread are reported."""
     times: int = flag(3, "N", min=1)
     """Rounds of Failover per fault, or of compare."""
     bound: int = flag(0, "N", min=0)
-    """Pods that are bound before Failover or Restart begins."""
+    """Number of pods that are bound before Failover or Restart begins."""
     api_servers: int = flag(1, "N", min=1)
     """Number of API servers."""
     fault: tuple[Fault, ...] = flag((Fault.SIGKILL, Fault.SIGTERM), show_default=False)
     """What Failover does to the leader; may be repeated. all: each single fault of sched chaos, to
     any process or link of a larger system. [SIGKILL, SIGTERM]"""
     most_growth: float = flag(MOST_GROWTH, "BYTES", min=0.0)
-    """Growth per pod beyond which Soak fails."""
+    """Max growth of memory per pod; with more, Soak fails."""
     max_nodes: int = flag(SCALE_NODES[-1], "N", min=1)
-    """Most nodes of scale."""
+    """Max number of nodes for scale."""
     max_bound: int = flag(BOUND[-1], "N", min=0)
-    """Most bound pods of scale."""
+    """Max number of bound pods for scale."""
     seconds: float = flag(0, "N", min=0)
-    """Begin no further size of scale after; 0: no limit."""
+    """Time after which scale begins no further size; 0: no limit."""
     kubeconfig: Path | None = flag(None, "FILE")
     """The Kubernetes cluster on which compare measures; an empty one for tests."""
     control_plane: Path | None = flag(None, "DIRECTORY")
@@ -207,7 +207,7 @@ def bench(
 
 
 def _check(workload: str, given: _Flags) -> None:
-    """Exit if the options ask for a plot or a measurement that does not exist."""
+    """Exit if the options do not apply to the workload."""
     if given.plot is not None and (workload == ALL or workload in _UNPLOTTED):
         fail(f"--plot: {workload} is not plotted", USAGE)
     if BenchBackend.KUBERNETES in given.backend:
@@ -217,7 +217,7 @@ def _check(workload: str, given: _Flags) -> None:
             mode = given.create_mode
             fail(f"--create-mode {mode}: Kubernetes' API creates single pods", USAGE)
     if given.plot is not None and len(given.backend) > 1:
-        fail("--plot: plots one backend", USAGE)
+        fail("--plot: only one backend can be plotted", USAGE)
     if workload == COMPARE and given.control_plane is None:
         fail("compare: --control-plane must name a directory with kube-scheduler", USAGE)
     file_or_fail("--kubeconfig", given.kubeconfig)
@@ -230,7 +230,7 @@ def _is_file(workload: str) -> bool:
 def _plan(
     name: str, given: _Flags, options: BenchOptions
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield the workloads to measure with their names; exits for an unknown one."""
+    """Yield the benchmarks to run with their names; exits for an unknown one."""
     if _is_file(name):
         for workload in _from_file(Path(name), given.params):
             yield from _on_each_backend(workload, given, options)
@@ -278,7 +278,7 @@ def _run_workload(workload: Workload, repeat: int, options: BenchOptions) -> Any
 def _others(
     given: _Flags, options: BenchOptions
 ) -> dict[str, Callable[[Progress], Coroutine[Any, Any, Any]]]:
-    """Return the benchmarks that are not workloads; defaults mean the usual sizes."""
+    """Return the benchmarks that are not workloads, by name."""
     nodes, pods, bound = given.nodes, given.pods, given.bound
     load = FailoverLoad(
         nodes or FAILOVER_NODES, bound, given.rate or RATE, given.times, given.fault

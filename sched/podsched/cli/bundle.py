@@ -22,7 +22,7 @@ from podsched.framework.plugin import PluginError
 from podsched.lib.files import read_file
 from podsched.registry import factories
 
-#: Bytes of a bundle as it is stored.
+#: Max bytes of a stored bundle.
 _MOST_BYTES: Final = 256 << 20
 _VERSIONED: Final = ("podsched", "numpy", "protobuf")
 
@@ -46,7 +46,7 @@ def write_bundle(
         scenario = renaming.scenario(scenario)
         original, result = result, decided(scenario)
         if outline(original, renaming.text) != outline(result, str):
-            warn("the decision depends on names: it is another one with other names")
+            warn("the decision depends on names: with anonymized names it differs")
     versions = {name: version(name) for name in _VERSIONED}
     versions["python"] = platform.python_version()
     content = Bundle(scenario, result, versions, anonymize).to_bytes()
@@ -70,7 +70,7 @@ def repeated(path: Path) -> tuple[Pod, dict[str, Any], str]:
     result = decided(bundle.scenario)
     pod: Any = from_manifest({"kind": "Pod", "apiVersion": "v1", **bundle.scenario["pod"]}).message
     if result == bundle.result:
-        return pod, result, "The result is the one of the bundle."
+        return pod, result, "The result is the same as in the bundle."
     made_by = ", ".join(f"{name} {number}" for name, number in sorted(bundle.versions.items()))
     differing = sorted(
         part

@@ -28,7 +28,7 @@ from podsched.cli.workloads import read_workloads
 from podsched.config.flags import flag
 from podsched.telemetry.log_output import configure_logging
 
-#: Groups and nodes shown at most; -o json has all.
+#: Max groups and nodes that are shown; -o json has all.
 _SHOWN = 40
 
 
@@ -55,7 +55,8 @@ def capacity(
     """Show how many more pods like one fit, where, and what limits them.
 
     The cluster is given by --cluster, --live (the default) or --kubeconfig, or by -f with --pod, as
-    in sched simulate. Pending pods get no room, and nothing is preempted. Nothing is changed.
+    in sched simulate. Nothing is reserved for pending pods, nothing is preempted, and nothing is
+    changed.
 
     Ends with 0 if at least one pod fits, with 1 if none does, and with 2 if a plugin
     failed.
@@ -63,7 +64,7 @@ def capacity(
     configure_logging("text", "warning")
     files = given.filename or []
     if not given.pod_file and len(files) != 1:
-        fail("name the pod: -f FILE, or --pod FILE beside the cluster's", USAGE)
+        fail("give the pod with -f FILE, or with --pod FILE if -f has the cluster", USAGE)
     source = given.source(files if given.pod_file else ())
     workload = read_workloads([given.pod_file or files[0]], 1)
     objects = [*source.objects(), *workload.others]
@@ -118,7 +119,7 @@ def _print(name: str, found: Capacity, zones: Sequence[Group], groups: Sequence[
         say()
         say("\n".join(wrapped([["Then:", found.message]])))
     if found.limits:
-        rows = [["NODES", "PLUGIN", "WHAT KEEPS THEM FROM TAKING ONE MORE"]]
+        rows = [["NODES", "PLUGIN", "WHY NO FURTHER POD FITS"]]
         rows += [[f"{one.nodes:,}", one.plugin, "; ".join(one.reasons)] for one in found.limits]
         say()
         say("\n".join(wrapped(rows)))
@@ -197,7 +198,7 @@ def _print_headroom(found: Headroom) -> None:
         f"{humanised(name, amount)} of {humanised(name, found.total[name])} {name}"
         for name, amount in found.free.items()
     )
-    say(f"Free on {found.nodes:,} nodes that take any pod: {free}.")
+    say(f"Free on {found.nodes:,} nodes that accept any pod: {free}.")
     say()
     rows = [["GIB PER CPU", "LARGEST POD", "NODE", "STRANDED CPU", "AND MEMORY"]]
     for ratio, one in found.ratios.items():
@@ -224,7 +225,7 @@ def _print_headroom(found: Headroom) -> None:
     say()
     shares = ", ".join(f"{_percent(share)} of {n}" for n, share in found.fragmentation.items())
     say(f"Fragmentation: {shares}")
-    say("(what is free where a running shape does not fit, in the mean over the shapes)")
+    say("(the share that is free on nodes where a running shape does not fit; mean over shapes)")
 
 
 def _requests(requests: Mapping[str, int]) -> str:

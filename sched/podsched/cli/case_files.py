@@ -1,4 +1,4 @@
-"""Files of cases, one JSON document a line, plain or gzipped: prints one result a line."""
+"""Runs files of cases, one JSON document per line, plain or gzipped; prints one result per line."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from podsched.cli.manifests import MAX_BYTES
 from podsched.framework.plugin import PluginError
 from podsched.registry import factories, run_allocation_case
 
-#: After which the search for devices is aborted: the default of the plugin's filterTimeout.
+#: Seconds after which the search for devices is aborted: the default of filterTimeout.
 SECONDS_PER_CASE = 10.0
 
 Results = Callable[[Iterator[bytes]], Iterator[dict[str, Any]]]
 
 
 class Fault(StrEnum):
-    """The faults of Kubernetes v1.36.2 that an allocation can keep: all, or one of them."""
+    """The faults of Kubernetes v1.36.2 that allocations can reproduce: all, or one of them."""
 
     ALL = "1.36.2"
     LEAK = "leak"
@@ -39,7 +39,7 @@ def scenario_results(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
 
 
 def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Iterator[dict[str, Any]]:
-    """Return the devices that the claims of each case get."""
+    """Yield the devices that the claims of each case get."""
     every = [fault.value for fault in Fault if fault is not Fault.ALL]
     kept = every if Fault.ALL in faults else [fault.value for fault in faults]
 
@@ -54,7 +54,7 @@ def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Itera
 
 
 def print_results(path: Path, results: Results) -> None:
-    """Print the results of a file's cases; exit if the file cannot be read, or has none."""
+    """Print the results of a file's cases; exit if the file cannot be read, or has no case."""
     empty = True
     try:
         with open_scenarios(path) as lines:

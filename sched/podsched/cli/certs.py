@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 
 _LONGEST_DAYS = 3650
-#: A bundle of all public authorities is about 250 KB.
+#: Max bytes of a certificate file. A bundle of all public authorities has about 250 KB.
 _MAX_BYTES = 1 << 20
 
 
@@ -44,9 +44,9 @@ class _Flags:
     """Name or address by which others reach API servers, etcd, schedulers, agents or Ray, besides
     localhost; may be given several times."""
     node: str = flag("node-*", "NAME|PREFIX*")
-    """Node of the agent, or the prefix of all that it plays."""
+    """Name of the agent's node, or the prefix of all of its nodes."""
     per_role: bool = flag(False)
-    """Make a directory for each role, with a copy of ca.crt: what its machines need."""
+    """Make a directory for each role with the files that its machines need, ca.crt included."""
 
 
 @app.command(cls=Command)

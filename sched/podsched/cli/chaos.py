@@ -44,7 +44,7 @@ Report = Annotated[
 ]
 #: The history's file in the data directory.
 HISTORY = "history.jsonl"
-#: Violations that are printed with what happened around them.
+#: Max violations that are printed with the events around them.
 _TOLD = 5
 
 
@@ -55,10 +55,9 @@ class _Flags:
     faults: str = flag("", "NAME[,...]")
     """Faults to choose from, all by default; or list."""
     ray: bool = flag(False)
-    """Have Ray actors evaluate and bind, and break Ray, too."""
+    """Use Ray actors to evaluate and bind, and break Ray, too."""
     namespaces: bool = flag(False)
-    """Run each replica in a network namespace of its own, and have its packets lost, too (as root).
-    """
+    """Run each replica in its own network namespace, and lose packets, too; needs root."""
     data_dir: Path | None = flag(None, "DIR")
     """Directory for history.jsonl, logs and etcd's data. Default: a temporary one, kept if a
     promise is broken."""
@@ -110,13 +109,13 @@ def chaos(
 
 
 def _met(*, ray: bool, namespaces: bool) -> set[Need]:
-    """Return the needs of faults that are met."""
+    """Return the needs of faults that this machine and the options meet."""
     has = {Need.RAY: ray, Need.NAMESPACES: namespaces, Need.CLOCKS: bool(library())}
     return {need for need, met in has.items() if met}
 
 
 def _listed(met: Collection[Need]) -> Iterator[str]:
-    """Yield the names of all faults that can be done, and what is missing for others."""
+    """Yield the names of the faults that are possible, and why others are left out."""
     for name, kind in KINDS.items():
         if kind.need is None or kind.need in met:
             yield name
@@ -175,9 +174,9 @@ def _check_time(name: str, kind: Kind, minutes: float) -> None:
 
 
 def _run(options: ChaosOptions) -> None:
-    """Run with a progress bar; exit if the system cannot be started or mended.
+    """Run with a progress bar; exit if the system cannot be started or repaired.
 
-    SIGTERM ends it like SIGINT, so that nothing keeps running.
+    SIGTERM ends it like SIGINT, so that no process is left running.
     """
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
@@ -236,7 +235,7 @@ def progress(seconds: float) -> Iterator[Callable[[Status], None]]:
     from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Column
 
-    # What is broken gets what is left of the line, and is cut where it is longer.
+    # The text about faults gets the rest of the line; a longer one is cut.
     columns = (
         TextColumn("{task.fields[stage]:>9}", table_column=Column(no_wrap=True, min_width=9)),
         BarColumn(bar_width=10, table_column=Column(min_width=10)),

@@ -24,7 +24,7 @@ from podsched.serve.client.errors import ClientError, TooManyRequests, Unavailab
 
 DEFAULT_SERVER = "127.0.0.1:7443"
 
-#: Options of ``ClientOptions``; SCHED_TLS_CA and so on in the environment stand in for them.
+#: Options of ``ClientOptions`` that environment variables such as SCHED_TLS_CA can set.
 _CREDENTIALS = ("tls_ca", "tls_cert", "tls_key", "token_file")
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ def endpoints(server: str) -> list[str]:
 
 
 def client_options(given: ClientOptions = ClientOptions()) -> ClientOptions:
-    """Return the client options, with the files given here or by the environment."""
+    """Return the client options, with files from the options or the environment."""
     files: dict[str, Any] = {}
     for name in _CREDENTIALS:
         variable, path = f"SCHED_{name.upper()}", getattr(given, name)
@@ -92,7 +92,7 @@ def client_options(given: ClientOptions = ClientOptions()) -> ClientOptions:
 
 
 def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:
-    """Return a client that does not wait for a server, with these options if given."""
+    """Return a client that does not wait for a server; ``options``: other ``ClientOptions``."""
     told: set[str] = set()
 
     def warn_once(text: str) -> None:
@@ -105,11 +105,11 @@ def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:
 
 
 def _cause(error: str, server: str, *, tls: bool) -> str:
-    """Return why no API server can be reached, and a hint if it is not podsched's."""
-    # gRPC lists every attempt; the cause is at the end, of a TLS handshake before an "OK".
+    """Return why no API server can be reached, with a hint about the likely mistake."""
+    # gRPC lists every attempt; the cause is at the end. After a TLS handshake comes an "OK".
     cause = error.removesuffix(": OK").rpartition(": ")[2].rstrip("]")
     if any(address.strip().endswith(":6443") for address in server.split(",")):
-        hint = "6443 is where kubectl goes, sched speaks gRPC, at 7443 unless told otherwise"
+        hint = "6443 is the port for kubectl; sched uses gRPC, by default at port 7443"
     elif "WRONG_VERSION_NUMBER" in error:
         cause, hint = "it does not serve TLS", "unset SCHED_TLS_CA"
     elif "CERTIFICATE_VERIFY_FAILED" in error:
@@ -119,15 +119,18 @@ def _cause(error: str, server: str, *, tls: bool) -> str:
     elif any(word in cause.lower() for word in ("refused", "domain name", "resol")):
         hint = ""
     elif tls:
-        hint = "if it asks for client certificates: SCHED_TLS_CERT, SCHED_TLS_KEY name the files"
+        hint = "if it requires client certificates, set SCHED_TLS_CERT and SCHED_TLS_KEY"
     else:
-        hint = "if it serves TLS: SCHED_TLS_CA, SCHED_TLS_CERT, SCHED_TLS_KEY name its files"
+        hint = "if it serves TLS, set SCHED_TLS_CA, SCHED_TLS_CERT and SCHED_TLS_KEY"
     return f"{cause}; {hint}" if hint else cause
 
 
 @contextmanager
 def refusals_fail() -> Iterator[None]:
-    """Exit if an API server refuses in the block, so that this does not count as unreachable."""
+    """Exit if an API server refuses a call in the block.
+
+    Some refusals have the status of an unreachable server; their ``reason`` tells them apart.
+    """
     try:
         yield
     except ClientError as error:
@@ -143,10 +146,10 @@ def with_client(
     *,
     traceparent: str = "",
 ) -> T:
-    """Run ``work`` with a client; exit with a line for errors that users can cause.
+    """Run ``work`` with a client; exit with a message for errors that users can cause.
 
-    ``client``: the client options; None for those of the environment; ``traceparent`` of the calls'
-    trace.
+    ``client``: the client options; None: those of the environment. ``traceparent``: the trace of
+    the calls.
     """
     secured = {} if client is None else {name: getattr(client, name) for name in _CREDENTIALS}
 
@@ -170,7 +173,7 @@ def with_client(
         report("", exc)
         if "http2 header with status" in str(exc):
             where = server or DEFAULT_SERVER
-            say(f"{where} serves something else: sched speaks gRPC, not HTTP", error=True)
+            say(f"{where} is not an API server of podsched: sched uses gRPC, not HTTP", error=True)
         raise typer.Exit(FAILED) from None
     except (UnknownKindError, ManifestError, CertificateError) as exc:
         fail(str(exc))
@@ -181,9 +184,9 @@ def for_each(
     named: Callable[[ApiClient], Awaitable[Iterable[T]]],
     act: Callable[[ApiClient, T], Awaitable[None]],
 ) -> None:
-    """Do something with each target; exit with 1 if the server has refused any.
+    """Call ``act`` for each target; exit with 1 if the server refused any of the calls.
 
-    A refusal is printed, and the other targets follow.
+    After a refusal, which is printed, the other targets follow.
     """
 
     async def work(client: ApiClient) -> bool:

@@ -1,4 +1,4 @@
-"""The cluster of a question: manifests, an API server, or a Kubernetes cluster."""
+"""The cluster that a question is about: manifests, an API server, or a Kubernetes cluster."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from podsched.cli.options import Form
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
 
-#: Kinds that no answer depends on. Templates are needed for the claims of pods to come.
+#: Kinds that no answer depends on. Templates do matter: new pods get claims from them.
 _IRRELEVANT = UNDECIDING_KINDS - {"ResourceClaimTemplate"} | {"ConfigMap", "Event", "ResourceQuota"}
-#: Kinds that are read of a Kubernetes cluster.
+#: Kinds that are read from a Kubernetes cluster.
 _READ = (*(kind for kind in WATCHED_KINDS if kind not in _IRRELEVANT), "PriorityClass")
 
 
@@ -57,7 +57,7 @@ class ClusterSource(ServerFlags):
         return self if self.given else ClusterSource(live=True, server=self.server)
 
     def objects(self) -> list[AnyObject]:
-        """Return the cluster's objects as they are written; exit if they cannot be read."""
+        """Return the cluster's objects as they are stored; exit if they cannot be read."""
         return self._running() + dumped(self.files)
 
     def _running(self) -> list[AnyObject]:
@@ -80,7 +80,7 @@ class QuestionFlags(ClusterSource):
     """Output format."""
 
     def source(self, files: Sequence[str] = ()) -> ClusterSource:
-        """Return the cluster; the API server's if nothing else is given. ``files``: more of it."""
+        """Return the source of the cluster's objects; ``files``: further manifests of it."""
         return replace(self, files=[*(self.cluster or ()), *files]).or_live()
 
 

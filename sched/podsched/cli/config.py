@@ -1,4 +1,4 @@
-"""The scheduler's configuration: read for other commands; ``sched config`` prints and checks it."""
+"""``sched config``: print, check and apply configurations; and how other commands read one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from podsched.registry import factories
 from podsched.serve.client.api_client import ApiClient
 from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ApplyConfigResponse, ConfigOutcome
 
-#: Seconds for validation and for what is under way in the leader.
+#: Seconds for validation, and for the leader to finish its work in progress.
 _APPLY_TIMEOUT = 30.0
 
 app = typer.Typer(
@@ -54,7 +54,7 @@ def read_config(path: Path | None) -> SchedulerConfiguration:
 
 
 def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfiguration, dict[str, Any]]:
-    """Return the configuration that options name, and as a document; {} for the default one.
+    """Return the configuration that options name, and its document ({} for the default one).
 
     Exits with ``code`` after printing every error in the files or their plugins.
     """
@@ -76,7 +76,10 @@ def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfigurati
 
 
 def again(source: Source) -> Callable[[], SchedulerConfiguration] | None:
-    """Return a function that reads a source again and raises ConfigError; None if none is given."""
+    """Return a function that reads the source again; None if no source is given.
+
+    The function raises ConfigError.
+    """
     if not source.given:
         return None
 
@@ -84,7 +87,7 @@ def again(source: Source) -> Callable[[], SchedulerConfiguration] | None:
         try:
             document = document_of(source)
         except typer.Exit:
-            # What is wrong with the file has been printed.
+            # The error has been printed.
             raise ConfigError([FieldError("", None, f"{source.name} cannot be read")]) from None
         return load_usable(document, factories(), source.name)
 
@@ -136,14 +139,16 @@ def apply(
     ],
     dry_run: Annotated[
         DryRun,
-        typer.Option("--dry-run", help="server: have the replicas validate it, change nothing."),
+        typer.Option(
+            "--dry-run", help="server: let the replicas validate it without changing anything."
+        ),
     ] = DryRun.NONE,
     server: Server = "",
 ) -> None:
     """Let all running scheduler replicas switch to another configuration.
 
-    Each replica validates it first, with its own plugins; if one refuses, nothing changes. A
-    restarted replica reads its own file: put it there, too.
+    Each replica validates it first, with its own plugins; if one refuses it, nothing changes. A
+    restarted replica reads its own file again: change that file, too.
     """
     text = sys.stdin.read(MAX_BYTES + 1) if str(file) == "-" else _text_of(file)
     request = ApplyConfigRequest(scheduler_configuration=text, validate_only=dry_run.asked)
@@ -160,12 +165,12 @@ def apply(
         where = "" if len(told) == len(outcomes) else f"{', '.join(told)}: "
         say(f"error: {where}{mistake}", error=True)
     for one in outcomes:
-        say(f"{one.replica}: {_made_of_it(one, dry_run=dry_run.asked)}")
+        say(f"{one.replica}: {_outcome_text(one, dry_run=dry_run.asked)}")
     if any(one.errors for one in outcomes):
         raise typer.Exit(FAILED)
 
 
-def _made_of_it(outcome: ConfigOutcome, *, dry_run: bool) -> str:
+def _outcome_text(outcome: ConfigOutcome, *, dry_run: bool) -> str:
     leads = " (leader)" if outcome.leading else ""
     if outcome.applied:
         return f"applied{leads}; profiles: {', '.join(outcome.profiles)}"
@@ -205,5 +210,5 @@ def convert(
 
 def _read_given(source: Source) -> tuple[SchedulerConfiguration, dict[str, Any]]:
     if not source.given:
-        fail("nothing to read: give a FILE or a Policy", USAGE)
+        fail("no configuration: give a FILE or a Policy", USAGE)
     return read_source(source, FAILED)

@@ -52,17 +52,17 @@ app = typer.Typer(
 
 @app.callback()
 def _debug() -> None:
-    """Make this a group, although it has a single command."""
+    """Make Typer treat this as a group although it has only one command."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Flags(ServerFlags):
     health: list[str] | None = flag(None, "URL")
-    """Health address of a process that is not found; repeatable."""
+    """Health address of a process that would not be found; repeatable."""
     logs: list[Path] | None = flag(None, "FILE|DIR")
     """Log file, or directory of them; repeatable."""
     most: int = flag(64, "MIB", names="--max-size", min=1, max=4096)
-    """Of all texts."""
+    """Max size of all files together, uncompressed."""
 
 
 @app.command(cls=Command)
@@ -125,7 +125,8 @@ async def _collect(archive: Archive, server: str, health: list[str], logs: list[
 
 MIB: Final = 1 << 20
 
-# What ``masked`` does not look for: keys in PEM, JSON Web Tokens, and secrets in JSON or YAML.
+# Secrets that ``masked`` does not find: PEM keys, JSON Web Tokens, and secret fields of JSON or
+# YAML.
 _FIELD: Final = re.compile(
     r'("?[\w.-]*(?:token|passw|secret|authorization|credential|api_?key)[\w.-]*"?\s*[:=]\s*)'
     r'("(?:[^"\\\n]|\\.)*"|[^\s,}"]+)',
@@ -139,7 +140,7 @@ _SECRETS: Final = (
 
 def without_secrets(text: str) -> str:
     """Return a text with masked secrets and escaped control characters."""
-    text = masked(text)  # first: it knows that after "Bearer" comes one more word
+    text = masked(text)  # first: it also masks the word after "Bearer"
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return _FIELD.sub(_mask_value, text)
@@ -151,7 +152,10 @@ def _mask_value(found: re.Match[str]) -> str:
 
 
 class Archive:
-    """Texts by name, the most important first; texts beyond the size limit are cut."""
+    """The texts of the archive by name; a text that exceeds the size limit is cut.
+
+    So the most important texts are added first.
+    """
 
     def __init__(self, most: int) -> None:
         """``most``: bytes of all texts together."""
@@ -163,7 +167,7 @@ class Archive:
 
     @property
     def names(self) -> list[str]:
-        """What is in it."""
+        """The names of the texts."""
         return list(self._texts)
 
     def miss(self, what: str, why: str) -> None:
@@ -207,11 +211,11 @@ _PACKAGES = (
     "protobuf", "pydantic", "ray", "structlog",
 )  # fmt: skip
 _VARIABLES = ("SCHED_", "RAY_", "OTEL_", "GRPC_", "PYTHON")
-#: The kinds whose objects are packed, and of each so many at most: the latest.
+#: The kinds whose objects are packed, and the max number of each kind: the latest ones.
 _SHOWN = ("Node", "Pod", "Event", "Lease", "PodDisruptionBudget", "PriorityClass", "ReplicaSet")
 _MOST_OBJECTS = 2000
 _ANYWHERE = ("0.0.0.0", "::")
-#: Of containers; they hold what programs are told in confidence.
+#: Fields of containers that may contain secrets.
 _PRIVATE = ("env", "envFrom", "args", "command")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -240,7 +244,7 @@ def add_this_machine(archive: Archive) -> None:
 async def add_cluster(
     archive: Archive, client: ApiClient, known: Sequence[Process]
 ) -> list[Process]:
-    """Add status and objects; return the replicas' processes and those already known."""
+    """Add status and objects; return the known processes and those of the replicas."""
     try:
         status = await collect(client, LOCK)
     except ClientError as error:
@@ -298,7 +302,7 @@ def _replica(about: dict[str, Any]) -> Process:
     return Process(f"scheduler-{about['identity']}", url)
 
 
-#: Pages of the health server, and the files that they are packed as. A process has some of them.
+#: Pages of the health server, and their files in the archive. Not every process has all pages.
 _PAGES: Final = {
     "/metrics": "metrics.txt",
     "/readyz?verbose": "readyz.txt",
@@ -373,7 +377,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 async def add_process(archive: Archive, process: Process, options: ClientOptions) -> None:
     """Add the HTTP pages that a process has."""
     if not process.url:
-        archive.miss(process.name, "its health address is not known: name it with --health")
+        archive.miss(process.name, "its health address is unknown: give it with --health")
         return
     for path, file in _PAGES.items():
         try:

@@ -14,9 +14,9 @@ from podsched.v1.decisions_pb2 import DecisionRecord
 HEADINGS = ("TIME", "POD", "TRY", "NODE", "SCORE", "FIT", "OUTCOME")
 WIDE = ("TOOK", "REPLICA", "TERM", "REVISION", "ALIKE", "CLASS", "MESSAGE")
 SHADOW = ("TIME", "POD", "BOUND TO", "SHADOW", "SCORE", "FIT", "PROFILE")
-#: Columns of these at least, so that lines that come later stand below the first ones.
+#: Min widths of the columns, so that later lines are aligned with the first ones.
 WIDTHS = (12, 12, 3, 9, 3, 5)
-#: Characters of a label and its indentation.
+#: Width of a label with its indentation.
 _LABEL = 11
 
 
@@ -30,17 +30,17 @@ def clock(stamp: Timestamp) -> str:
     return datetime.fromtimestamp(seconds(stamp)).strftime("%H:%M:%S.%f")[:-3]
 
 
-def duration(of: float) -> str:
-    """Return a duration with three digits: 0.12ms, 3.4ms, 1.2s."""
-    return f"{of:.3g}s" if of >= 1 else f"{of * 1e3:.3g}ms"
+def duration(length: float) -> str:
+    """Return a duration in seconds as text with three digits: 0.12ms, 3.4ms, 1.2s."""
+    return f"{length:.3g}s" if length >= 1 else f"{length * 1e3:.3g}ms"
 
 
 def rows(
     records: Iterable[DecisionRecord], *, wide: bool, namespaces: bool, shadow: bool
 ) -> list[Sequence[str]]:
     """Return the cells of records."""
-    one = _shadow_row if shadow else _row
-    return [(*one(record, namespaces), *(_wide(record) if wide else ())) for record in records]
+    row = _shadow_row if shadow else _row
+    return [(*row(record, namespaces), *(_wide(record) if wide else ())) for record in records]
 
 
 def _name(record: DecisionRecord, namespaces: bool) -> str:
@@ -113,7 +113,7 @@ def at_length(record: DecisionRecord, *, namespaces: bool) -> list[str]:
         parts.append(("nominated", record.nominated_node + victims))
     parts.append(("node", _chosen(record)))
     slowest = sorted(record.plugin_seconds.items(), key=lambda item: -item[1])
-    shares = ", ".join(f"{name} {duration(of)}" for name, of in slowest[:4])
+    shares = ", ".join(f"{name} {duration(length)}" for name, length in slowest[:4])
     return [
         f"{_name(record, namespaces)}: {what}, attempt {record.attempt}",
         *_beside(parts),
@@ -145,7 +145,10 @@ def _chosen(record: DecisionRecord) -> str:
 
 
 def _scores(record: DecisionRecord) -> list[str]:
-    """Return a table of scores, plugins by nodes; if too wide, nodes by plugins with letters."""
+    """Return a table of scores with a row per plugin and a column per node.
+
+    If it is wider than the terminal, it has a row per node, and letters stand for the plugins.
+    """
     if not record.scores:
         return []
     nodes = record.scores

@@ -27,13 +27,13 @@ from podsched.serve.client.api_client import ApiClient
 from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, DecisionsResponse
 
 _FORMATS = ("table", "wide", "json")
-#: Decisions shown at most, and read from files at most.
+#: Max decisions that are shown, and that are read from files.
 MOST, MOST_READ = 10_000, 1_000_000
-#: Decisions asked for at a time, and seconds to wait for an answer.
+#: Max decisions in one answer, and seconds to wait for it.
 _PAGE, _TIMEOUT = 1000, 15.0
-#: Seconds before the latest decision in which others may still end.
+#: Seconds before the latest decision; decisions within them may still get their outcome.
 _OPEN_FOR = 60.0
-#: Seconds between two looks for new ones.
+#: Seconds between two requests for new decisions.
 _LOOK_EVERY = 0.5
 
 
@@ -62,7 +62,7 @@ class _View:
                 columns = zip(*heading, *cells, strict=True)
                 least = [*WIDTHS, *[0] * len(heading[0])]
                 found = (max(map(len, column)) for column in columns)
-                # What comes later stands below what was first.
+                # Later lines use the same widths.
                 self.widths[:] = [max(pair) for pair in zip(found, least, strict=False)]
             lines = aligned([*heading, *cells], self.widths)
             say("\n".join(lines if first else lines[1:]))
@@ -80,9 +80,9 @@ class _Flags(ServerFlags):
     shadow: bool = flag(False)
     """Only decisions of a shadow configuration that differ."""
     limit: int = flag(100, "N", min=1, max=MOST)
-    """The latest so many."""
+    """Max number of decisions; the latest ones are shown."""
     watch: bool = flag(False, names="--watch -w")
-    """Go on with new ones, until Ctrl-C."""
+    """Then show new decisions, until Ctrl-C."""
     output: str = flag("table", "FORMAT", names="--output -o")
     """table, wide (more columns), or json (one decision a line)."""
     file: Path | None = flag(None, "DIR")
@@ -90,13 +90,13 @@ class _Flags(ServerFlags):
     replica: str = flag("", "NAME")
     """Replica to ask. Default: all of them."""
     export_to: Path | None = flag(None, "FILE", names="--export")
-    """Write them to FILE.jsonl or FILE.parquet instead of showing them."""
+    """Write the decisions to FILE.jsonl or FILE.parquet instead of showing them."""
 
 
 @takes_flags
 def decisions(
     given: _Flags,
-    pod: Annotated[str, typer.Argument(metavar="POD", help="Of one pod, at length.")] = "",
+    pod: Annotated[str, typer.Argument(metavar="POD", help="One pod, in detail.")] = "",
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
 ) -> None:
@@ -107,7 +107,7 @@ def decisions(
     sched decisions --file data/decisions/scheduler-0 --since 1h --export decisions.jsonl
     """
     if given.output not in _FORMATS:
-        fail(f"--output: {given.output} is none of {', '.join(_FORMATS)}", USAGE)
+        fail(f"--output: {given.output} is not one of {', '.join(_FORMATS)}", USAGE)
     if given.watch and given.export_to is not None:
         fail("--watch and --export cannot be used together", USAGE)
     request = DecisionsRequest(
@@ -167,7 +167,7 @@ async def _follow(
 
 
 def _asking(client: ApiClient) -> Look:
-    """Return a function that asks replicas page by page, the latest decisions first."""
+    """Return a function that gets decisions from replicas page by page, the latest first."""
 
     async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
         page = DecisionsRequest()
@@ -180,7 +180,7 @@ def _asking(client: ApiClient) -> Look:
             found = {(r.replica, r.number): r for r in answer.records} | found
             if not answer.more or len(found) == before:
                 break
-            # Pages overlap in decisions that ended together.
+            # The next page repeats decisions that ended at this time; ``found`` has them once.
             page.until.FromMicroseconds(round(min(map(_ended, answer.records)) * 1e6))
         records = sorted(found.values(), key=lambda record: seconds(record.decided_time))
         return records[-request.limit :]
@@ -211,7 +211,7 @@ def _in_directory(directory: Path) -> Look:
         query = DecisionQuery.of(request, MOST_READ)
         found = find(read_segments(directory), query, garbled.append)
         if garbled:
-            warn(f"--file: {directory}: left out {len(garbled):,} times: {garbled[0]}")
+            warn(f"--file: {directory}: {len(garbled):,} broken parts were skipped: {garbled[0]}")
         return found
 
     return look

@@ -1,4 +1,4 @@
-"""``sched defragment``: find a few moves that empty nodes or make room, and carry them out."""
+"""``sched defragment``: find moves of pods that empty nodes or make room, and carry them out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from podsched.telemetry.log_output import configure_logging
 @dataclass(frozen=True, slots=True)
 class _Flags(QuestionFlags):
     plan: bool = flag(False)
-    """Show which moves would help, and change nothing."""
+    """Show the moves that would help, without changing anything."""
     execute: str = flag("", "TOKEN")
     """Carry out the moves of a plan, one by one."""
     nodes: int = flag(1, "N", min=1, max=1000)
@@ -69,7 +69,7 @@ def defragment(
     Ends with 1 if no moves help, or if they could not be carried out.
     """
     if given.plan == bool(given.execute):
-        fail("either --plan or --execute TOKEN says what to do", USAGE)
+        fail("use either --plan or --execute TOKEN", USAGE)
     if given.execute:
         _execute(
             given.execute, seconds_or_fail("--timeout", timeout), given.server, force=given.force
@@ -105,11 +105,11 @@ def _waiting(pending: Sequence[PodInfo], namespace: str, name: str) -> PodInfo:
 
 
 def _limits(rules: Rules) -> str:
-    """Return a text about which pods may be moved."""
+    """Return a text about the pods that may be moved."""
     only = [
         *([] if rules.force else ["with a controller (--force: all)"]),
         *([] if rules.local_data else ["without emptyDir volumes (--delete-emptydir-data: all)"]),
-        "that a budget lets go",
+        "whose eviction no budget forbids",
     ]
     count = f"{rules.max_moves} pod{'' if rules.max_moves == 1 else 's'}"
     return f"At most {count} may move (--max-moves), only those {', '.join(only)}."
@@ -192,7 +192,7 @@ def _execute(token: str, timeout: float, server: str, *, force: bool) -> None:
             mover = Mover(client, timeout, say, force=force)
             await carry_out(client, mover, ways, freed, room)
         except Stopped as stop:
-            say(f"error: {stop}; what was not moved stays where it is", error=True)
+            say(f"error: {stop}; the other pods were not moved", error=True)
             return False
         return True
 
@@ -207,9 +207,10 @@ async def carry_out(
     freed: Sequence[str],
     room: tuple[str, str, str] | None,
 ) -> None:
-    """Move pods one after another; report what is left if it fails. Raises Stopped, ClientError.
+    """Move pods one after another; on failure report what is left. Raises Stopped, ClientError.
 
-    freed: nodes to empty; room: instead, namespace and name of a pending pod, and its node.
+    ``freed``: nodes to empty. ``room``: instead of nodes, the namespace and name of a pending pod
+    to make room for, and its new node.
     """
     for way in ways:
         await mover.replacing(await mover.still_there(way))

@@ -31,9 +31,9 @@ from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Forbidden, NotFound
 
 NONE = "<none>"
-#: Members of a pod group that are shown.
+#: Max members of a pod group that are shown.
 _MAX_MEMBERS = 40
-NO_CONTROLLER = "none has looked at it, so that it makes no pods"
+NO_CONTROLLER = "none has processed it, so it creates no pods"
 
 
 def describe(
@@ -215,8 +215,8 @@ def _limits(limits: Any) -> list[str]:
     for item in limits.spec.limits:
         ratio = item.max_limit_request_ratio
         values = [item.min, item.max, item.default_request, item.default, ratio]
-        for resource in sorted({name for of in values for name in of}):
-            rows.append([item.type, resource, *(of.get(resource, "-") for of in values)])
+        for resource in sorted({name for amounts in values for name in amounts}):
+            rows.append([item.type, resource, *(each.get(resource, "-") for each in values)])
     return _ruled(["Type", "Resource", *bounds], rows)
 
 

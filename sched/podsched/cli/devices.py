@@ -1,6 +1,6 @@
-"""``sched get devices``: the devices of all ResourceSlices, and which claims and pods use them.
+"""``sched get devices``: the devices of all ResourceSlices, with the claims and pods that use them.
 
-Also the claims of a pod with their devices, for ``sched describe``.
+Also lists the claims of a pod with their devices, for ``sched describe``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from podsched.serve.client.errors import Forbidden, NotFound
 
 WORDS = ("devices", "device")
 _FORMATS = ("table", "wide", "json", "yaml")
-#: Claims of a pod that are read for its description.
+#: Max claims of a pod that are read for its description.
 _MOST_CLAIMS = 32
 #: Driver, pool and name of a device.
 _Identity = tuple[str, str, str]
@@ -43,9 +43,9 @@ class _Row:
 
 
 def get_devices(server: str, output: str, field_selector: str, *, alone: bool) -> None:
-    """Print the devices of slices that match a field selector.
+    """Print the devices of slices that match a field selector; exit unless ``alone``.
 
-    ``alone``: without names and other options, with which it exits.
+    ``alone``: there are no names and no other options.
     """
     if not alone:
         fail(
@@ -106,7 +106,7 @@ def _current(slices: Sequence[ResourceSlice]) -> Iterator[ResourceSlice]:
 
 
 def _node(piece: ResourceSlice, device: Device) -> str:
-    """Return the node that reaches a device, or in brackets how others are selected."""
+    """Return the node that can use a device, or "<all>" or "<selector>" for several nodes."""
     nodes = device if piece.spec.per_device_node_selection else piece.spec
     if nodes.node_name:
         return str(nodes.node_name)
@@ -136,7 +136,7 @@ def _table(rows: Sequence[_Row], *, wide: bool) -> list[str]:
     if not wide:
         return wrapped(table)
     attributes = ["ATTRIBUTES", *(_attributes(row.document) for row in rows)]
-    return aligned([[*cells, of] for cells, of in zip(table, attributes, strict=True)])
+    return aligned([[*cells, text] for cells, text in zip(table, attributes, strict=True)])
 
 
 def _user(claim: ResourceClaim) -> str:
@@ -149,9 +149,10 @@ def _user(claim: ResourceClaim) -> str:
 
 def _attributes(document: dict[str, Any]) -> str:
     """Return attributes, capacities and taints."""
-    values = {name: next(iter(of.values())) for name, of in document.get("attributes", {}).items()}
-    values |= {name: of["value"] for name, of in document.get("capacity", {}).items()}
-    taints = [f"taint {of['key']}:{of['effect']}" for of in document.get("taints", ())]
+    attributes = document.get("attributes", {})
+    values = {name: next(iter(typed.values())) for name, typed in attributes.items()}
+    values |= {name: entry["value"] for name, entry in document.get("capacity", {}).items()}
+    taints = [f"taint {one['key']}:{one['effect']}" for one in document.get("taints", ())]
     shown = [f"{name}={_text(value)}" for name, value in sorted(values.items())]
     return " ".join([*shown, *taints]) or NONE
 
@@ -184,21 +185,21 @@ def claim_lines(pod: Pod, claims: Sequence[Any]) -> list[str]:
             state = "pending"
         else:
             results = claim.status.allocation.devices.results
-            state = ", ".join(f"{of.pool}/{of.device}" for of in results) or "no devices"
+            state = ", ".join(f"{one.pool}/{one.device}" for one in results) or "no devices"
         lines.append(f"  {reference}: {f'{name}, ' if name else ''}{state}")
     return lines
 
 
 def _claim_names(pod: Pod) -> dict[str, str]:
-    """Return the claims by the names that the pod has for them; "" for one that is not created.
+    """Return the names of claims by the pod's own names for them; "" if one is not created yet.
 
-    The claim for extended resources has their names.
+    The pod's name for the claim for extended resources is a list of these resources.
     """
-    made = {of.name: of.resource_claim_name for of in pod.status.resource_claim_statuses}
+    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
     references = pod.spec.resource_claims
-    names = {of.name: of.resource_claim_name or made.get(of.name, "") for of in references}
+    names = {one.name: one.resource_claim_name or made.get(one.name, "") for one in references}
     extended = pod.status.extended_resource_claim_status
     if extended.resource_claim_name:
-        resources = sorted({of.resource_name for of in extended.request_mappings})
+        resources = sorted({one.resource_name for one in extended.request_mappings})
         names[", ".join(resources)] = extended.resource_claim_name
     return names

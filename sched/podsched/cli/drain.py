@@ -1,4 +1,4 @@
-"""``sched drain``: evict the pods of nodes for maintenance, as far as budgets permit."""
+"""``sched drain``: evict the pods of nodes for maintenance, as disruption budgets permit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from podsched.serve.client.errors import ClientError, DisruptionBudget, NotFound
 from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 _MIRROR = "kubernetes.io/config.mirror"
-#: As kubectl's: how often an eviction that a budget forbids is tried again.
+#: Seconds after which an eviction that a budget forbids is tried again, as in kubectl.
 _BUDGET_PAUSE = 5.0
 _GONE_PAUSE = 0.2
 _EVICTIONS_AT_ONCE = 32
@@ -40,7 +40,7 @@ _EVICTIONS_AT_ONCE = 32
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which pods may be evicted, and how."""
+    """The pods that may be evicted, and their grace period."""
 
     force: bool
     ignore_daemonsets: bool
@@ -109,11 +109,11 @@ def _terminating(pod: Pod) -> bool:
 @dataclass(frozen=True, slots=True)
 class _Flags(ServerFlags):
     force: bool = flag(False)
-    """Evict pods that no controller replaces, too."""
+    """Also evict pods that no controller would replace."""
     ignore_daemonsets: bool = flag(False)
-    """Leave the pods of DaemonSets."""
+    """Leave the pods of DaemonSets on the node."""
     delete_emptydir_data: bool = flag(False)
-    """Evict pods with emptyDir volumes, too."""
+    """Also evict pods with emptyDir volumes; their data is lost."""
 
 
 @takes_flags
@@ -175,9 +175,9 @@ async def drain_node(
 
 
 async def _evict_all(client: ApiClient, node: str, pods: Sequence[Pod], grace: int | None) -> int:
-    """Evict pods and report it; return the number of failures. Raises Unavailable.
+    """Evict pods and print each; return the number of failures. Raises Unavailable.
 
-    If it ends before they are gone, the remaining pods are printed.
+    If it ends before all are gone, the remaining pods are printed.
     """
     at_once = asyncio.Semaphore(_EVICTIONS_AT_ONCE)
     left = {pod.metadata.uid: pod.metadata.name for pod in pods}
@@ -207,8 +207,8 @@ async def _evict_all(client: ApiClient, node: str, pods: Sequence[Pod], grace: i
         if left:
             say(
                 f"node/{node} stays cordoned, with {_pods([*left.values()], 'left to go')}\n"
-                "the same command goes on with them; "
-                f"sched uncordon {node} lets the node take pods again",
+                "to continue, repeat the command; "
+                f"to let the node accept pods again: sched uncordon {node}",
                 error=True,
             )
     if not left:

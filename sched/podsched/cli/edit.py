@@ -31,7 +31,7 @@ from podsched.serve.client.api_client import ApiClient
 
 @dataclass(frozen=True, slots=True)
 class _NodeFlags(ServerFlags):
-    """Which nodes to change, and whether it is a dry run."""
+    """Options that select the nodes to change, and ``--dry-run``."""
 
     selector: str = flag("", "SELECTOR", names="--selector -l")
     """Select objects by labels, such as app=web,tier!=front."""
@@ -43,7 +43,7 @@ class _NodeFlags(ServerFlags):
 
 @dataclass(frozen=True, slots=True)
 class _ObjectFlags(_NodeFlags):
-    """The same for objects of all kinds."""
+    """The options for objects of all kinds."""
 
     namespace: str = flag("default", "NAME", names="--namespace -n")
     """Namespace of objects that do not name one."""

@@ -1,4 +1,4 @@
-"""``sched explain``: why a pod is pending, or why it is on its node."""
+"""``sched explain``: explain why a pod is pending, or why it is on its node."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from podsched.serve.client.errors import ClientError
 from podsched.telemetry.log_output import configure_logging
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
 
-#: As the API server's bound.
+#: Max nodes in --node: the API server's limit.
 _MOST_NODES = 100
-#: Seconds; another API server is tried meanwhile.
+#: Seconds for the whole call, in which other API servers are tried, too.
 _TIMEOUT = 15.0
 _EXPLAINED = ("Pod", "PodGroup")
 #: Seconds after which the search for changes that help a pod group ends.
@@ -71,7 +71,7 @@ class _Flags(ServerFlags):
     """Write everything that the decision reads to FILE, to repeat it with sched simulate --bundle
     FILE."""
     anonymize: bool = flag(False)
-    """With --bundle: replace all names."""
+    """With --bundle: replace all names by others."""
     output: Form = flag(Form.TEXT, names="--output -o")
     """Output format."""
 
@@ -89,8 +89,8 @@ def explain(
 ) -> None:
     """Explain why a pod or a pod group is pending, or why a pod is on its node.
 
-    Shows the pod's place in the queue, how many nodes each plugin rejects and what these lack,
-    which events can wake the pod, and what preemption could do.
+    Shows the pod's place in the queue, the number of nodes that each plugin rejects and what these
+    lack, the events that can wake the pod, and what preemption could do.
 
     For a pod group it shows how many members exist, how many fit in each topology domain, and what
     would let the group start.
@@ -98,9 +98,9 @@ def explain(
     The leader is asked, through the API server. With -f or --kubeconfig the answer is computed
     here, from the cluster's objects alone. Nothing is changed.
 
-    --bundle explains nothing: it writes the objects that the decision reads and the configuration
-    (--config, else the leader's, else the defaults) to a file, without environments and arguments
-    of containers.
+    With --bundle, nothing is explained. Instead, the objects that the decision reads and the
+    configuration (--config, else the leader's, else the default) are written to a file, without
+    environments and arguments of containers.
     """
     kind, name = _what(what)
     nodes = list(dict.fromkeys(given.node or ()))
@@ -127,7 +127,7 @@ def explain(
         return
     if not source.given:
         if given.config is not None:
-            fail("--config needs -f or --kubeconfig: replicas have a configuration", USAGE)
+            fail("--config needs -f or --kubeconfig: replicas use their own configuration", USAGE)
         answer = with_client(given.server, lambda client: _ask(client, request))
     elif given.replica:
         fail("--replica cannot be combined with -f and --kubeconfig", USAGE)
@@ -150,7 +150,7 @@ def _what(arguments: Sequence[str]) -> tuple[Kind, str]:
     if kind.name not in _EXPLAINED:
         fail(f"pods and pod groups can be explained, not {kind.plural}", USAGE)
     if len(names) != 1 or "/" in names[0]:
-        fail(f"one {word} is explained at a time: sched explain {word} NAME, or {word}/NAME", USAGE)
+        fail(f"give one {word} at a time: sched explain {word} NAME, or {word}/NAME", USAGE)
     return kind, names[0]
 
 
@@ -207,7 +207,7 @@ async def _running_config(client: ApiClient) -> Mapping[str, Any] | None:
     try:
         found: Mapping[str, Any] = unpacked(await client.checkpoint())["configuration"]
     except (ClientError, KeyError) as error:
-        warn(f"the default configuration is packed, as the leader does not tell its own: {error}")
+        warn(f"the bundle has the default configuration; the leader's is unknown: {error}")
         return None
     return found
 

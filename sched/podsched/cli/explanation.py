@@ -1,4 +1,4 @@
-"""An ``Explanation`` as text that reads well at 80 columns."""
+"""Formats an ``Explanation`` as text for 80 columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from podsched.v1.scheduling_pb2 import (
 )
 
 _WIDTH: Final = 80
-#: Seconds of an estimate that stand for later or never (the message Eta).
+#: An estimate of this many seconds means "later or never" (the message Eta).
 _FOREVER: Final = 30 * 86400.0
 _LABEL: Final = 14
 _BAR: Final = 30
@@ -39,10 +39,10 @@ _STATES: Final = {
     PodState.BINDING: "Binding",
     PodState.BOUND: "Bound",
     PodState.FINISHED: "Finished",
-    PodState.OTHER_SCHEDULER: "Another scheduler's",
+    PodState.OTHER_SCHEDULER: "For another scheduler",
     PodState.DELETING: "Being deleted",
 }
-#: How people call the queues.
+#: Texts for the queues.
 _QUEUES: Final = {
     "active": "activeQ: waits for its turn",
     "backoff": "backoffQ: waits until its backoff is over",
@@ -250,7 +250,7 @@ def _decision(answer: Explanation, now: float) -> list[str]:
         lines += _row("Before", _failed(answer.attempts, now))
     if made.pods_between_count:
         count = made.pods_between_count
-        number = _count(count, "pod") if count > 0 else "more pods than are counted"
+        number = _count(count, "pod") if count > 0 else "too many pods to count"
         names = ", ".join(f"{_name(p)} on {p.node_name}" for p in made.pods_between[-3:])
         lines += _row("Meanwhile", f"{number} got a node{f', lastly {names}' if names else ''}")
     return lines
@@ -264,7 +264,7 @@ def _heading(answer: Explanation) -> str:
 
 
 def _funnel(nodes: int, steps: Sequence[FunnelStep]) -> list[str]:
-    """Draw how many nodes are left after each plugin that rejects some."""
+    """Return a bar chart of the nodes that are left after each plugin that rejects some."""
     if not steps:
         return []
     shown = [step for step in steps if step.rejected]
@@ -280,7 +280,7 @@ def _funnel(nodes: int, steps: Sequence[FunnelStep]) -> list[str]:
     others = [s for s in steps if not s.rejected and s.rejects_alone]
     if others:
         listed = ", ".join(f"{s.plugin} ({s.rejects_alone:,})" for s in others)
-        lines += _wrapped(f"Would reject nodes as well: {listed}", "  ")
+        lines += _wrapped(f"Also reject nodes that others reject first: {listed}", "  ")
     return lines
 
 
@@ -322,7 +322,7 @@ def _examples(group: NodeGroup) -> str:
 
 
 def _shortfall(short: Shortfall, nodes: int) -> str:
-    """Return what nodes lack of one requirement: "cpu: lacks 500m to 2 of 4 (n1 ...)"."""
+    """Return the lack of one requirement as text: "cpu: lacks 500m to 2 of 4; n1 has 3"."""
     least, most = short.least, short.most
     if short.unit == FLAG:
         text = f"missing: {short.what}"
@@ -414,7 +414,7 @@ def _preemption(preemption: Preemption) -> list[str]:
         if candidate.pdb_violations:
             budgets = ", ".join(candidate.budgets)
             violated = _count(candidate.pdb_violations, "victim")
-            lines += _wrapped(f"against the budgets of {violated}: {budgets}", "    ")
+            lines += _wrapped(f"violates the budgets of {violated}: {budgets}", "    ")
     if preemption.candidate_nodes > len(preemption.candidates):
         lines.append(f"  {preemption.candidate_nodes:,} nodes are candidates")
     if preemption.untried_nodes:
@@ -428,17 +428,17 @@ def _changes(changes: Sequence[Change]) -> list[str]:
     lines = []
     for change in changes:
         doubt = ", perhaps less" if change.smaller_possible else ""
-        # Changes for a pod group tell no number of feasible nodes.
+        # Changes for a pod group have no number of feasible nodes.
         nodes = f": {_count(change.nodes, 'node')}" if change.nodes else ""
         lines += _wrapped(f"{change.description}{doubt}{nodes}", "  ")
     return lines
 
 
 def _eta(answer: Explanation) -> list[str]:
-    """Return the estimate as a sentence: its median, and the interval with four of five pods."""
+    """Return the estimate as a sentence: the median, and the interval of four in five pods."""
     low, median, high = (quantile.seconds for quantile in answer.eta.quantiles)
     if median >= _FOREVER:
-        text = f"in {age(low)} at the soonest; most pods like it got no node so far"
+        text = f"in {age(low)} at the earliest; most pods like it got no node so far"
     else:
         end = f"{age(low)} to {age(high)}" if high < _FOREVER else f"{age(low)} or later, or never"
         text = f"in about {age(median)}; four of five pods like it: {end}"

@@ -1,4 +1,4 @@
-"""Options made of the fields that are flags (``config.flags``)."""
+"""Makes command-line options from dataclass fields that are flags (``config.flags``)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ R = TypeVar("R")
 def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
     """Replace a command's dataclass parameters by options, one for each flag field.
 
-    Invalid values exit with a usage error. A tuple of texts is written A,B,...; options of other
-    tuples may be repeated.
+    The docstring below a field is the help text. Invalid values exit with a usage error. A tuple of
+    strings is written A,B,...; options of other tuples may be repeated.
     """
     parameters = inspect.signature(command, eval_str=True).parameters.values()
     kinds = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
@@ -61,7 +61,7 @@ def _options(kind: Any) -> Iterator[Parameter]:
 
 
 def _made(kind: Any, given: dict[str, Any]) -> Any:
-    """Return the settings of the options, and remove these from ``given``."""
+    """Return the dataclass with the values of its options, which are removed from ``given``."""
     values = {}
     for name, _, default in _flags(kind):
         if name not in given:
@@ -75,7 +75,7 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
 
 
 def checked(kind: Callable[..., R], values: dict[str, Any]) -> R:
-    """Return the settings; exit if they are invalid, naming options in place of fields."""
+    """Return the dataclass; exit if values are invalid, with an error that names the options."""
     options = {
         name: max(names, key=len) if names else _option(name)
         for name, (names, _), _ in _flags(kind)

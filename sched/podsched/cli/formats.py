@@ -21,7 +21,7 @@ from podsched.cli.printers import TablePrinter, Usage, aligned
 
 _PLAIN = ("table", "wide", "yaml", "json", "name")
 _WITH_TEXT = ("jsonpath", "custom-columns")
-#: Of ``get`` alone; what it shows need not be an object.
+#: A format of ``get`` only, which also shows objects that cannot be decoded.
 RAW = "raw"
 
 OutputOption = Annotated[
@@ -31,7 +31,7 @@ OutputOption = Annotated[
         "-o",
         metavar="FORMAT",
         help="Output format: table, wide (more columns), yaml, json, name, jsonpath=TEMPLATE, "
-        "custom-columns=HEADING:PATH,..., or raw (one object as it is stored, readable or not).",
+        "custom-columns=HEADING:PATH,..., or raw (the stored bytes of an object, even if invalid).",
         autocompletion=lambda: [*_PLAIN, RAW, *(f"{name}=" for name in _WITH_TEXT)],
     ),
 ]
@@ -45,7 +45,7 @@ SortBy = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """An output format that was checked."""
+    """A valid output format."""
 
     name: str
     text: str = ""
@@ -63,7 +63,7 @@ def parse_format(text: str) -> Format:
     if name in _PLAIN and not equals:
         return Format(name)
     if name not in _WITH_TEXT:
-        fail(f'--output: "{text}" is none of {", ".join((*_PLAIN, *_WITH_TEXT, RAW))}', USAGE)
+        fail(f'--output: "{text}" is not one of {", ".join((*_PLAIN, *_WITH_TEXT, RAW))}', USAGE)
     if not rest:
         fail(f"--output: {name} needs a value: {name}=...", USAGE)
     found = Format(name, rest)
@@ -95,9 +95,9 @@ class Printer:
             self._headed = False
 
     def text(self, items: Sequence[AnyObject], *, single: bool) -> str:
-        """Return objects as text, without a line break at the end; "" if there is nothing to print.
+        """Return objects as text without a line break at the end; "" if there is nothing to print.
 
-        single: print a manifest of the object itself, not a List.
+        ``single``: a manifest is that of the object itself, not a List.
         """
         chosen = self._format.name
         if chosen == "name":

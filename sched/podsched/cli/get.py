@@ -45,13 +45,13 @@ Watch = Annotated[
     bool, typer.Option("--watch", "-w", help="Keep watching and show changes, until Ctrl-C.")
 ]
 
-#: Seconds before a compacted watch is started again.
+#: Seconds after which a watch is started again whose revision was compacted.
 _PAUSE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a kind are shown."""
+    """The namespace and the selectors of the objects to show."""
 
     namespace: str
     """Empty for all namespaces."""
@@ -77,8 +77,8 @@ class Selection:
     ) -> AsyncIterator[Change]:
         """Yield the changes of objects after a revision.
 
-        A restarted server may not know the changes since the last one. Everything is listed again
-        then, and changed objects are yielded; deletions in between are missed.
+        A restarted server may not have the changes since the last one. Then all objects are listed
+        again, and those that changed are yielded; deletions in between are missed.
         """
         since = start = revision
         while True:
@@ -114,7 +114,7 @@ def get(
 
     Examples: sched get pods,nodes; sched get pod/web-0 node/node-0000;
     sched get pods -o 'jsonpath={.items[*].spec.nodeName}';
-    sched get devices (those of all ResourceSlices, and who uses them)
+    sched get devices (the devices of all ResourceSlices, and their users)
     """
     alone = not watch and not selector
     if _shows_more(targets, server, namespace, output, field_selector, sort_by, alone=alone):
@@ -125,8 +125,8 @@ def get(
         wanted = parse_targets(targets)
         named = any(target.name for target in wanted)
         _check(wanted, selected=bool(selector or field_selector), watch=watch)
-        selection = Selection("" if all_namespaces and not named else namespace, selector, "")
-        selection = Selection(selection.namespace, selector, field_selector)
+        scope = "" if all_namespaces and not named else namespace
+        selection = Selection(scope, selector, field_selector)
         found = await _find(client, wanted, selection)
         items = sorted_by(found.items, sort_by) if sort_by else found.items
         if watch and not found.missing and chosen.name in ("table", "wide") and is_terminal():
@@ -165,7 +165,7 @@ def _shows_more(
     *,
     alone: bool,
 ) -> bool:
-    """Show devices, or objects as they are stored; return whether that is what is wanted."""
+    """Handle ``get devices`` and ``-o raw``; return False for all other calls."""
     if targets and targets[0] in WORDS:
         single = len(targets) == 1 and not sort_by
         get_devices(server, output, field_selector, alone=alone and single)
@@ -190,7 +190,7 @@ def _check(wanted: Sequence[Target], *, selected: bool, watch: bool) -> None:
 def show(chosen: Format, text: str) -> None:
     """Print text of a format and flush, so that the reader of a watch gets it at once."""
     if chosen.manifests:
-        print(text)  # both have escapes of their own
+        print(text)  # YAML and JSON escape control characters themselves
     elif chosen.name == "jsonpath":
         print(printable(text), end="")
     elif text:
@@ -243,14 +243,14 @@ def get_raw(targets: Sequence[str], server: str, namespace: str, *, alone: bool)
     ``alone``: without selectors and ``--watch``, which need objects that can be decoded.
     """
     if not alone:
-        fail("-o raw shows single objects, without selectors and --watch", USAGE)
+        fail("-o raw cannot be combined with selectors and --watch", USAGE)
 
     async def named(_: ApiClient) -> list[Target]:
         return parse_targets(targets)
 
     async def one(client: ApiClient, target: Target) -> None:
         if not target.name:
-            fail("-o raw shows single objects: name them", USAGE)
+            fail("-o raw needs the names of objects", USAGE)
         scope = namespace if target.kind.namespaced else ""
         print(as_json(await client.get_raw(target.kind.name, target.name, scope)))
 
@@ -258,7 +258,7 @@ def get_raw(targets: Sequence[str], server: str, namespace: str, *, alone: bool)
 
 
 def as_json(raw: RawObject) -> str:
-    """Return it as JSON, with the bytes as base64."""
+    """Return the object as JSON, with its bytes in base64."""
     shown = {
         "kind": raw.kind,
         "namespace": raw.namespace,

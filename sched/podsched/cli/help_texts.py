@@ -1,7 +1,7 @@
-"""Help texts as plain text, with options and commands grouped by panel; commands made when needed.
+"""Help texts in plain text, grouped by panel; and commands that are imported only when called.
 
-Typer's own tables cut option names that are longer than their column: at 80 columns that is every
-name beyond some 25 characters, such as ``--pod-max-in-unschedulable-pods-duration``.
+Typer's own tables cut option names that are longer than their column. At 80 columns, that is every
+name with more than some 25 characters, such as ``--pod-max-in-unschedulable-pods-duration``.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-#: Title, and rows of term and description.
+#: The rows (term, description) of each section, by title.
 Sections = dict[str, list[tuple[str, str]]]
 #: A hyphen at which lines are not broken; it replaces "-" until all lines are broken.
 _UNBREAKABLE = "\u2011"
-#: What Typer puts behind the name of an argument, besides a list of choices.
+#: The type that Typer appends to the name of an argument; a list of choices is kept.
 _PYTHON_TYPE = re.compile(r" <[^|]*>$")
-#: How Typer shows the choices of an option that may be given several times.
+#: The form in which Typer shows the choices of an option that may be given several times.
 _LIST = re.compile(r"<list\[(.*)\]>$")
 
 
@@ -84,9 +84,9 @@ class LazyCommand(NamedTuple):
 
 
 class LazyGroup(Group):
-    """A group that imports a command when it is called, and none for the help text.
+    """A group that imports a command when it is called, and no command for the help text.
 
-    Ray, NumPy and gRPC make up most of the second that all commands take to import.
+    To import all commands takes a second, most of it for Ray, NumPy and gRPC.
     """
 
     lazy: ClassVar[dict[str, LazyCommand]] = {}
@@ -121,9 +121,9 @@ def summary_of(command: Any) -> str:
 
 
 def _name_command(error: Any, ctx: Any) -> None:
-    """Add the command, and the metavar of an option without its value, to a usage error.
+    """Complete a usage error that Typer's parser raises without its command.
 
-    Typer's parser raises it without both.
+    If an option's value is missing, the option's metavar is added, too.
     """
     if getattr(error, "ctx", ctx) is not None:
         return

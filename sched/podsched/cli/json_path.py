@@ -23,7 +23,7 @@ Node = tuple[str, Any]
 
 
 class TemplateError(ValueError):
-    """The template cannot be understood; the message says where."""
+    """The template is invalid; the message says where."""
 
 
 def parse_template(text: str) -> list[Node]:
@@ -38,7 +38,7 @@ def parse_template(text: str) -> list[Node]:
 
 
 def render(nodes: Sequence[Node], data: Any) -> str:
-    """Return the text that a template makes of data; a missing field gives nothing."""
+    """Return the text of a template for some data; missing fields are empty."""
     parts: list[str] = []
     for kind, value in nodes:
         if kind == "text":
@@ -106,7 +106,7 @@ def _nodes(tokens: Sequence[Node], at: int) -> tuple[list[Node], int]:
 
 
 def _compiled(text: str) -> Any:
-    """Compile a query, in which ``$`` and ``@`` may be left out; an escaped dot is no separator.
+    """Compile a query; a leading ``$`` or ``@`` is optional, and an escaped dot is part of a name.
 
     Raises TemplateError.
     """
@@ -120,7 +120,7 @@ def _compiled(text: str) -> Any:
         return _ENVIRONMENT.compile("$" + body)
     except jsonpath.JSONPathError as error:
         reason = str(error).splitlines()[0]
-        raise TemplateError(f"{text.strip()!r} is no JSONPath: {reason}") from None
+        raise TemplateError(f"{text.strip()!r} is not a JSONPath: {reason}") from None
 
 
 def _bracketed(name: re.Match[str]) -> str:

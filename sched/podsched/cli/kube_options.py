@@ -1,9 +1,8 @@
-"""Options of ``sched scheduler`` that are Kubernetes', with its names, units and defaults.
+"""Options of ``sched scheduler`` with Kubernetes' names, units and defaults.
 
-Those of the controllers are kube-controller-manager's, all others kube-scheduler's.
-
-A command line wins over the configuration file, as in kube-scheduler. Go's way to write flags is
-understood as well: ``--leader-elect=false``.
+The options of controllers are those of kube-controller-manager, all others those of kube-scheduler.
+As in kube-scheduler, options override the configuration file. Go's form of flags is understood,
+too: ``--leader-elect=false``.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ _OBSERVABILITY = "Observability"
 
 @dataclass(frozen=True, slots=True)
 class KubeFlags:
-    """kube-scheduler's flags. Exits if one cannot be honoured."""
+    """kube-scheduler's flags. Exits if podsched cannot implement a value."""
 
     write_config_to: Path | None = flag(None, "FILE")
     """Write the configuration in effect to a file, and exit."""
     leader_elect: bool | None = flag(
         None, "", _ELECTION, names="--leader-elect/--no-leader-elect", show_default=False
     )
-    """leaderElection.leaderElect of the configuration."""
+    """Overrides leaderElection.leaderElect of the configuration."""
     leader_elect_lease_duration: str = flag("", "DURATION", _ELECTION)
-    """Time after which others take over from a leader that does not renew its lease, if they cannot
-    tell earlier that it is gone. Default: 15s."""
+    """Time after which others take over from a leader that does not renew its lease, unless they
+    notice earlier that it is gone. Default: 15s."""
     leader_elect_renew_deadline: str = flag("", "DURATION", _ELECTION)
     """Time after which a leader that cannot renew its lease gives up. Default: 10s."""
     leader_elect_retry_period: str = flag("", "DURATION", _ELECTION)
@@ -57,7 +56,7 @@ class KubeFlags:
     leader_elect_resource_namespace: str = flag("", "NAME", _ELECTION)
     """Namespace of the lease. Default: kube-system."""
     feature_gates: list[str] | None = flag(None, "NAME=BOOL,...", _GATES)
-    """Feature gates of kube-scheduler; one that podsched cannot honour is an error."""
+    """Feature gates of kube-scheduler; values that podsched cannot implement are errors."""
     emulated_version: str = flag("", "VERSION", _GATES)
     """The version to behave as: only 1.36."""
     min_compatibility_version: str = flag("", "VERSION", _GATES)
@@ -73,7 +72,7 @@ class KubeFlags:
     profiling: bool | None = flag(
         None, "", _DEPRECATED, names="--profiling/--no-profiling", show_default=False
     )
-    """Use enableProfiling of the configuration."""
+    """Deprecated: set enableProfiling in the configuration file."""
     contention_profiling: bool | None = flag(
         None,
         "",
@@ -81,11 +80,11 @@ class KubeFlags:
         names="--contention-profiling/--no-contention-profiling",
         show_default=False,
     )
-    """Use enableContentionProfiling of the configuration."""
+    """Deprecated: set enableContentionProfiling in the configuration file."""
 
     def __post_init__(self) -> None:
         for field in self._deprecated:
-            warn(f"the flag is deprecated: set {field} in the configuration file")
+            warn(f"deprecated flag: set {field} in the configuration file instead")
 
     @property
     def _deprecated(self) -> dict[str, Any]:
@@ -107,7 +106,7 @@ class KubeFlags:
         return _given({**self._deprecated, "leaderElection": _given(election)})
 
     def gates(self) -> Mapping[str, bool]:
-        """Return the feature gates; exit if podsched cannot honour them or the versions."""
+        """Return the feature gates; exit if podsched cannot implement them or the versions."""
         versions = {
             "--emulated-version": self.emulated_version,
             "--min-compatibility-version": self.min_compatibility_version,
@@ -132,7 +131,7 @@ class KubeFlags:
         return "debug" if (self.v or 0) >= DEBUG_FROM else level
 
     def max_in_unschedulable(self) -> float:
-        """Return the max seconds that pods stay unschedulable; exit if it is no duration."""
+        """Return the max seconds that pods stay unschedulable; exit if it is not a duration."""
         text = self.pod_max_in_unschedulable_pods_duration
         if text.replace(".", "", 1).isdigit():
             return float(text)
@@ -140,7 +139,7 @@ class KubeFlags:
 
 
 def gates_or_fail(given: Sequence[str] | None) -> Mapping[str, bool]:
-    """Return the feature gates that are given; exit if podsched cannot honour them."""
+    """Return the given feature gates; exit if podsched cannot implement them."""
     try:
         return parse_gates(",".join(given or ()))
     except ConfigError as exc:
@@ -186,19 +185,19 @@ _VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVers
 
 @dataclass(frozen=True, slots=True)
 class ServingFlags:
-    """Serving over HTTPS, in place of ``--health-listen``, as kube-scheduler does.
+    """Options for serving over HTTPS as kube-scheduler does, in place of ``--health-listen``.
 
-    One of these options turns it on. Exits if they do not fit together.
+    Any of these options turns it on. Exits if they contradict each other.
     """
 
     bind_address: str = flag("", "ADDRESS", _PANEL)
-    """Address for HTTPS, in place of --health-listen. Default, if one of these options is given:
+    """Address for HTTPS, in place of --health-listen. Default, if any of these options is given:
     0.0.0.0, all addresses."""
     secure_port: int | None = flag(None, "PORT", _PANEL, min=0, max=65535, show_default=False)
     """Port for HTTPS; 0: no HTTPS. Default: 10259."""
     cert_dir: Path | None = flag(None, "DIRECTORY", _PANEL)
-    """Directory of kube-scheduler.crt and kube-scheduler.key, made if missing. Without it and
-    --tls-cert-file a certificate is made for this run."""
+    """Directory with kube-scheduler.crt and kube-scheduler.key, which are made if missing. Without
+    it and --tls-cert-file, a certificate is made for this run."""
     tls_cert_file: Path | None = flag(None, "FILE", _PANEL)
     """Certificate for HTTPS, and its chain."""
     tls_private_key_file: Path | None = flag(None, "FILE", _PANEL)
@@ -206,10 +205,10 @@ class ServingFlags:
     tls_min_version: str = flag("", "VERSION", _PANEL, show_default=False)
     """Oldest version of TLS for HTTPS: VersionTLS12 or VersionTLS13."""
     client_ca_file: Path | None = flag(None, "FILE", _PANEL)
-    """Authorities of the clients' certificates. Without it or --tls-ca, only the paths that are
-    always allowed answer."""
+    """Certificate authorities of the clients. Without it and --tls-ca, only the paths that are
+    always allowed can be read."""
     authorization_always_allow_paths: list[str] | None = flag(None, "PATH,...", _PANEL)
-    """Paths that answer clients without a certificate; /healthz, /livez and /readyz always do."""
+    """Paths that need no client certificate; /healthz, /livez and /readyz never need one."""
 
     def __post_init__(self) -> None:
         if bool(self.tls_cert_file) != bool(self.tls_private_key_file):

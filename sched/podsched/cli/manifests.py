@@ -1,4 +1,4 @@
-"""Manifests from files, directories and standard input."""
+"""Reads manifests from files, directories and standard input."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.output import os_error_text, say
 from podsched.lib.files import open_file
 
-#: A manifest of 20,000 pods as ``kubectl get -o yaml`` prints them has some 60 MB. What never ends
-#: (``/dev/zero``) is refused instead of being read until memory runs out.
+#: Max bytes of a file. A manifest of 20,000 pods from ``kubectl get -o yaml`` has some 60 MB. An
+#: endless file (``/dev/zero``) is refused before memory runs out.
 MAX_BYTES = 128 << 20
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -59,7 +59,7 @@ def _read(source: str, stream: BinaryIO) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as exc:
-        fail(f"{source}: no text in UTF-8 (byte {exc.start + 1})", USAGE)
+        fail(f"{source}: not UTF-8 text (byte {exc.start + 1})", USAGE)
 
 
 def _unknown(document: Mapping[str, Any]) -> str:
@@ -72,7 +72,7 @@ def _unknown(document: Mapping[str, Any]) -> str:
     spec = document.get("spec")
     if isinstance(spec, dict) and ("template" in spec or "jobTemplate" in spec):
         return f"podsched does not run a {kind}: submit its pods instead"
-    return f"podsched has no {kind}, and needs none to schedule pods"
+    return f"podsched has no kind {kind}, and does not need it to schedule pods"
 
 
 Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
@@ -89,7 +89,7 @@ class Manifests(NamedTuple):
 def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) -> list[AnyObject]:
     """Return the objects in files, directories or standard input.
 
-    Exits after printing every error if a manifest is malformed, and if there is none at all.
+    Exits after printing every error if a manifest is malformed; exits if there is no object.
     """
     found = read_known(filenames, namespace, strict=strict)
     if found.unknown:
@@ -106,10 +106,10 @@ def read_known(
     recursive: bool = False,
     expand: Expand | None = None,
 ) -> Manifests:
-    """Return the objects of known kinds, and the unknown kinds.
+    """Return the objects of known kinds, and lines about those of unknown kinds.
 
-    ``expand`` returns the documents to use in place of one.
-    Exits after printing every error if a manifest is malformed, and if there is none at all.
+    ``expand`` returns the documents to use in place of one. Exits after printing every error if a
+    manifest is malformed; exits if there is no object.
     """
     found = Manifests([], [])
     errors = 0

@@ -1,4 +1,4 @@
-"""``sched node``: what a machine needs to join as a node, and which nodes are hollow."""
+"""``sched node``: show which nodes are hollow, and print what a machine needs to become a node."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ app = typer.Typer(
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME = 253
-#: A certificate's common name has 64 characters, "system:node:" included.
+#: A certificate's common name has at most 64 characters, "system:node:" included.
 _LONGEST_CERTIFIED = 52
 _MAX_BYTES = 1 << 20
-#: Least addresses of a network of pods: its own, the gateway's, the broadcast one, and a pod's.
+#: Min addresses of a network of pods: the network's own, the gateway's, broadcast, and a pod's.
 _FEWEST_ADDRESSES = 4
 _NETWORK = "cni/10-podsched.conflist"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _SOCKET = "/run/containerd/containerd.sock"
-#: Which node a bootstrap token is for (``serve.server.access.bootstrap_tokens``).
+#: The annotation with a bootstrap token's node (``serve.server.access.bootstrap_tokens``).
 _BOUND_NODE = "podsched.io/node"
 
 
@@ -85,28 +85,28 @@ def _row(node: Node, now: float) -> list[str]:
 @dataclass(frozen=True, slots=True)
 class _Flags(ServerFlags):
     kube: str = flag("", "URL")
-    """Kubernetes' REST API as the machine reaches it, such as https://10.0.0.1:6443; by default
-    that of the kubeconfig in KUBECONFIG."""
+    """Address at which the machine reaches Kubernetes' REST API, such as https://10.0.0.1:6443.
+    Default: that of the kubeconfig in KUBECONFIG."""
     directory: str = flag("/var/lib/podsched-node", "DIR", names="--directory")
     """Directory of the files on the machine."""
     write: Path | None = flag(None, "DIR")
-    """Write the files into this directory of this machine, and print the kubelet's command line, in
-    place of a script."""
+    """Instead of printing a script, write the files to this directory of this machine, and print
+    the kubelet's command line."""
     node_ip: str = flag("", "ADDRESS")
-    """Address of the machine, if its first one is not to be used."""
+    """Address of the machine, if it is not its first one."""
     containerd: bool = flag(False)
-    """Include a configuration of containerd, and its start."""
+    """Also configure and start containerd."""
     pod_cidr: str = flag("", "CIDR", names="--pod-cidr")
-    """Addresses of the machine's pods, such as 10.244.1.0/24: includes a network of a bridge with
-    them, for --containerd. Routes to the pods of other machines are up to you."""
+    """Addresses of the machine's pods, such as 10.244.1.0/24: also configures a bridge network with
+    these, for --containerd. You have to add routes to the pods of other machines yourself."""
     in_container: bool = flag(False)
-    """The machine is a container: leave cgroups and OOM scores of processes alone."""
+    """The machine is a container: do not change cgroups and OOM scores of processes."""
     cgroup_driver: str = flag("cgroupfs", "cgroupfs|systemd")
-    """Who manages cgroups on the machine; the container runtime must say the same."""
+    """Driver that manages cgroups on the machine; the container runtime must use the same."""
     sandbox_image: str = flag("registry.k8s.io/pause:3.10", "IMAGE")
     """Image of the container that holds a pod's network, for --containerd."""
     hours: int = flag(24, "N", min=1, max=24 * 365)
-    """Hours until the token expires with which the kubelet requests its certificate."""
+    """Hours until the token expires; the kubelet requests its first certificate with it."""
 
 
 @app.command(cls=Command)
@@ -115,17 +115,17 @@ def bootstrap(
     given: _Flags,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")],
 ) -> None:
-    """Print a script that makes a machine the node NAME; it has a secret token.
+    """Print a script that makes a machine the node NAME; it contains a secret token.
 
     sched node bootstrap worker-1 | ssh root@machine sh
 
-    The machine needs kubelet and a container runtime. The token is good for the first certificate
-    of this node alone; later ones the kubelet requests itself.
+    The machine needs kubelet and a container runtime. The token is valid only for the first
+    certificate of this node; the kubelet renews its certificate itself.
     """
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        fail(f'"{name}" is no name of a node: lower case letters, digits, "-" and "."', USAGE)
+        fail(f'"{name}" is not a node name: use lower case letters, digits, "-" and "."', USAGE)
     if len(name) > _LONGEST_CERTIFIED:
-        fail(f'"{name}": a node with a certificate has a name of {_LONGEST_CERTIFIED} characters')
+        fail(f'"{name}": for a certificate, a name may have {_LONGEST_CERTIFIED} characters')
     if given.cgroup_driver not in ("cgroupfs", "systemd"):
         fail(f"--cgroup-driver {given.cgroup_driver}: must be cgroupfs or systemd", USAGE)
     if not re.fullmatch(r"/[-A-Za-z0-9_./]{1,200}", given.directory):
@@ -139,7 +139,7 @@ def bootstrap(
     url = _kube_url(given.kube)
     authority = client_options().tls_ca
     if not authority:
-        fail("the API server's CA is needed, in SCHED_TLS_CA; without TLS no token is safe", USAGE)
+        fail("set SCHED_TLS_CA to the API server's CA: without TLS a token is not safe", USAGE)
     certificates = read_file(Path(authority), _MAX_BYTES)
     token = _make_token(given, name)
     files = node_files(given, url, certificates, token)
@@ -154,9 +154,9 @@ def _check_address(text: str) -> None:
     try:
         address = ip_address(text)
     except ValueError:
-        fail(f"--node-ip {text}: is no IP address", USAGE)
+        fail(f"--node-ip {text}: not an IP address", USAGE)
     if address.is_loopback or address.is_unspecified or address.is_multicast:
-        fail(f"--node-ip {text}: API servers send nothing to such addresses", USAGE)
+        fail(f"--node-ip {text}: API servers cannot reach such an address", USAGE)
 
 
 def _check_pod_cidr(given: _Flags) -> None:
@@ -167,7 +167,7 @@ def _check_pod_cidr(given: _Flags) -> None:
     if network.num_addresses < _FEWEST_ADDRESSES:
         fail(f"--pod-cidr {given.pod_cidr}: has fewer than {_FEWEST_ADDRESSES} addresses", USAGE)
     if not given.containerd:
-        fail("--pod-cidr needs --containerd, whose configuration names the network", USAGE)
+        fail("--pod-cidr needs --containerd, which uses the network", USAGE)
 
 
 def _kube_url(given: str) -> str:
@@ -175,15 +175,15 @@ def _kube_url(given: str) -> str:
     url = given or _url_of_kubeconfig(os.environ.get("KUBECONFIG", ""))
     parts = urlsplit(url)
     if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/"):
-        fail(f'--kube: "{url}" is no https://HOST:PORT', USAGE)
+        fail(f'--kube: "{url}" is not https://HOST:PORT', USAGE)
     if is_loopback(parts.hostname):
-        warn(f"{url} is reached from this machine alone")
+        warn(f"{url} can be reached only from this machine")
     return url.rstrip("/")
 
 
 def _url_of_kubeconfig(path: str) -> str:
     if not path:
-        fail("give --kube https://HOST:PORT, where the machine reaches Kubernetes' REST API", USAGE)
+        fail("give the address of Kubernetes' REST API: --kube https://HOST:PORT", USAGE)
     try:
         content = yaml.safe_load(read_file(Path(path), _MAX_BYTES))
         context = next(
@@ -194,7 +194,7 @@ def _url_of_kubeconfig(path: str) -> str:
     except OSError as exc:
         fail(f"{path}: {os_error_text(exc)}", USAGE)
     except (yaml.YAMLError, KeyError, TypeError, StopIteration):
-        fail(f"{path}: no kubeconfig with a current context; give --kube", USAGE)
+        fail(f"{path}: not a kubeconfig with a current context; give --kube", USAGE)
 
 
 def _make_token(given: _Flags, node: str) -> str:
@@ -222,7 +222,7 @@ def _make_token(given: _Flags, node: str) -> str:
 
 
 def node_files(given: _Flags, url: str, certificates: bytes, token: str) -> dict[str, str]:
-    """Return the files of a machine by name."""
+    """Return the contents of a machine's files by name."""
     cluster = {
         "server": url,
         "certificate-authority-data": base64.b64encode(certificates).decode(),
@@ -329,7 +329,11 @@ def _kubelet(given: _Flags, name: str) -> list[str]:
 
 def script(given: _Flags, name: str, files: dict[str, str]) -> str:
     """Return a script that writes the files and starts the kubelet."""
-    lines = ["#!/bin/sh", f"# Makes this machine the node {name}. Has a secret token.", "set -e"]
+    lines = [
+        "#!/bin/sh",
+        f"# Makes this machine the node {name}. Contains a secret token.",
+        "set -e",
+    ]
     lines += ["umask 077", f"mkdir -p {given.directory}", f"cd {given.directory}"]
     for file, content in files.items():
         lines += [f"mkdir -p {parent}"] if (parent := file.rpartition("/")[0]) else []

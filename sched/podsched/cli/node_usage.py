@@ -1,4 +1,4 @@
-"""The requests of the pods on a node, and its allocatable resources."""
+"""Formats the requests of the pods on a node and its allocatable resources."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _BYTES = (MEMORY, "ephemeral-storage")
 _BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
 
 Amounts = dict[str, int]
-"""By resource: cpu in millicores, all else in its own unit."""
+"""Amounts by resource: cpu in millicores, memory in bytes, others as plain numbers."""
 
 
 def requested_on(pods: Iterable[Any]) -> dict[str, Amounts]:
-    """Return what the pods request, by node; the number of pods as ``pods``.
+    """Return the sums of the pods' requests by node; the resource ``pods`` is their number.
 
-    Pods that have ended, and those without a node, do not count.
+    Finished pods and pods without a node do not count.
     """
     nodes: dict[str, Amounts] = {}
     for pod in pods:
@@ -63,7 +63,7 @@ def humanised(resource: str, amount: int) -> str:
         unit = 1 << (10 * (len(_BINARY) - index))
         if amount >= unit:
             whole, rest = divmod(amount, unit)
-            # Only the rest in floating point, which does not hold all that a quantity may be.
+            # Only the rest is divided in floating point, which cannot represent every quantity.
             tenths = round(10 * rest / unit)
             return f"{whole + tenths // 10}.{tenths % 10}{suffix}" if rest else f"{whole}{suffix}"
     return str(amount)
@@ -74,7 +74,7 @@ def allocatable(node: Node, resource: str) -> int:
     try:
         amount = quantity.parse(node.status.allocatable.get(resource, "0"))
     except quantity.QuantityError:
-        return 0  # stored by somebody who went around the API server
+        return 0  # the API server would refuse it, but etcd may contain it
     return int(amount * 1000) if resource == CPU else int(amount)
 
 

@@ -42,7 +42,7 @@ _BATCH_OBJECTS, _BATCH_BYTES = 500, 1 << 20
 _CALLS_AT_ONCE = 32
 
 
-#: What becomes of the objects that a deleted one owns, as kubectl calls it.
+#: Values of ``--cascade``: what happens to the objects that a deleted object owns.
 Cascade = StrEnum("Cascade", ["BACKGROUND", "FOREGROUND", "ORPHAN"])
 
 
@@ -88,7 +88,7 @@ class Writer:
                 await self.create(some)
             else:
                 for message in some:
-                    gone = NotFound(f"{reference(message)} is gone")
+                    gone = NotFound(f"{reference(message)} does not exist any more")
                     self._report(message, await self._patched(message, gone))
             if self.failures:
                 say("error: the rest of the plan was not written", error=True)
@@ -166,10 +166,10 @@ def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:
 
 
 def _merge_of(message: AnyObject) -> dict[str, Any]:
-    """Return the merge patch that applies a manifest: all of it except the status.
+    """Return the merge patch that applies a manifest: everything except the status.
 
-    A resourceVersion in the manifest is kept: the server rejects the patch with a conflict if the
-    object has changed since that version.
+    A resourceVersion in the manifest stays in the patch: the server refuses the patch with a
+    conflict if the object has changed since that version.
     """
     manifest = to_manifest(message)
     for key in ("apiVersion", "kind", "status"):
@@ -183,7 +183,7 @@ def apply(
         str,
         typer.Option(
             metavar="TOKEN|FILE",
-            help="Carry out a plan of sched plan, unless something has changed that it depends on.",
+            help="Carry out a plan of sched plan, unless something that it depends on has changed.",
         ),
     ] = "",
     server: Server = "",
@@ -200,7 +200,7 @@ def apply(
     resourceVersion is only applied to that version of the object.
     """
     if bool(filename) == bool(plan):
-        fail("either -f FILE or --plan TOKEN says what to apply", USAGE)
+        fail("use either -f FILE or --plan TOKEN", USAGE)
     if plan:
         from podsched.cli.plan import checked  # not above: deciding needs more than the client
 
@@ -255,7 +255,7 @@ def write_objects(
         if skip_unknown:
             warn(f"skipped: {line}")
         else:
-            say(f"error: {line} (--skip-unknown: no error)", error=True)
+            say(f"error: {line} (--skip-unknown ignores it)", error=True)
     if failures or (found.unknown and not skip_unknown):
         raise typer.Exit(FAILED)
 
@@ -267,8 +267,8 @@ class _Flags(ServerFlags):
     everything: bool = flag(False, names="--all")
     """Delete all objects of the kind."""
     cascade: Cascade = flag(Cascade.BACKGROUND)
-    """Whether owned objects are deleted afterwards (background), deleted first (foreground), or
-    kept (orphan)."""
+    """Owned objects are deleted afterwards (background), deleted first (foreground), or kept
+    (orphan)."""
     ignore_not_found: bool = flag(False)
     """Do not fail on missing objects."""
 

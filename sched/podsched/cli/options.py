@@ -22,7 +22,7 @@ Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown fields in
 Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Also read subdirectories.")]
 SkipUnknown = Annotated[
     bool,
-    typer.Option("--skip-unknown", help="Warn of kinds that podsched does not have, not fail."),
+    typer.Option("--skip-unknown", help="Warn about unknown kinds instead of failing."),
 ]
 LabelSelector = Annotated[
     str,
@@ -35,12 +35,14 @@ LabelSelector = Annotated[
 ]
 
 
-Timeout = Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Such as 30s or 5m.")]
+Timeout = Annotated[
+    str, typer.Option("--timeout", metavar="DURATION", help="Max time to wait, such as 30s or 5m.")
+]
 GracePeriod = Annotated[
     int,
     typer.Option(
         metavar="SECONDS",
-        help="Time that pods get to terminate; 0: at once, -1: as in the pod's spec.",
+        help="Time that pods have to terminate; 0: none, -1: as in the pod's spec.",
     ),
 ]
 
@@ -69,7 +71,7 @@ class DryRun(StrEnum):
 
     @property
     def suffix(self) -> str:
-        """The end of lines about actions, as kubectl prints it."""
+        """The suffix of lines about actions, as kubectl prints it."""
         return " (server dry run)" if self.asked else ""
 
 

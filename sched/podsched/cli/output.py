@@ -1,4 +1,4 @@
-"""Output of commands: text from objects is printed without control characters."""
+"""Output of commands; control characters in texts are not printed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def say(text: str = "", *, error: bool = False) -> None:
 def open_streams() -> None:
     """Reopen closed standard streams, so that no other file gets their descriptors.
 
-    Writing to a standard output that was closed then fails like any other write.
+    To write to a standard output that was closed fails then like any other write.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115
@@ -31,7 +31,7 @@ def open_streams() -> None:
 
 
 def discard_output() -> None:
-    """Discard pending output: its reader has gone, or the disk is full."""
+    """Discard pending output, which cannot be written: the pipe is closed, or the disk is full."""
     try:
         sys.stdout.flush()
     except OSError:

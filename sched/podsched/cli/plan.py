@@ -1,4 +1,4 @@
-"""``sched plan``: what applying manifests would do, and the check before it is carried out."""
+"""``sched plan``: show what applying manifests would do, and check it before it is carried out."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import NotFound
 from podsched.telemetry.log_output import configure_logging
 
-#: Writes shown one by one, and changes named when a plan is refused.
+#: Max writes that are shown, and max changes that are named when a plan is refused.
 _LISTED, _NAMED = 60, 10
 
 
@@ -60,7 +60,10 @@ class Action(StrEnum):
 
 
 class Write(NamedTuple):
-    """One manifest: the action, and the version of the object that it was compared with."""
+    """The write for one manifest; ``after``: the object then.
+
+    ``resource_version``: the version of the object that the manifest was compared with.
+    """
 
     action: Action
     manifest: AnyObject
@@ -70,7 +73,10 @@ class Write(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """The cluster as it was read, and the existing objects of other kinds in the manifests."""
+    """The current objects of the cluster that scheduling reads.
+
+    ``by_reference``: these, and the existing objects of other kinds that the manifests name.
+    """
 
     objects: Sequence[AnyObject]
     by_reference: Mapping[str, AnyObject]
@@ -81,7 +87,7 @@ class _Flags(ServerFlags):
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file of the schedulers, if any."""
     out: Path | None = flag(None, "FILE")
-    """Write the plan to this file, to apply it elsewhere."""
+    """Write the plan to this file, to apply it on another machine."""
     output: Form = flag(Form.TABLE, names="--output -o")
     """Output format."""
 
@@ -97,7 +103,7 @@ def plan(
     """Show what applying manifests would do: writes, placements and preemptions.
 
     Nothing is written. The token at the end is for sched apply --plan, which carries out the plan
-    unless something has changed that it depends on (docs/what-if.md).
+    unless something that it depends on has changed (docs/what-if.md).
 
     Ends with 0 if all new pods would get a node, with 1 if one would not, and with 2
     if a plugin failed.
@@ -109,7 +115,7 @@ def plan(
         warn(f"skipped: {line}")
     if unnamed := [o for o in found.objects if not o.metadata.name]:
         kind = kind_of(unnamed[0]).name
-        fail(f"{kind} with generateName: a plan needs names, to see whether they are free", USAGE)
+        fail(f"{kind} with generateName: a plan needs the names of all objects", USAGE)
     config, written = read_source(source)
     now = with_client(given.server, lambda client: _read(client, found.objects))
     writes = [_write(manifest, now) for manifest in found.objects]
@@ -121,7 +127,7 @@ def plan(
         for line in _lines(writes, forecast):
             say(line)
         say()
-        say(f"To do exactly this: sched apply --plan {given.out or token}")
+        say(f"To carry it out: sched apply --plan {given.out or token}")
     if forecast.failed:
         raise typer.Exit(2)
     if not all(one.node for one in forecast.decisions):
@@ -158,7 +164,7 @@ def _write(manifest: AnyObject, now: Now) -> Write:
     except ManifestError as exc:
         fail(str(exc), FAILED)
     if isinstance(after, Pod):
-        # A patch replaces lists as a whole: what the server fills in within them is missing.
+        # A patch replaces whole lists, such as the containers, so defaults in them are missing.
         default_pod_spec(after.spec)
         add_default_tolerations(after.spec)
     action = Action.UNCHANGED if after == before else Action.CONFIGURE
@@ -272,7 +278,7 @@ def checked(name: str, server: str) -> list[AnyObject]:
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         fail(f"--plan {name}: not a plan: {type(exc).__name__}: {exc}", USAGE)
     now = with_client(server, lambda client: _read(client, manifests))
-    problems = list(_moved_on(manifests, expected, now))
+    problems = list(_changed_targets(manifests, expected, now))
     changed = differing(before, fingerprints(now.objects))
     concerned = kept[0] | on_nodes(now.objects, kept[1])
     problems += [f"{ref} is {how}" for ref, how in changed.items() if ref in concerned]
@@ -283,7 +289,9 @@ def checked(name: str, server: str) -> list[AnyObject]:
         if len(problems) > _NAMED:
             shown.append(f"and {len(problems) - _NAMED:,} more")
         lines = "\n".join(f"  {problem}" for problem in shown)
-        fail(f"what the plan rests on has changed, so nothing was written:\n{lines}", FAILED)
+        fail(
+            f"the plan depends on objects that have changed; nothing was written:\n{lines}", FAILED
+        )
     objects = []
     for (action, version), manifest in zip(expected, manifests, strict=True):
         if action is not Action.UNCHANGED:
@@ -297,7 +305,7 @@ def _decision_of(document: Mapping[str, Any]) -> Decision:
     return Decision(document["pod"], document.get("node", ""), victims)
 
 
-def _moved_on(
+def _changed_targets(
     manifests: Sequence[AnyObject], expected: Sequence[tuple[Action, str]], now: Now
 ) -> Iterator[str]:
     """Yield the objects to write that have changed since they were read."""
@@ -306,7 +314,7 @@ def _moved_on(
         there = now.by_reference.get(name)
         if action is Action.CREATE:
             if there is not None:
-                yield f"{name} exists by now"
+                yield f"{name} exists now"
         elif there is None:
             yield f"{name} is gone"
         elif there.metadata.resource_version != version:

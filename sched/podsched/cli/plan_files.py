@@ -1,4 +1,4 @@
-"""Plans kept between ``sched plan`` and ``sched apply --plan``: files named by their content.
+"""Stores plans between ``sched plan`` and ``sched apply --plan``, in files named by their content.
 
 The token of a plan is a hash of its content, so a truncated or edited file is not accepted. Only
 the user can read the files, because manifests may contain secrets.
@@ -19,7 +19,7 @@ from podsched.cli.manifests import MAX_BYTES
 from podsched.lib.files import FileTooLarge, read_file
 
 _TOKEN = re.compile("[0-9a-f]{16}")
-#: Plans kept; the oldest go first.
+#: Max plans that are kept; the oldest are deleted.
 _KEPT = 50
 
 
@@ -55,7 +55,7 @@ def load(name: str) -> dict[str, Any]:
         text = read_file(path, MAX_BYTES).decode()
         document = json.loads(text)
     except FileNotFoundError:
-        what = "plan of this token; plans are kept where they were made" if kept else "such file"
+        what = "plan with this token on this machine" if kept else "such file"
         fail(f"plan {name}: there is no {what}", USAGE)
     except FileTooLarge as exc:
         fail(f"plan {path}: {exc.strerror}", USAGE)
@@ -64,7 +64,7 @@ def load(name: str) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("kind") != "Plan":
         fail(f"plan {path}: not a plan: no kind Plan", USAGE)
     if kept and _token(text) != name:
-        fail(f"plan {name}: the file {path} was altered since", FAILED)
+        fail(f"plan {name}: the file {path} was changed since", FAILED)
     return document
 
 

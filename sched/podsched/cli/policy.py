@@ -44,13 +44,13 @@ class Source:
     """ConfigMap with a Policy under policy.cfg, in kube-system unless it names another namespace.
     It is read once, from the API server."""
     algorithm_provider: str = flag("", "NAME", _PANEL)
-    """DefaultProvider or ClusterAutoscalerProvider: their predicates and priorities."""
+    """Use the predicates and priorities of DefaultProvider or ClusterAutoscalerProvider."""
     server: str = ""
     client: ClientOptions | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the configuration that the command line sets instead of the file."""
     honoured: Collection[str] = ()
-    """Fields that have an effect here, although they have none on podsched's API servers."""
+    """Fields that have an effect here, although they usually have none and cause a warning."""
 
     @property
     def given(self) -> bool:
@@ -98,7 +98,7 @@ def _written(source: Source) -> dict[str, Any]:
         return base
     for key in ("profiles", "extenders"):
         if base.get(key):
-            fail(f"{source.config}: {key}: the Policy has them; remove them here", USAGE)
+            fail(f"{source.config}: {key}: remove them, because the Policy defines them", USAGE)
     if source.algorithm_provider:
         return {**base, **provider_configuration(source.algorithm_provider, limit=_limit())}
     policy = _read(source.policy_file) if source.policy_file else _policy_in_configmap(source)

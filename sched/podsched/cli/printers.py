@@ -1,4 +1,4 @@
-"""Tables of objects, with kubectl's columns where kubectl has them."""
+"""Formats tables of objects, with the same columns as kubectl for kinds that kubectl knows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from podsched.api.objects import AnyObject
 from podsched.lib.printable import printable_line
 
 _GAP = "   "
-#: Columns that a wrapped cell needs beside the others; with less, it goes on at the left.
+#: Min width of a wrapped last column; with less, it starts on a line of its own.
 _LEAST_WRAPPED = 24
 
 
@@ -37,8 +37,8 @@ def columns_of(
 ) -> list[Column]:
     """Return the columns of a kind's table.
 
-    namespaces: the namespace comes first. kinds_in_names: pod/web instead of web. usage: shows the
-    CPU, MEMORY and PODS of nodes.
+    ``namespaces``: the namespace comes first. ``kinds_in_names``: pod/web instead of web.
+    ``usage``: returns the cells CPU, MEMORY and PODS of a node.
     """
     shown = [c for c in kind.columns if c.sched is Show.ALWAYS or (wide and c.sched is Show.WIDE)]
     shown.sort(key=lambda column: column.name.upper() == "AGE")  # it stands last
@@ -83,9 +83,9 @@ def aligned(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[s
 
 
 def wrapped(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[str]:
-    """Return rows as ``aligned`` does, the last column wrapped at the width of the terminal.
+    """Return rows like ``aligned``, with the last column wrapped at the width of the terminal.
 
-    Nothing is wrapped for a pipe or a file, where lines are searched and cut.
+    For a pipe or a file nothing is wrapped, because other tools read it line by line.
     """
     width = terminal_width()
     if width is None:
@@ -104,7 +104,7 @@ def wrapped(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[s
             lines.append(head)
             first = " " * indent
             if text == "-":
-                continue  # Nothing is not worth a line of its own.
+                continue  # An empty cell needs no line of its own.
         lines += textwrap.wrap(
             text,
             width,
@@ -123,7 +123,7 @@ def terminal_width() -> int | None:
 
 
 def _fitting(columns: list[Column], objects: Sequence[AnyObject], now: float) -> list[Column]:
-    """Return columns; on a narrow terminal without those with only usual values."""
+    """Return the columns; on a narrow terminal, those with only usual values are left out."""
     width = terminal_width()
     if width is None or not any(column.usual for column in columns):
         return columns

@@ -39,7 +39,7 @@ _OBSERVABILITY = "Observability"
 
 @dataclass(frozen=True, slots=True)
 class ListenFlags:
-    """Listen addresses of every process for health and metrics."""
+    """The listen address for health and metrics, which every process has."""
 
     health_listen: str = flag(LOOPBACK, "HOST:PORT", _OBSERVABILITY)
     """Listen address of /healthz, /livez, /readyz and /metrics; port 0 picks a free port."""
@@ -49,7 +49,7 @@ class ListenFlags:
 
 @dataclass(frozen=True, slots=True)
 class PageFlags(ListenFlags):
-    """The same for a process that serves the page and starts traces."""
+    """Options of processes that serve the page and start traces."""
 
     web_listen: str | None = flag(None, "HOST:PORT", _OBSERVABILITY, show_default=False)
     """Listen address of the page for browsers; port 0 picks a free port. Default: no page."""
@@ -68,15 +68,15 @@ def split_address(option: str, address: str) -> tuple[str, int]:
 def check_listener(
     option: str, address: str, *, tls: bool, insecure: bool, remedy: str
 ) -> tuple[str, int]:
-    """Return host and port; exit if other machines could reach them without TLS.
+    """Return host and port; exit if other machines could reach the address without TLS.
 
     ``remedy``: the options that turn TLS on.
     """
     host, port = split_address(option, address)
     if not (tls or insecure or is_loopback(host)):
         fail(
-            f"{option} {address}: other machines can reach this address: give {remedy} (sched "
-            "certs init makes them), or allow it without TLS with --insecure-listen",
+            f"{option} {address}: other machines can reach this address: use {remedy} (sched "
+            "certs init makes certificates), or --insecure-listen to allow it without TLS",
             USAGE,
         )
     return host, port
@@ -85,7 +85,7 @@ def check_listener(
 def check_client_listener(
     option: str, address: str, tls: TlsFiles | None, *, insecure: bool
 ) -> tuple[str, int]:
-    """Check a listener as ``check_listener`` does, for a client of the API server."""
+    """Like ``check_listener``, for a process that is a client of the API server."""
     remedy = "--tls-ca, --tls-cert and --tls-key"
     return check_listener(option, address, tls=tls is not None, insecure=insecure, remedy=remedy)
 
@@ -98,14 +98,14 @@ def web_address(address: str | None) -> tuple[str, int] | None:
 def client_page(
     address: str | None, tls: TlsFiles | None, insecure: bool
 ) -> tuple[str, int] | None:
-    """Return ``web_address`` for a client of the API server; exit if it is open to strangers."""
+    """Like ``web_address``, for a client of the API server; exit if others reach it without TLS."""
     if not address:
         return None
     return check_client_listener("--web-listen", address, tls, insecure=insecure)
 
 
 def serving_files(client: ClientOptions) -> TlsFiles | None:
-    """Return the TLS files for listeners of a client of the API server: its own certificate."""
+    """Return the TLS files for listeners of a client of the API server: its client certificate."""
     if not client.tls_cert:
         return None
     return TlsFiles(client.tls_ca, client.tls_cert, client.tls_key)
@@ -132,15 +132,14 @@ def telemetry_settings(
 
 
 def instance_of(part: str) -> str:
-    """Return a name that distinguishes a process from others of its kind."""
+    """Return a name that no other process of its kind has."""
     return f"{socket.gethostname()}_{part}"
 
 
 def listen_or_fail(listening: Mapping[str, str | None]) -> None:
-    """Exit unless all addresses, by their options, can be listened on now.
+    """Exit unless it is possible to listen on all addresses; ``listening``: by their options.
 
-    A listener would say later that it cannot, but not by which option, and gRPC's adds a line of
-    its own.
+    A listener's own error comes later and does not name the option, and gRPC adds a line to it.
     """
     found: dict[tuple[str, int], str] = {}
     for option, given in listening.items():
@@ -159,7 +158,7 @@ def run_or_fail(
     main: Callable[[Process], Awaitable[None]],
     listening: Mapping[str, str | None],
 ) -> None:
-    """Run a process to its end; exit with a line for errors that an operator can cause.
+    """Run a process to its end; exit with a message for errors that an operator can cause.
 
     ``listening``: the addresses that it will listen on, by their options.
     """

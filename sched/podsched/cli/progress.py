@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-#: Fewer steps are done before a bar could be read.
+#: With fewer steps, the work ends before a bar could be read.
 _FEWEST = 100
 
 
@@ -20,7 +20,7 @@ class Progress(NamedTuple):
 
 @contextmanager
 def progress_bar(what: str, total: int, fewest: int = _FEWEST) -> Iterator[Progress]:
-    """Show a bar while the block counts ``total`` steps; none for a pipe, or for few steps."""
+    """Show a bar while the block counts ``total`` steps; no bar for a pipe, or for few steps."""
     if total < fewest or not sys.stderr.isatty():
         yield Progress(lambda: None, lambda count: None)
         return
@@ -40,9 +40,9 @@ def progress_bar(what: str, total: int, fewest: int = _FEWEST) -> Iterator[Progr
 
 @contextmanager
 def working(what: str, *, counted: bool = False) -> Iterator[Callable[[int], None]]:
-    """Show that work is in progress, and for how long.
+    """Show a spinner and the time while the block runs.
 
-    counted: the yielded function is called with the bytes so far.
+    ``counted``: also show a size; the yielded function is called with the bytes so far.
     """
     if not sys.stderr.isatty():
         yield lambda done: None

@@ -1,4 +1,4 @@
-"""``sched queues``: cohorts, ClusterQueues and LocalQueues as a tree, with usage and counts."""
+"""``sched queues``: show cohorts, ClusterQueues and LocalQueues as a tree, with their usage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from podsched.cli.what_if import config_of
 from podsched.config.flags import flag
 from podsched.telemetry.log_output import configure_logging
 
-#: Columns of a name with its branches; the end of a longer one is left out.
+#: Max width of a name with its branches; longer ones are cut.
 _LONGEST_NAME: Final = 30
 
 
@@ -41,7 +41,7 @@ class _Flags(ClusterSource):
     filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
     """Manifests of the cluster, such as kubectl get -o yaml prints; repeatable."""
     config: Path | None = flag(None, "FILE")
-    """KubeSchedulerConfiguration file, which says what devices of claims count as."""
+    """KubeSchedulerConfiguration file; it maps devices of claims to resources with quota."""
     output: Form = flag(Form.TABLE, names="--output -o")
     """Output format."""
 
@@ -50,9 +50,9 @@ class _Flags(ClusterSource):
 def queues(given: _Flags) -> None:
     """Show cohorts, ClusterQueues and LocalQueues with their usage as a tree.
 
-    Usage is what the pods with a node use, as the scheduler counts it. The quota of a cohort is its
-    own and what its children lend; the share is in thousandths of what can be lent, divided by the
-    weight. Waiting and admitted are PodGroups, and pods without one.
+    Usage is that of the pods with a node, as the scheduler counts it. The quota of a cohort is its
+    own plus what its children lend. The share is the borrowed part in thousandths of what can be
+    lent, divided by the weight. WAITING and ADMITTED count PodGroups, and pods without one.
 
     The cluster is given by --live (the default), --kubeconfig or -f. Nothing is changed.
     """
@@ -78,15 +78,18 @@ def queues(given: _Flags) -> None:
 
 
 def table(trees: Sequence[Tree]) -> list[str]:
-    """Return the trees as lines: a node of a tree each, its children below it."""
+    """Return a line for each node of the trees, followed by those of its children."""
     rows = [["QUEUE", "SHARE", "WAITING", "ADMITTED", "USED/QUOTA"]]
     rows += [row for tree in trees for row in _rows(tree, "", "")]
     return wrapped(rows)
 
 
 def _rows(tree: Tree, first: str, others: str) -> Iterator[list[str]]:
-    """Yield the rows of a tree; ``first``, ``others``: what is before its name, and below it."""
-    # Each frame: a tree, and what is before its name and its children's.
+    """Yield the rows of a tree.
+
+    ``first`` and ``others``: the branches drawn before its name, and before its children's names.
+    """
+    # Each entry of the stack: a tree, and its two branches as above.
     stack = [(tree, first, others)]
     while stack:
         node, before, below = stack.pop()
@@ -131,7 +134,7 @@ def _share(tree: Tree) -> str:
 
 
 def _quotas(tree: Tree) -> str:
-    """Return what is used of each flavor and resource, by flavor, and what is borrowed of it."""
+    """Return the used, total and borrowed quota of each flavor and resource as text."""
     by_flavor: dict[str, list[str]] = {}
     for one in tree["quotas"]:
         by_flavor.setdefault(one["flavor"], []).append(_quota(one))
@@ -141,7 +144,7 @@ def _quotas(tree: Tree) -> str:
 
 
 def _quota(one: dict[str, Any]) -> str:
-    of = f"/{one['quota']}" if "quota" in one else ""
+    quota = f"/{one['quota']}" if "quota" in one else ""
     borrowed = one.get("borrowed", "0")
     more = f" ({borrowed} borrowed)" if borrowed != "0" else ""
-    return f"{one['resource']} {one['used']}{of}{more}"
+    return f"{one['resource']} {one['used']}{quota}{more}"

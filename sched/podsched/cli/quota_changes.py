@@ -1,4 +1,4 @@
-"""``sched simulate --quota``: which waiting units another quota would admit, and where."""
+"""``sched simulate --quota``: show which waiting units another quota would admit, and where."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from podsched.registry import factories
 
 _FORM: Final = "QUEUE/[FLAVOR/]RESOURCE=+N, -N or =N, such as research/nvidia.com/gpu=+8"
 _CHANGE: Final = re.compile(r"([^/=]+)/([^=]+)=([+=-]?)([^+=-].*)")
-#: Names of flavors or resources in a message, and nodes of a unit, that are shown.
+#: Max names in a message, and nodes of a unit, that are shown.
 _NAMED: Final = 10
 
 
@@ -38,7 +38,7 @@ def quota_changes(
     *,
     as_json: bool,
 ) -> int:
-    """Play changes of quota and print the result; return the exit code."""
+    """Simulate changes of quota and print the results; return the exit code."""
     before = [*objects, *workload.others, *workload.pods]
     config = config_of(source)
     admit([*objects, *workload.others], workload.pods)
@@ -58,7 +58,7 @@ def quota_changes(
 
 
 def _change(objects: list[AnyObject], text: str) -> str:
-    """Replace the queue that a change names by a changed copy; return what changed."""
+    """Replace the queue that a change names by a changed copy; return a text about the change."""
     parts = _CHANGE.fullmatch(text)
     if parts is None:
         fail(f"--quota {text}: is not {_FORM}", USAGE)
@@ -75,15 +75,15 @@ def _change(objects: list[AnyObject], text: str) -> str:
         new = old + new
     elif sign == "-":
         new = old - new
-    was, says = (amount_text(quota.name, number) for number in (old, new))
+    was, becomes = (amount_text(quota.name, number) for number in (old, new))
     what = f"{type(item).__name__} {name}: {flavor}/{quota.name}"
     if new < 0:
         fail(f"--quota {text}: {what} has {was}, so it cannot have {number} less", USAGE)
-    quota.nominal_quota = says
+    quota.nominal_quota = becomes
     if problems := validate(type(item).__name__, changed):
         fail(f"--quota {text}: {problems[0]}", USAGE)
     objects[place] = changed
-    return f"{what}={says} (was {was})"
+    return f"{what}={becomes} (was {was})"
 
 
 def _queue(objects: Sequence[AnyObject], name: str, text: str) -> tuple[int, ClusterQueue | Cohort]:
@@ -124,7 +124,7 @@ def _quota(item: ClusterQueue | Cohort, wanted: str, text: str) -> tuple[str, An
         fail(f'--quota {text}: {kind} {name} has no quota of "{wanted}" (it has {known})', USAGE)
     if len(found) > 1:
         names = _listed([f"{name}/{flavor}/{quota.name}" for flavor, quota in found])
-        fail(f"--quota {text}: {wanted} may be any of {names}: say which", USAGE)
+        fail(f"--quota {text}: {wanted} is ambiguous: use one of {names}", USAGE)
     return found[0]
 
 

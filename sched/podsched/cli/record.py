@@ -1,4 +1,4 @@
-"""``sched record``: a running cluster's history in a file, for ``sched replay``."""
+"""``sched record``: record the changes of a running cluster in a file, for ``sched replay``."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class _Flags(ServerFlags):
     duration: str = flag("10m", "TIME", names="--for")
-    """How long to record, as in 10m or 2h."""
+    """Time to record, such as 10m or 2h."""
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration of the cluster's scheduler, to store in the recording. Default:
     the default configuration."""
     kubeconfig: Path | None = flag(None, "FILE")
     """Record the Kubernetes cluster of this kubeconfig's current context."""
     max_size: int = flag(1024, "MIB", min=1)
-    """Largest size of the file."""
+    """Max size of the file."""
 
 
 @takes_flags
@@ -54,7 +54,7 @@ def record(
 
     Writes all objects that scheduling reads, then their changes with times,
     until the time is over or Ctrl-C. Environment variables, commands and probes
-    of containers are left out. sched replay FILE shows what another configuration would have done.
+    of containers are left out. sched replay FILE shows what another configuration would do.
     """
     seconds = seconds_or_fail("--for", given.duration)
     if seconds <= 0:
@@ -78,7 +78,7 @@ def record(
         else:
             _record_kubernetes(access, recorder)
     except BaseException:
-        # Nothing has been recorded: it could not begin.
+        # The recording could not begin, so the file is empty.
         if not recorder.done:
             writer.abandon()
             file.unlink(missing_ok=True)
@@ -86,7 +86,7 @@ def record(
 
 
 class _Recorder:
-    """One recording, and its messages."""
+    """Makes one recording and prints messages about it."""
 
     def __init__(self, file: Path, writer: RecordingWriter, seconds: float, most: int) -> None:
         self._file = file
@@ -100,7 +100,7 @@ class _Recorder:
         work: Callable[[Capture], Coroutine[Any, Any, None]],
         decisions: ApiClient | None = None,
     ) -> None:
-        """Record until the end, print a summary; exit if it ended too early."""
+        """Record until the end and print a summary; exit if the recording ended early."""
         began = time.monotonic()
 
         def clock() -> float:

@@ -1,4 +1,4 @@
-"""Lines that are redrawn in place on a terminal."""
+"""Draws lines on a terminal again and again, in place."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from podsched.lib.printable import printable
 from podsched.serve.client.object_watch import Change, ChangeType
 
 Lines = Callable[[int, int], Sequence[str]]
-"""Returns what is to be seen in so many columns and lines."""
+"""Returns the lines to draw, from the width and height of the terminal."""
 
 
 def is_terminal() -> bool:
-    """Whether standard output is a terminal that can redraw lines."""
+    """Return whether standard output is a terminal that can redraw lines."""
     return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 @asynccontextmanager
 async def redrawn(lines: Lines, period: float, *, whole_screen: bool) -> AsyncIterator[None]:
-    """Draw lines now, every ``period`` seconds, and a last time at the end of the block.
+    """Draw lines now, every ``period`` seconds, and once more at the end of the block.
 
-    whole_screen: on the terminal's alternate screen.
+    ``whole_screen``: draw on the terminal's alternate screen.
     """
     from rich.console import Console  # not above: half of what a command takes to start
     from rich.live import Live
@@ -53,12 +53,12 @@ async def redrawn(lines: Lines, period: float, *, whole_screen: bool) -> AsyncIt
             live.update(drawn(), refresh=True)
 
 
-#: Seconds between two drawings, in which ages grow as well.
+#: Seconds between two drawings; ages change even without changes of objects.
 _PERIOD = 0.5
 
 
 class WatchedTable:
-    """The present objects; if they do not fit the screen, those that changed last."""
+    """A table of the current objects; if they do not fit on the screen, of those changed last."""
 
     def __init__(
         self, items: Iterable[AnyObject], printer: Callable[[], Printer], *, sorting: str = ""
@@ -76,7 +76,7 @@ class WatchedTable:
                 self.apply(change)
 
     def apply(self, change: Change) -> None:
-        """Apply a change: a row is new, different, or removed."""
+        """Add, replace or remove an object."""
         key = object_key(change.object)
         self._changed.pop(key, None)
         if change.type is ChangeType.DELETED:
@@ -89,8 +89,8 @@ class WatchedTable:
         """Return the table, limited to ``height`` lines."""
         room = max(height - 2, 1)
         hidden = len(self._items) - room + 1 if len(self._items) > room else 0
-        shown = [*self._changed][hidden:] if hidden else self._items
-        items = [item for key, item in self._items.items() if key in shown or not hidden]
+        shown = {*list(self._changed)[hidden:]}
+        items = [item for key, item in self._items.items() if key in shown]
         if self._sorting:
             items = sorted_by(items, self._sorting)
         if not items:

@@ -1,10 +1,11 @@
-"""Move pods of a running cluster one by one, with the new room reserved before the eviction.
+"""Move pods of a running cluster one by one; room on the new node is reserved before the eviction.
 
 A *placeholder* is a pod with the requests and priority of the moving pod that may run only on the
-new node. Once the scheduler has bound it, the room is reserved. These pods exist after each step,
-if the process is killed then, and these a failed move deletes itself::
+new node. Once the scheduler has bound it, the room is reserved. The table shows the pods that exist
+after each step, and the pods that a move deletes if it fails there. If the process is killed, all
+of them stay::
 
-    of a controller              there is                             taken away
+    pod with a controller        exist                                deleted on failure
     1 placeholder created        pod, placeholder                     placeholder
     2 placeholder bound          the same                             placeholder
     3 pod evicted                placeholder, later a replacement     placeholder
@@ -12,7 +13,7 @@ if the process is killed then, and these a failed move deletes itself::
     5 placeholder deleted        replacement                          nothing
     6 replacement bound          the same: moved
 
-    without a controller that replaces it (--force)
+    pod that no controller replaces (--force)
     1, 2 as above
     3 copy created               pod, placeholder, copy that waits    placeholder, copy
     4 copy nominated             the same                             placeholder, copy
@@ -25,10 +26,11 @@ A nomination (``status.nominatedNodeName``) reserves the room against pods of th
 priority while the placeholder is deleted.
 
 Guarantee: no pod is lost. An evicted pod is replaced by its controller. A pod without a controller
-has a running copy first, which stays once the eviction *may* have happened, because an answer can
-be lost. If something cannot be deleted because no server answers, that is printed. A killed process
-deletes nothing: a placeholder ends when the longest move would have ended, and ``sched delete pods
--l`` with its label deletes all of them; the name of a copy is printed as soon as it exists.
+is evicted only after a copy of it runs. The copy stays if the eviction *may* have happened, because
+the answer of a call can be lost. Pods that could not be deleted are printed. If the process is
+killed, placeholders stay: each ends by itself after the longest possible time of a move, and
+``sched delete pods -l`` with their label deletes all of them. The name of a copy is printed as soon
+as it exists.
 """
 
 from __future__ import annotations
@@ -61,22 +63,22 @@ from podsched.serve.client.object_watch import ChangeType, watch_objects
 from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 LABEL, MANAGER = "app.kubernetes.io/managed-by", "sched-defragment"
-#: Waits of a move for which its place is held, and seconds for the calls between them.
+#: Number of waits of a move while its placeholder exists, and seconds for the calls between them.
 _WAITS, _CALLS = 4, 5.0
 _IMAGE = "registry.k8s.io/pause:3.10"
 #: Seconds after which an eviction that was refused is tried again.
 _PAUSE = 1.0
 
-#: A namespace's pods by name, or one of them, as they are now.
+#: The current pods of a namespace that match a selector, by name.
 Pods = dict[str, Pod]
 
 
 class Stopped(Exception):
-    """A step failed; the message says which and why. No pod is lost."""
+    """A step of a move failed; the message says which and why. No pod is lost."""
 
 
 class PodMove(NamedTuple):
-    """A pod to move, as the plan has it."""
+    """A planned move of a pod."""
 
     namespace: str
     name: str
@@ -88,7 +90,8 @@ class PodMove(NamedTuple):
 class Mover:
     """Moves pods through an API server.
 
-    timeout: seconds for each single wait. force: pods that no controller replaces are copied.
+    ``timeout``: seconds for each single wait. ``force``: pods that no controller replaces are
+    copied.
     """
 
     def __init__(
@@ -115,14 +118,14 @@ class Mover:
         self.tell(f"pod/{way.name} moved from {way.from_node} to {node} as {again}")
 
     async def still_there(self, way: PodMove) -> Pod:
-        """Return the present pod. Raises Stopped if it is not the planned one."""
+        """Return the pod. Raises Stopped if it is gone, another one, or on another node."""
         try:
             pod = await self.client.get("Pod", way.name, way.namespace)
         except NotFound:
             raise Stopped(f"pod/{way.name} is gone") from None
         assert isinstance(pod, Pod)
         if pod.metadata.uid != way.uid or pod.spec.node_name != way.from_node:
-            raise Stopped(f"pod/{way.name} is another one, or on another node, than was planned")
+            raise Stopped(f"pod/{way.name} has been replaced or moved since the plan was made")
         return pod
 
     async def replacing(self, pod: Pod) -> OwnerReference | None:
@@ -136,8 +139,8 @@ class Mover:
         if self._force:
             return None
         raise Stopped(
-            f"pod/{pod.metadata.name} is of {owner.kind}/{owner.name}, which no controller looks "
-            "after, so that nothing would replace it (--force moves it as a copy)"
+            f"pod/{pod.metadata.name} belongs to {owner.kind}/{owner.name}, which has no "
+            "controller that would replace it (--force moves it as a copy)"
         )
 
     async def _is_left_alone(self, owner: OwnerReference, namespace: str) -> bool:
@@ -176,7 +179,7 @@ class Mover:
         raise Stopped(f"pod/{name} is not bound to {wanted}")
 
     async def pods(self, namespace: str, field_selector: str = "") -> AsyncGenerator[Pods, None]:
-        """Yield the pods that match, by name, as they are now and after each change, for ever."""
+        """Yield the matching pods by name, now and after each change, without end."""
         while True:
             listing = await self.client.list("Pod", namespace, field_selector=field_selector)
             pods = {pod.metadata.name: pod for pod in listing.items if isinstance(pod, Pod)}
@@ -211,23 +214,23 @@ class _Move:
         self._client = mover.client
         self._way = way
         self._pod = pod
-        #: The move's own pods that are there, or may be, and what each is.
+        #: The pods that the move has created, or may have, by name, with a text about each.
         self._own: dict[str, str] = {}
         self._copy = ""
-        #: Whether the pod was evicted: one of the words above, "" for no.
+        #: Whether the pod was evicted: one of the texts above, "" for no.
         self._evicted = ""
         self._over = False
 
     async def run(self) -> tuple[str, str]:
         """Carry out the steps; return the pod's new node and name. Raises Stopped, ClientError."""
         owner = await self._mover.replacing(self._pod)
-        await self._hold_place()
+        await self._reserve_room()
         moved = await (self._copied() if owner is None else self._replaced(owner))
         self._over = True
         return moved
 
     async def clean_up(self) -> None:
-        """Delete the objects that the move has created; print what is left."""
+        """Delete the pods that the move has created; print those that are left."""
         try:
             for name in [*self._own]:
                 with suppress(ClientError):
@@ -270,18 +273,18 @@ class _Move:
 
     # ------------------------------------------------------------------ the steps
 
-    async def _hold_place(self) -> None:
+    async def _reserve_room(self) -> None:
         """Reserve room for the pod on its new node. Raises Stopped, ClientError."""
         way, mover = self._way, self._mover
         lifetime = _WAITS * mover.timeout + self._grace + _CALLS
         holder = placeholder(self._pod, way.to_node, lifetime)
         self._placeholder = name = holder.metadata.name
-        what = f"which holds the place on {way.to_node} and ends by itself in {lifetime:.0f} s"
-        await self._create(holder, what, f"no place can be held on {way.to_node}")
+        what = f"which reserves room on {way.to_node} and ends by itself in {lifetime:.0f} s"
+        await self._create(holder, what, f"room cannot be reserved on {way.to_node}")
         try:
             await mover.bound(way.namespace, name, way.to_node)
         except Stopped:
-            message = f"there is no room for pod/{way.name} on {way.to_node} any more"
+            message = f"{way.to_node} has no room for pod/{way.name} any more"
             raise Stopped(message) from None
 
     async def _copied(self) -> tuple[str, str]:
@@ -311,12 +314,12 @@ class _Move:
                 async with asyncio.timeout(self._mover.timeout):
                     again = await _new_pod(changes, owner.uid, known)
             except TimeoutError:
-                message = f"{owner.kind}/{owner.name} has created no pod in the place of "
-                raise Stopped(f"{message}the evicted one") from None
+                message = f"{owner.kind}/{owner.name} has not replaced the evicted pod"
+                raise Stopped(message) from None
         return await self._placed(again), again
 
     async def _placed(self, name: str) -> str:
-        """Give the reserved room to a pending pod; return the node that it gets."""
+        """Let a pending pod use the reserved room; return its node. Raises Stopped, ClientError."""
         way, mover = self._way, self._mover
         await mover.nominate(way.namespace, name, way.to_node)
         await self._delete(self._placeholder)
@@ -336,7 +339,10 @@ class _Move:
             raise Stopped(f"pod/{name} stays: {refusal}") from None
 
     async def _refusal(self) -> ClientError | None:
-        """Try to evict once; return why it must be tried again."""
+        """Try to evict once; return the error after which to try again, None after success.
+
+        Raises Stopped, ClientError.
+        """
         meta = self._pod.metadata
         request = EvictRequest(
             namespace=meta.namespace, name=meta.name, preconditions=Preconditions(uid=meta.uid)
@@ -398,9 +404,9 @@ async def _new_pod(changes: AsyncGenerator[Pods, None], owner: str, known: set[s
 
 
 def placeholder(pod: Pod, node_name: str, lifetime: float) -> Pod:
-    """Return a pod that does nothing and requests as much of one node as another pod.
+    """Return a pod that does nothing, with the requests of another pod, for one node.
 
-    ``lifetime``: seconds after which the kubelet ends it, if it was not deleted before.
+    ``lifetime``: seconds after which the kubelet ends it, unless it is deleted before.
     """
     held = Pod()
     meta, spec = held.metadata, held.spec

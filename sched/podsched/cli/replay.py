@@ -1,4 +1,4 @@
-"""``sched replay``: repeat a recording in virtual time, possibly with another configuration."""
+"""``sched replay``: run a recording in virtual time, possibly with another configuration."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="What sched record has written; with --trace, a directory, or a .swf file.",
+        help="File of sched record; with --trace, a directory or a .swf file.",
     ),
 ]
 
@@ -80,7 +80,7 @@ File = Annotated[
 @dataclass(frozen=True, slots=True)
 class _Flags:
     config: Path | None = flag(None, "FILE")
-    """KubeSchedulerConfiguration to try."""
+    """KubeSchedulerConfiguration to compare with that of the recording."""
     nodes: str = flag("", "+N|-N")
     """Add N nodes like the existing ones, or remove N."""
     trace: Trace | None = flag(None)
@@ -94,7 +94,7 @@ class _Flags:
     as_json: bool = flag(False, names="--json")
     """Print everything as JSON, with every pod that differs."""
     eta: bool = flag(False)
-    """Show how well estimates of waiting times hold in the last run."""
+    """Show how accurate estimates of waiting times are in the last run."""
 
 
 @takes_flags
@@ -104,17 +104,18 @@ def replay(
 ) -> None:
     """Run a recording again in virtual time, and show what differs.
 
-    The real scheduler decides the recorded pods as they arrive; they run as long as they did. With
-    --config or --nodes it makes a second run and compares it with one with the configuration of the
-    recording. A recording of hours takes seconds. With --trace the pods are those of a public trace
-    of Google's, Azure's or Alibaba's clusters, or a log in the Standard Workload Format, whose jobs
-    are run under FIFO, EASY and conservative backfill (docs/replay.md).
+    The real scheduler schedules the recorded pods at the times of their arrival; they run as long
+    as they did. With --config or --nodes there is a second run, which is compared with the first,
+    that has the configuration of the recording. A recording of hours takes seconds. With --trace,
+    the pods are those of a public trace of Google's, Azure's or Alibaba's clusters, or the jobs of
+    a log in the Standard Workload Format, which run with FIFO, EASY and conservative backfill
+    (docs/replay.md).
     """
     configure_logging("text", "error")
     difference = _nodes(given.nodes)
     if given.verify:
         if difference or given.trace is not None or given.plot is not None:
-            fail("--verify is for a recording as it is: leave out the other options", USAGE)
+            fail("--verify cannot be combined with --nodes, --trace and --plot", USAGE)
         verify_decisions(
             file,
             _read(file),
@@ -174,14 +175,14 @@ def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
         warn(f"{file}: the configuration changed meanwhile; the last one decides from the start")
     workload = workload_of(recording, {profile.scheduler_name for profile in config.profiles})
     if not recording.ended:
-        warn(f"{file}: the end is missing; {workload.seconds:,.0f} s of it are replayed")
+        warn(f"{file}: the end is missing; its first {workload.seconds:,.0f} s are replayed")
     return workload, config
 
 
 def _replay_batch(file: Path, given: _Flags) -> None:
     if given.config is not None or given.nodes:
-        fail("--trace swf has neither --config nor --nodes: leave them out", USAGE)
-    # Only jobs' starts and ends cost time, so a log of years is read unless told otherwise.
+        fail("--trace swf cannot be combined with --config and --nodes", USAGE)
+    # Only starts and ends of jobs cost time, so by default even a log of years is read completely.
     seconds = seconds_or_fail("--for", given.duration) if given.duration else math.inf
     replay_batch(file, seconds, given.plot, as_json=given.as_json, eta=given.eta)
 
@@ -225,7 +226,7 @@ def _name(config: Path | None, difference: int) -> str:
 
 def _simulate(workload: Workload, config: SchedulerConfiguration, name: str) -> History:
     if config.extenders:
-        warn(f"{name}: extenders are not asked in a replay")
+        warn(f"{name}: a replay does not call extenders")
     done = 0
     with progress_bar(name, _STEPS) as bar:
 
@@ -238,12 +239,12 @@ def _simulate(workload: Workload, config: SchedulerConfiguration, name: str) -> 
         return simulate_workload(workload, config, factories(), passed)
 
 
-#: Pods that fare differently, or decisions that differ, that are shown; --json has all.
+#: Max differing pods, or decisions, that are shown; --json has all.
 MOST_SHOWN = 10
 
 
 def document(runs: Sequence[Run], found: Comparison | None) -> dict[str, Any]:
-    """Return everything as plain data, with every pod with a different result."""
+    """Return all results as plain data, with every pod whose result differs."""
     told: dict[str, Any] = {"runs": [run.to_json() for run in runs]}
     if found is not None:
         names = {"before": runs[-2].name, "after": runs[-1].name}
@@ -257,7 +258,7 @@ def summaries(runs: Sequence[Run]) -> list[str]:
         ("pods", lambda run: f"{run.summary.pods:,}"),
         ("bound", lambda run: f"{run.summary.bound:,}"),
         ("never bound", lambda run: f"{run.summary.never_bound:,}"),
-        ("fitted nowhere at first", lambda run: f"{run.summary.unschedulable:,}"),
+        ("unschedulable at first", lambda run: f"{run.summary.unschedulable:,}"),
         ("preempted", lambda run: f"{run.summary.preempted:,}"),
     ]
     for place, share in enumerate(QUANTILES):
@@ -280,7 +281,7 @@ def notes(runs: Sequence[Run]) -> list[str]:
         return []
     pods = "1 pod" if before == 1 else f"{before:,} pods"
     verb = "its wait counts" if before == 1 else "their waits count"
-    return ["", f"{pods} waited already when the recording began: {verb} from then."]
+    return ["", f"{pods} waited already when the recording began: {verb} from then on."]
 
 
 def _wait(place: int, run: Run) -> str:
@@ -342,8 +343,8 @@ def own_config(
 ) -> SchedulerConfiguration:
     """Return the configuration of a checkpoint, or of the last one; exit if it is broken.
 
-    The leader's own goes before the one that ``sched record`` was given, and that before the
-    default one.
+    It is the leader's if the checkpoint has it, else that given to ``sched record``, else the
+    default.
     """
     document = recording.header.get("configuration")
     held = [note.document for note in recording.checkpoints] if checkpoint is None else [checkpoint]
@@ -367,7 +368,7 @@ def verify_decisions(
             recording, lambda found: config or own_config(recording, found), factories()
         )
     except NotRepeatable as error:
-        fail(f"{file}: the decisions cannot be made again: {error}")
+        fail(f"{file}: the decisions cannot be repeated: {error}")
     took = time.monotonic() - began
     if as_json:
         print(json.dumps(_document(verdict), indent=2))
@@ -379,11 +380,11 @@ def verify_decisions(
 
 def _lines(file: Path, verdict: Verdict, took: float) -> list[str]:
     differ = len(verdict.mismatches)
-    outcome = f"{differ:,} came out differently" if differ else "all came out the same"
+    outcome = f"{differ:,} differ" if differ else "all are the same"
     if not verdict.repeated:
         outcome = "nothing could be compared"
     lines = [
-        f"{file.name}: {verdict.repeated:,} decisions on {verdict.pods:,} pods made again in "
+        f"{file.name}: {verdict.repeated:,} decisions on {verdict.pods:,} pods repeated in "
         f"{took:.1f} s:",
         f"  {outcome}",
         f"  {verdict.placed:,} chose a node, {verdict.preempting:,} preempted; of "

@@ -43,10 +43,10 @@ def run(
 ) -> None:
     """Create a pod or, with --gang, pods that start together.
 
-    Hollow nodes show them as Running and run nothing.
+    On hollow nodes they are shown as Running, but nothing runs.
     """
     if len(words) < 2:
-        fail("an image is missing: sched run [--gang N] NAME -- IMAGE [COMMAND ...]", USAGE)
+        fail("the image is missing: sched run [--gang N] NAME -- IMAGE [COMMAND ...]", USAGE)
     if given.topology and not given.gang:
         fail("--topology needs --gang", USAGE)
     name, image, *command = words

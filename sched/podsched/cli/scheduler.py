@@ -1,4 +1,4 @@
-"""``sched scheduler``."""
+"""``sched scheduler``: run a scheduler replica."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from podsched.serve.kube.access import ClusterAccess
     from podsched.term.election.options import ElectionOptions
 
-#: Seconds; in a shorter one a healthy leader cannot renew its lock several times.
+#: Seconds; in less time, a healthy leader cannot renew its lock several times.
 SHORTEST_ELECTION_TIMEOUT = 0.1
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -58,20 +58,20 @@ class _Flags(PageFlags):
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file."""
     listen_peers: str = flag(LOOPBACK, "HOST:PORT")
-    """Listen address for other replicas, which connect to the leader to notice at once when it
-    dies."""
+    """Listen address for other replicas. They connect to the leader, so that they notice at once
+    when it dies."""
     advertise_peers: str = flag("", "HOST:PORT")
     """Address at which other replicas reach --listen-peers. Default: the listen address."""
     election_timeout: str = flag("400ms", "DURATION")
-    """Time without a renewal of the lock after which standbys take over from the leader, which
-    renews it four times as often. At least 100ms; 0s: only when its lease has ended or its process
-    is gone."""
+    """Time after which standbys take over from a leader that does not renew the lock; it renews the
+    lock four times as often. At least 100ms; 0s: they take over only when the lease has expired or
+    the leader's process is gone."""
     decision_log_size: str = flag("", "SIZE", "Decisions")
-    """Bytes kept at most, such as 1Gi; the oldest decisions are dropped. Default: 256Mi in a
-    directory, 16Mi in memory."""
+    """Max size of the decision log, such as 1Gi; the oldest decisions are dropped. Default: 256Mi
+    in a directory, 16Mi in memory."""
     shadow_config: Path | None = flag(None, "FILE", "Decisions")
-    """KubeSchedulerConfiguration to compare with: every decision is repeated with it, and
-    differences are logged and counted. Changes nothing. For standbys."""
+    """KubeSchedulerConfiguration to compare with, for standbys: every decision is repeated with it,
+    and differences are logged and counted. It has no effect on the cluster."""
 
 
 @app.command(cls=KubeCommand)
@@ -220,14 +220,14 @@ def _shadow(path: Path | None) -> SchedulerConfiguration | None:
         return None
     shadow = read_config(path)
     if shadow.extenders:
-        warn(f"{path}: extenders: a shadow does not ask them")
+        warn(f"{path}: extenders: a shadow configuration does not call them")
     return shadow
 
 
 def _election(
     given: _Flags, tls: TlsFiles | None, settings: LeaderElectionSettings
 ) -> ElectionOptions:
-    """Return the options; exit if they are invalid, or the address is open to strangers."""
+    """Return the options; exit if they are invalid, or others can reach the address without TLS."""
     from podsched.term.election.options import ElectionOptions
 
     host, port = check_client_listener(

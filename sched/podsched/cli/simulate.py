@@ -1,4 +1,4 @@
-"""``sched simulate``: how a pod would be scheduled, without changing anything."""
+"""``sched simulate``: show how pods would be scheduled, without changing anything."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class _Flags:
     remove_node: list[str] | None = flag(None, "NODE")
     """Remove a node with its pods; repeatable."""
     drain: list[str] | None = flag(None, "NODE")
-    """Drain a node as budgets permit; pods with a controller are replaced; repeatable."""
+    """Drain a node as budgets permit; pods with a controller are replaced elsewhere; repeatable."""
     pending: bool = flag(False)
-    """Schedule the cluster's pending pods, too, before --pod."""
+    """Also schedule the cluster's pending pods, before those of --pod."""
     quota: list[str] | None = flag(None, "QUEUE/RESOURCE=+N")
     """Change the quota of a ClusterQueue or Cohort by +N or -N, or to =N, and show which waiting
     units are admitted then; QUEUE/FLAVOR/RESOURCE where several flavors have it; repeatable."""
@@ -65,7 +65,7 @@ class _Flags:
     allocations: Path | None = flag(None, "FILE")
     """Cases of claims and devices, one JSON object per line, plain or gzipped."""
     faults: list[Fault] | None = flag(None)
-    """With --allocations: keep the faults of Kubernetes 1.36.2, or one of them; repeatable."""
+    """With --allocations: reproduce the faults of Kubernetes 1.36.2, or one of them; repeatable."""
     cel: Path | None = flag(None, "FILE")
     """CEL selectors of devices to evaluate, one JSON object per line, plain or gzipped."""
     queue_cases: Path | None = flag(None, "FILE")
@@ -78,7 +78,7 @@ class _Flags:
     """Output format; json has the format of --scenarios for one pod."""
 
     def files(self) -> list[str]:
-        """Return the given flags whose file has all there is to know."""
+        """Return the given flags whose file contains a complete question."""
         files = {
             "--bundle": self.bundle,
             "--scenarios": self.scenarios,
@@ -106,12 +106,11 @@ def simulate(
     another quota, which are preempted, and why the rest waits. The cluster is given by -f, --live
     or --kubeconfig, to which -f adds.
 
-    With --scenarios, each line of the file is a scenario, and each result a line of
-    JSON. With --allocations, each line is a node with devices and claims, and each result tells
-    which devices the claims get. With --cel, each line is a selector and a device, and each
-    result tells whether they match. With --queue-cases, each line is a decision about job
-    queues, and each result says whether it is as expected. With --bundle, the decision in the file
-    is repeated.
+    With --scenarios, each line of the file is a scenario; each result is a line of JSON. With
+    --allocations, each line is a node with devices and claims; each result has the devices that the
+    claims get. With --cel, each line is a selector and a device; each result says whether they
+    match. With --queue-cases, each line is a decision about job queues; each result says whether it
+    is as expected. With --bundle, the decision in the file is repeated.
 
     Ends with 0 if all pods fit, with 1 if one does not, and with 2 if a plugin failed.
     """
@@ -126,7 +125,7 @@ def simulate(
         fail("--faults is for --allocations", USAGE)
     if alone := given.files():
         if len(alone) > 1:
-            fail(f"{' and '.join(alone)} name two files: use one of them", USAGE)
+            fail(f"use only one of {' and '.join(alone)}", USAGE)
         others = given.pod or given.replicas or given.quota
         if cluster.given or source.given or changes.given or others:
             fail(f"{alone[0]} cannot be combined with a cluster, pods or a configuration", USAGE)
@@ -146,7 +145,7 @@ def simulate(
 
 
 def _check_question(given: _Flags, changes: Changes, cluster: ClusterSource) -> None:
-    """Exit if the flags ask for nothing, for two things, or of no cluster."""
+    """Exit if the flags name no pods and no changes, contradict each other, or name no cluster."""
     if given.quota and changes.given:
         fail("--quota cannot be combined with --add-node, --remove-node, --drain, --pending", USAGE)
     if not given.pod and not changes.given and not given.quota:
@@ -157,7 +156,7 @@ def _check_question(given: _Flags, changes: Changes, cluster: ClusterSource) -> 
 
 def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form) -> int:
     """Show a single pod's decision in detail; return the exit code."""
-    # The pod may be in the cluster already; it does not stand in its own way.
+    # The pod may be in the cluster already; it must not compete with itself.
     objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
     scenario = _scenario(objects, wanted, source)
     try:
@@ -251,7 +250,7 @@ def _print(pod: Pod, result: dict[str, Any]) -> None:
 def _changes(changes: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the changes that would make the pod fit, one a line."""
     if not changes:
-        return ["No single change would make it fit."]
+        return ["No single change would make the pod fit."]
     rows = [["FITS ON", "IF YOU"]]
     for change in changes:
         doubt = " (perhaps less is enough)" if change.get("smallerPossible") else ""

@@ -57,14 +57,15 @@ def save(
 ) -> None:
     """Save a snapshot of etcd to a new FILE, and show its contents.
 
-    Without --etcd-endpoints, of the sched up that runs on this machine, if there is one.
+    Without --etcd-endpoints, it uses the etcd of the sched up that runs on this machine, if there
+    is one.
     """
     options = etcd_options(options)
     source = ctx.get_parameter_source("endpoints")
     if source is not None and source.name == "DEFAULT" and (found := _running_etcd()):
         if len(found) > 1:
             names = ", ".join(each.endpoints[0] for each in found)
-            fail(f"several run: name one with --etcd-endpoints: {names}", USAGE)
+            fail(f"several sched up run: choose one with --etcd-endpoints: {names}", USAGE)
         (running,) = found
         options = replace(
             options,
@@ -77,7 +78,7 @@ def save(
         size = _run(save_snapshot(options, file, tell))
     say(f"Saved {size:,} bytes to {file}; the checksum is right.")
     if check:
-        with working("checking what it holds"):
+        with working("checking the contents"):
             contents = _run(contents_of(file, ROOT))
         _tell(contents)
 
@@ -86,7 +87,7 @@ def save(
 def status(file: File) -> None:
     """Check a snapshot, and show its contents."""
     file_or_fail("", file)
-    with working("checking what it holds"):
+    with working("checking the contents"):
         contents = _run(contents_of(file, ROOT))
     _tell(contents)
 
@@ -95,13 +96,16 @@ def status(file: File) -> None:
 def restore(
     file: File,
     data_dir: Annotated[
-        Path, typer.Argument(metavar="DIRECTORY", help="As for sched up --data-dir; without etcd.")
+        Path,
+        typer.Argument(
+            metavar="DIRECTORY", help="Data directory for sched up; it must have no etcd."
+        ),
     ],
 ) -> None:
     """Make a data directory for sched up from a snapshot.
 
     Stop all API servers and schedulers first: their memory is newer than the restored data. For an
-    etcd of several members, restore each with etcdutl.
+    etcd with several members, restore each member with etcdutl.
     """
     file_or_fail("", file)
     with working("restoring"):
@@ -110,7 +114,7 @@ def restore(
 
 
 def _running_etcd() -> list[EtcdOptions]:
-    """Return how to connect to the embedded etcd of every ``sched up`` that runs."""
+    """Return the options to connect to the embedded etcd of each running ``sched up``."""
     found = []
     for file in files_of_running("up", "etcd-endpoint"):
         endpoint, *files = file.read_text().splitlines()
@@ -124,7 +128,7 @@ def _tell(contents: Contents) -> None:
     counts = contents.count(_kind_of)
     rows = [["KIND", "OBJECTS"], *([kind, f"{n:,}"] for kind, n in sorted(counts.items()))]
     say(f"Revision {contents.revision:,}")
-    say("\n".join(aligned(rows)) if counts else "It holds nothing of podsched.")
+    say("\n".join(aligned(rows)) if counts else "The snapshot has no objects of podsched.")
     if unreadable:
         kinds = ", ".join(f"{kind} {n:,}" for kind, n in sorted(unreadable.items()))
         fail(f"objects that cannot be read: {kinds}", FAILED)

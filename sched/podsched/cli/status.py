@@ -1,4 +1,4 @@
-"""``sched status``: the leader, the standbys, and the addresses of the cluster's parts."""
+"""``sched status``: show the leader, the standbys, and the addresses of the cluster's parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from podsched.lib.ages import age
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Forbidden, NotFound
 
-#: The Lease that replicas race for, unless they are configured otherwise.
+#: The default Lease of the replicas' leader election.
 LOCK = "kube-system/kube-scheduler"
 
 
@@ -70,9 +70,9 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
 
 
 async def queue_counts(client: ApiClient) -> dict[str, int] | None:
-    """Return how many ClusterQueues there are, and how many units wait and are admitted.
+    """Return the number of ClusterQueues, and of waiting and admitted units by their statuses.
 
-    None without ClusterQueues, or if they may not be read. The counts are those of their statuses.
+    Return None without ClusterQueues, or if they may not be read.
     """
     try:
         items = cast(list[ClusterQueue], (await client.list("ClusterQueue")).items)
@@ -97,7 +97,7 @@ async def without_controller(client: ApiClient) -> dict[str, int]:
         try:
             items = (await client.list(kind)).items
         except Forbidden:
-            continue  # the rest of the state is worth showing all the same
+            continue  # the rest of the state can still be shown
         if count := sum(map(is_left_alone, items)):
             counts[kind] = count
     return counts
@@ -105,10 +105,10 @@ async def without_controller(client: ApiClient) -> dict[str, int]:
 
 def left_alone_text(kind: str, count: int) -> str:
     """Return a text about workloads without a controller."""
-    what = f"1 {kind} makes" if count == 1 else f"{count} {kind}s make"
+    what = f"1 {kind} creates" if count == 1 else f"{count} {kind}s create"
     them = "it" if count == 1 else "them"
     if kind in OWN_KINDS:
-        return f"{what} no pods: no controller has looked at {them}"
+        return f"{what} no pods: no controller has processed {them}"
     return f"{what} no pods: podsched has no controller for {them}"
 
 
@@ -130,7 +130,7 @@ def _replica(lease: Lease, record: Lease, now: float) -> dict[str, Any]:
     if now - renewed > STALE_AFTER:
         state = "gone"
     elif state == "leading" and record.spec.holder_identity != lease.spec.holder_identity:
-        # Killed or deposed, and its own lease does not say so yet.
+        # It was killed or deposed; its own Lease still says that it leads.
         state = "deposed"
     leading = state == "leading"
     return {
@@ -156,7 +156,7 @@ def status(
         str,
         typer.Option(
             metavar="NAMESPACE/NAME",
-            help="Lease that the replicas race for: leaderElection.resourceNamespace and "
+            help="Lease of the replicas' leader election: leaderElection.resourceNamespace and "
             "resourceName in their configuration.",
         ),
     ] = LOCK,

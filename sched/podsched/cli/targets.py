@@ -1,4 +1,4 @@
-"""The target objects of a command: ``pods web-0 web-1``, ``pods,nodes``, ``pod/web-0``."""
+"""Parses the target objects of a command: ``pods web-0 web-1``, ``pods,nodes``, ``pod/web-0``."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def parse_targets(arguments: Sequence[str]) -> list[Target]:
 def _one(argument: str) -> Target:
     kind, slash, name = argument.partition("/")
     if not slash:
-        fail(f'"{argument}" is not KIND/NAME, which the other arguments are', USAGE)
+        fail(f'"{argument}" is not KIND/NAME like the other arguments', USAGE)
     if not kind or not name or "/" in name:
         fail(f'"{argument}" is not KIND/NAME', USAGE)
     return Target(find_kind(kind), name)
 
 
 def split_changes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split arguments into what they name and changes: KEY=VALUE, KEY:EFFECT or KEY-."""
+    """Split arguments into names of objects and changes: KEY=VALUE, KEY:EFFECT or KEY-."""
     changes = [a for a in arguments if "=" in a or ":" in a or a.endswith("-")]
     return [a for a in arguments if a not in changes], changes
 
@@ -64,7 +64,7 @@ def split_changes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 async def resolve(
     client: ApiClient, targets: Sequence[Target], namespace: str, selector: str = ""
 ) -> list[Target]:
-    """Replace each "all of a kind" by the objects that there are. Raises ClientError."""
+    """Replace each target that means all of a kind by its objects. Raises ClientError."""
     found: list[Target] = []
     for kind, name in targets:
         if name:

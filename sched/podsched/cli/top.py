@@ -1,4 +1,4 @@
-"""``sched top``: nodes, pods and queues, live in the terminal."""
+"""``sched top``: show nodes, pods or waiting pods live in the terminal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TopView(StrEnum):
 
 
 class Order(StrEnum):
-    """By what rows are sorted."""
+    """The column by which rows are sorted."""
 
     CPU = "cpu"
     MEMORY = "memory"
@@ -52,9 +52,10 @@ class Order(StrEnum):
 
 @dataclass(slots=True)
 class View:
-    """The nodes and pods of a cluster as they are now.
+    """The current nodes and pods of a cluster.
 
-    ``namespace``: that of the pods to show; "" for all. Nodes are shown with all of their pods.
+    ``namespace``: the namespace of the pods to show; "" for all. Nodes count the pods of all
+    namespaces. ``bound_at``: the times of the latest bindings, monotonic, in seconds.
     """
 
     namespace: str = ""
@@ -63,7 +64,7 @@ class View:
     bound_at: list[float] = field(default_factory=list)
 
     def apply(self, change: Change, now: float) -> None:
-        """Take over a change; ``now`` is monotonic."""
+        """Apply a change; ``now``: monotonic time in seconds."""
         metadata = change.object.metadata
         if isinstance(change.object, Node):
             self.nodes[metadata.name] = change.object
@@ -80,7 +81,7 @@ class View:
         self.pods[key] = pod
 
     def bound_per_second(self, now: float) -> float:
-        """Return how many pods were bound in a second, of late."""
+        """Return the number of bindings per second in the last seconds."""
         self.bound_at = [at for at in self.bound_at if at > now - _RATE_WINDOW]
         return len(self.bound_at) / _RATE_WINDOW
 
@@ -99,7 +100,7 @@ def summary(view: View) -> str:
 
 
 def node_rows(view: View, order: Order) -> list[list[str]]:
-    """Return what pods request of each node; the fullest node first, unless sorted by name."""
+    """Return the requests of the pods on each node; the fullest first, unless sorted by name."""
     requested = requested_on(view.pods.values())
     sortable = []
     for name, node in view.nodes.items():
@@ -118,7 +119,7 @@ def node_rows(view: View, order: Order) -> list[list[str]]:
 
 
 def pod_rows(view: View, order: Order, now: float) -> list[list[str]]:
-    """Return what each pod requests; the largest first, unless sorted by name."""
+    """Return the requests of each pod; the largest first, unless sorted by name."""
     sortable = []
     for pod in view.shown_pods():
         if is_finished(pod):
@@ -140,9 +141,10 @@ def pod_rows(view: View, order: Order, now: float) -> list[list[str]]:
 
 
 def queue_rows(view: View, now: float) -> list[list[str]]:
-    """Return the waiting pods by what they wait for; the most frequent reason first.
+    """Return the numbers of waiting pods by reason, the most frequent first.
 
-    As the pods' conditions tell it: whether one is in backoff, only its scheduler knows.
+    The reasons are those in the pods' conditions. Only the scheduler knows which pods are in
+    backoff.
     """
     counts: Counter[tuple[str, str]] = Counter()
     oldest: dict[tuple[str, str], Pod] = {}
@@ -186,7 +188,7 @@ _NAMES = {"node": "nodes", "no": "nodes", "pod": "pods", "po": "pods", "queue": 
 
 
 def _what(text: str) -> TopView:
-    """Return what is named, in the singular as well. Raises click's error for anything else."""
+    """Return the view of a name, also in the singular. Raises BadParameter for other names."""
     name = text.lower()
     try:
         return TopView(_NAMES.get(name, name))
@@ -206,7 +208,7 @@ class _Flags(ServerFlags):
     interval: float = flag(1.0, "SECONDS", min=0.1, max=3600)
     """Time between redraws."""
     once: bool = flag(False)
-    """Print once and end."""
+    """Print once and exit."""
 
 
 @takes_flags
@@ -218,8 +220,8 @@ def top(
 ) -> None:
     """Show live the usage of nodes, or why pods wait.
 
-    Shares are of what pods request, which scheduling goes by. Ctrl-C ends it.
-    Without a terminal it prints once.
+    Usage is the sum of the requests of pods, which is what scheduling uses.
+    Ctrl-C ends it. Without a terminal it prints once.
     """
     everywhere = all_namespaces or what is TopView.NODES
     view = View("" if everywhere else namespace)
@@ -255,7 +257,7 @@ async def _load(client: ApiClient, view: View) -> int:
 
 
 async def _live(client: ApiClient, view: View, rows: Rows, interval: float, title: str) -> None:
-    # Before the screen is taken: it fails where there is no server.
+    # Before the terminal's screen is used, because this fails if no server answers.
     revision = await _load(client, view)
 
     def lines(width: int, height: int) -> Sequence[str]:
@@ -273,7 +275,7 @@ async def _live(client: ApiClient, view: View, rows: Rows, interval: float, titl
 
 
 def cropped(lines: Sequence[str], height: int) -> list[str]:
-    """Return a table's first lines, and how many rows are left out."""
+    """Return a table's first lines; if rows are left out, the last line is their number."""
     if len(lines) <= height:
         return list(lines)
     shown = max(height - 1, 1)

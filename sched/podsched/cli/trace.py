@@ -1,4 +1,4 @@
-"""``--trace``: a trace that begins with the command."""
+"""``--trace``: start a trace with the command."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ Trace = Annotated[
     bool,
     typer.Option(
         "--trace",
-        help="Trace the pods from here to Running, and print the trace's id. Processes export "
-        f"their parts to their --otlp-endpoint; the command its own to {_ENDPOINT}, if set.",
+        help="Trace the pods from this command until they are Running, and print the trace's id. "
+        "Processes export their spans to their --otlp-endpoint, the command its own to "
+        f"{_ENDPOINT}, if set.",
     ),
 ]
 

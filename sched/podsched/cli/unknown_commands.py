@@ -1,4 +1,4 @@
-"""What is said of a command that ``sched`` does not have: kubectl has it, or what was meant."""
+"""Error texts for unknown commands: a command of kubectl to use, or similar names."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Final
 
 from podsched.lib.run_directory import files_of_running
 
-#: kubectl's commands that need nothing but what the API server stores.
+#: kubectl's commands that only need the objects of the API server.
 _ON_OBJECTS: Final = frozenset({
     "api-resources", "api-versions", "cluster-info", "diff", "edit", "explain",
     "expose", "kustomize", "patch", "proxy", "replace", "rollout", "scale", "set", "version",
 })  # fmt: skip
-#: Those that need a container that runs somewhere.
+#: kubectl's commands that need a running container.
 _ON_CONTAINERS: Final = frozenset({"attach", "cp", "debug", "exec", "logs", "port-forward"})
 
 
 def told(name: str, known: Iterable[str]) -> str:
-    """Return what to say of a command that does not exist."""
+    """Return the error text for a command that does not exist."""
     if name in _ON_CONTAINERS:
         return (
             f"No such command '{name}': podsched schedules pods and runs no containers; in a "
@@ -32,7 +32,7 @@ def told(name: str, known: Iterable[str]) -> str:
 
 
 def _with_kubectl(command: str) -> str:
-    """Return a command line, with the kubeconfig of a ``sched up`` that runs, if there is one."""
+    """Return a command line of kubectl, with the kubeconfig of a running ``sched up`` if any."""
     found = files_of_running("up", "kubeconfig")
     return f"KUBECONFIG={found[0] if found else 'FILE'} kubectl {command}" + (
         "" if found else " (sched up says which FILE)"

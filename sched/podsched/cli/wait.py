@@ -1,4 +1,4 @@
-"""``sched wait``: ends when objects have reached a state."""
+"""``sched wait``: wait until objects have reached a state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from podsched.serve.client.errors import NotFound
 #: Polling costs less than a watch for each object, and misses no deletion.
 _PAUSE = 0.2
 
-#: Whether an object, None once there is none, is in the state that is waited for.
+#: Returns whether an object (None: it does not exist) is in the wanted state.
 Reached = Callable[[AnyObject | None], bool]
 
 

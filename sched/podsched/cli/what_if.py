@@ -1,4 +1,4 @@
-"""``sched simulate`` with more than one pod, or with nodes that come and go."""
+"""``sched simulate`` with several pods, or with added, removed or drained nodes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from podsched.config.load import SchedulerConfiguration, default_config
 from podsched.framework.plugin import PluginError
 from podsched.registry import factories
 
-#: Nodes that one question may add.
+#: Max nodes that one command may add.
 MAX_NODES = 10_000
-#: Pods shown one by one; of more, how many each node gets.
+#: Max pods that are shown one by one; of more, the number on each node is shown.
 _LISTED = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What the command line asks for beside pods."""
+    """The changes of the cluster in the options."""
 
     add_node: Sequence[str] = ()
     remove_node: Sequence[str] = ()
@@ -44,7 +44,7 @@ class Changes:
 
     @property
     def given(self) -> bool:
-        """Whether any of it is given."""
+        """Whether any option is given."""
         return bool(self.add_node or self.remove_node or self.drain or self.pending)
 
 
@@ -56,7 +56,7 @@ def what_if(
     *,
     as_json: bool,
 ) -> int:
-    """Play a scenario and print the result; return the exit code."""
+    """Simulate a scenario and print the result; return the exit code."""
     nodes = {o.metadata.name: o for o in objects if isinstance(o, Node)}
     _check_names("--remove-node", changes.remove_node, nodes)
     _check_names("--drain", changes.drain, nodes)
@@ -89,12 +89,12 @@ def what_if(
 
 
 def config_of(source: Source) -> SchedulerConfiguration:
-    """Return the configuration that is asked for, or the default; exit if it is wrong."""
+    """Return the configuration that the options name, or the default; exit if it is invalid."""
     return read_source(source)[0] if source.given else default_config()
 
 
 def world_of(objects: Sequence[AnyObject], config: SchedulerConfiguration) -> World:
-    """Return a world of objects that have been admitted; exit if it cannot be made."""
+    """Return the cluster in memory with these admitted objects; exit if an object is unusable."""
     try:
         return World.of_objects(objects, config, factories())
     except (QuantityError, PluginError) as exc:
@@ -110,9 +110,9 @@ def _check_names(option: str, names: Sequence[str], nodes: dict[str, Any]) -> No
 def _added(
     text: str, nodes: dict[str, Any], devices: NodeDevices
 ) -> Iterator[tuple[Node, Sequence[ResourceSlice]]]:
-    """Yield the nodes that ``FILE[:COUNT]`` or ``NODE[:COUNT]`` stands for, with their slices.
+    """Yield the nodes that ``FILE[:COUNT]`` or ``NODE[:COUNT]`` means, with their ResourceSlices.
 
-    Their names are free.
+    They get names that no other node has.
     """
     what, colon, number = text.rpartition(":")
     if not colon or not number.isdigit():
@@ -145,8 +145,8 @@ def _read_node(file: str) -> tuple[Node, NodeDevices]:
     names = {piece.spec.node_name for piece in slices} - {node.metadata.name for node in nodes}
     if len(nodes) != 1 or len(found) != 1 + len(slices) or names:
         fail(
-            f"--add-node {file}: the file must contain exactly one Node, and beside it nothing "
-            "but ResourceSlices of this node",
+            f"--add-node {file}: the file must contain exactly one Node, and no other objects "
+            "than ResourceSlices of this node",
             USAGE,
         )
     return nodes[0], NodeDevices(slices)
@@ -239,7 +239,7 @@ def _sections(report: Report, scenario: Scenario) -> Iterator[str]:
 
 
 def move_lines(moves: Sequence[Move]) -> list[str]:
-    """Return the number of pods that must move, and of each outcome."""
+    """Return lines about the pods that must move: their numbers by outcome, and a table."""
     return [_summary(moves), "", *wrapped(_move_rows(moves))]
 
 
@@ -270,7 +270,7 @@ def _move_rows(moves: Sequence[Move]) -> list[list[str]]:
 
 
 def _filled(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the columns in which any row has something."""
+    """Return the indexes of the columns that are not "-" in all rows."""
     return [i for i in range(len(rows[0])) if any(row[i] != "-" for row in rows[1:])]
 
 
@@ -295,7 +295,7 @@ def _places(fitting: Sequence[Outcome]) -> list[str]:
 
 
 def _misfits(misfits: Sequence[Outcome]) -> Iterator[list[str]]:
-    """Yield name and reason; pods that follow each other with one reason share a line."""
+    """Yield name and reason of each pod; successive pods with the same reason share a line."""
     for why, group in groupby(misfits, key=lambda outcome: outcome.message):
         pods = [outcome.pod.key for outcome in group]
         name = pods[0] if len(pods) == 1 else f"{pods[0]} and {len(pods) - 1:,} more"

@@ -1,4 +1,4 @@
-"""The pods that manifests stand for: pods themselves, and those that workloads would create."""
+"""Reads the pods of manifests: pods themselves, and the pods that workloads would create."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from podsched.api.objects import AnyObject, Pod
 from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.manifests import read_known
 
-#: Pods of one question: more would not be read, and would take minutes.
+#: Max pods of one command: to simulate more would take minutes.
 MAX_PODS = 20_000
 
 _REPLICATED = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
@@ -18,16 +18,16 @@ _TEMPLATED = (*_REPLICATED, "Job")
 
 
 class Workload(NamedTuple):
-    """What was read: pods in their order, and objects that belong to them (owners, claims...)."""
+    """The pods in their order, and the objects that belong to them (owners, claims, ...)."""
 
     pods: list[Pod]
     others: list[AnyObject]
 
 
 def read_workloads(filenames: Sequence[str], replicas: int | None = None) -> Workload:
-    """Return the pods that files stand for; ``replicas`` of each template or pod if given.
+    """Return the pods of manifests; ``replicas``: the number of pods of each template or pod.
 
-    Exits if there is none, or if there are more than MAX_PODS.
+    Exits if there is no pod, or if there are more than MAX_PODS.
     """
     count = 0
 
@@ -47,10 +47,10 @@ def read_workloads(filenames: Sequence[str], replicas: int | None = None) -> Wor
     found = read_known(filenames, "default", strict=False, expand=expand)
     if found.unknown:
         number = len(found.unknown)
-        warn(f"skipped {number} object{'s' if number > 1 else ''} of kinds that make no pods")
+        warn(f"skipped {number} object{'s' if number > 1 else ''} of kinds that create no pods")
     pods = [obj for obj in found.objects if isinstance(obj, Pod)]
     if not pods:
-        fail(f"{', '.join(filenames)}: no pod, and nothing that makes pods", USAGE)
+        fail(f"{', '.join(filenames)}: no pod, and no workload that creates pods", USAGE)
     return Workload(pods, [obj for obj in found.objects if not isinstance(obj, Pod)])
 
 
@@ -83,7 +83,7 @@ def _expanded(document: Mapping[str, Any], number: int) -> Iterator[Mapping[str,
     template = spec.get("template")
     template = template if isinstance(template, Mapping) else {}
     name, namespace = str(metadata.get("name", "unnamed")), metadata.get("namespace", "default")
-    # The pods of a Deployment belong to a ReplicaSet of it.
+    # The pods of a Deployment belong to one of its ReplicaSets.
     owner = "ReplicaSet" if kind == "Deployment" else kind
     uid = f"simulated-{owner}-{namespace}-{name}"
     version = "batch/v1" if owner == "Job" else "apps/v1"
@@ -119,7 +119,7 @@ def _expanded(document: Mapping[str, Any], number: int) -> Iterator[Mapping[str,
 def _claim(
     template: Mapping[str, Any], pod_name: str, namespace: str, pod_spec: Any
 ) -> Mapping[str, Any]:
-    """Return the claim that a StatefulSet's pod gets, and mount it in the pod's spec."""
+    """Return the claim that a StatefulSet's pod gets, and add it to the pod's volumes."""
     metadata = template.get("metadata")
     volume = str(metadata.get("name", "data")) if isinstance(metadata, Mapping) else "data"
     name = f"{volume}-{pod_name}"
