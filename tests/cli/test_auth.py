@@ -58,14 +58,17 @@ TLS = ("--tls-cert=FILE", "--tls-key=FILE", "--tls-client-ca=FILE")
         ),
         (
             ("--token-file=FILE", "--listen=0.0.0.0:7443", "--insecure-listen"),
-            "tokens cross the network only with --tls-cert",
+            "tokens would be sent unencrypted",
         ),
-        ((*TLS, "--token-file=FILE"), "--tls-client-ca demands a certificate of everyone"),
+        (
+            (*TLS, "--token-file=FILE"),
+            "with --tls-client-ca, --listen requires client certificates",
+        ),
         (
             ("--token-listen=127.0.0.1:1",),
             "--token-listen needs --tls-client-ca, and --token-file or --jwt-issuer",
         ),
-        ((*TLS, "--token-listen=127.0.0.1:1"), "--token-listen is for tokens"),
+        ((*TLS, "--token-listen=127.0.0.1:1"), "--token-listen needs --tls-client-ca"),
         (
             (*TLS, "--token-file=FILE", "--token-listen=nowhere"),
             '--token-listen: "nowhere" is not HOST:PORT',

@@ -95,7 +95,9 @@ def test_headroom_shows_shapes_and_fragmentation(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     said = sched.ok("headroom", "--cluster", cluster)
-    assert said.startswith("Free on 2 nodes that take any pod: 11 of 12 cpu, 15Gi of 16Gi memory.")
+    assert said.startswith(
+        "Free on 2 nodes that accept any pod: 11 of 12 cpu, 15Gi of 16Gi memory."
+    )
     assert "1 cpu, 1Gi" in said
     assert "Fragmentation" in said
     assert max(map(len, said.splitlines())) <= 80

@@ -99,7 +99,7 @@ def test_all_clients_speak_tls_and_show_their_certificates(
     monkeypatch.delenv("SCHED_TLS_KEY")
     without = commands("get", "pods")
     assert (without.code, len(without.errors)) == (3, 1), "no certificate was shown"
-    assert "if it asks for client certificates: SCHED_TLS_CERT" in without.err
+    assert "if it requires client certificates, set SCHED_TLS_CERT" in without.err
     Commands().ok("certs", "init", str(tmp_path))
     monkeypatch.setenv("SCHED_TLS_CA", str(tmp_path / "ca.crt"))
     other = commands("get", "pods")

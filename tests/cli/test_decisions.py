@@ -111,7 +111,7 @@ def test_decisions_are_exported_as_parquet(directory: Path, tmp_path: Path) -> N
     [
         (["--file", "/nowhere"], "error: --file: /nowhere: no such directory"),
         (["--since", "soon"], 'error: --since: "soon" is neither a duration such as 10m nor'),
-        (["-o", "yaml"], "error: --output: yaml is none of table, wide, json"),
+        (["-o", "yaml"], "error: --output: yaml is not one of table, wide, json"),
         (["--export", "x.csv"], "error: --export: x.csv: the name must end in .jsonl or .parquet"),
     ],
 )

@@ -76,9 +76,9 @@ def test_no_moves_end_with_one(sched: Commands, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "error: either --plan or --execute TOKEN says what to do"),
+        ((), "error: use either --plan or --execute TOKEN"),
         (("--plan", "--for", "nobody"), "error: --for nobody: no waiting pod default/nobody"),
-        (("--execute", "0123456789abcdef"), "there is no plan of this token"),
+        (("--execute", "0123456789abcdef"), "there is no plan with this token"),
     ],
 )
 def test_mistakes_are_told(

@@ -90,7 +90,7 @@ async def test_ctrl_c_says_what_is_left(capsys: pytest.CaptureFixture[str]) -> N
         await task
     said = capsys.readouterr().err
     assert "node/n stays cordoned, with 3 pods left to go: a, b, c" in said
-    assert "the same command goes on" in said and "sched uncordon n" in said
+    assert "repeat the command" in said and "sched uncordon n" in said
 
 
 async def test_a_drain_of_a_cordoned_node_claims_no_change(

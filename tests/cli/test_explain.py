@@ -127,7 +127,7 @@ def test_a_bundle_is_packed_and_its_decision_made_again(
     done = sched("simulate", "--bundle", bundle)
     assert done.code == 1, "the pod does not fit"
     assert "lower its request of cpu from 2 to 1" in done.out
-    assert "The result is the one of the bundle." in done.out
+    assert "The result is the same as in the bundle." in done.out
     assert ("secret-node" in done.out) == (not how)
 
 

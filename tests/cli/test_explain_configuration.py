@@ -42,5 +42,5 @@ def test_where_the_leader_does_not_tell_it_the_default_is_packed_and_that_is_sai
 ) -> None:
     assert asked(None) is None
     said = " ".join(capsys.readouterr().err.split())
-    assert "the default configuration is packed, as the leader does not tell its own" in said
+    assert "the bundle has the default configuration; the leader's is unknown" in said
     assert "no replica leads" in said

@@ -15,7 +15,7 @@ _NEVER = 30 * 86400.0
     [
         ((5, 60, 600), "in about 60s; four of five pods like it: 5s to 10m"),
         ((5, 60, _NEVER), "in about 60s; four of five pods like it: 5s or later, or never"),
-        ((5, _NEVER, _NEVER), "in 5s at the soonest; most pods like it got no node so far"),
+        ((5, _NEVER, _NEVER), "in 5s at the earliest; most pods like it got no node so far"),
     ],
 )
 def test_an_estimate_without_an_end_is_told_as_such(

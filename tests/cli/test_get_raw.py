@@ -30,4 +30,4 @@ def test_bytes_that_are_no_text_are_shown_in_base64() -> None:
 def test_raw_shows_objects_that_are_named_and_nothing_else(sched: Commands) -> None:
     for arguments in (["pods"], ["pods", "-w"], ["pods", "a", "-l", "a=b"]):
         done = sched("get", *arguments, "-o", "raw")
-        assert done.code == 2 and "-o raw shows single objects" in done.err
+        assert done.code == 2 and "error: -o raw" in done.err

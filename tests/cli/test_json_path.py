@@ -36,7 +36,7 @@ def test_a_template_selects_fields(template: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("template", "mistake"),
     [
-        ("{.items[}", "is no JSONPath"),
+        ("{.items[}", "is not a JSONPath"),
         ("{range .items[*]}{.metadata.name}", "{range} has no {end}"),
         ("{.a}{end}", "without a {range}"),
         ("{.a} }", "a brace without its partner"),

@@ -17,9 +17,9 @@ def test_a_standby_is_known_by_its_name_or_its_identity_and_the_best_one_comes_f
 @pytest.mark.parametrize(
     ("found", "to", "said"),
     [
-        (FOUND, "s3", "error: --to: s3 is no warm standby; there are: s1_aa, s2_bb"),
-        ((), "s3", "error: there is no warm standby that could lead"),
-        ((), "", "error: there is no warm standby that could lead"),
+        (FOUND, "s3", "error: --to: s3 is not a warm standby; these are: s1_aa, s2_bb"),
+        ((), "s3", "error: no warm standby is ready to lead"),
+        ((), "", "error: no warm standby is ready to lead"),
     ],
 )
 def test_who_cannot_lead_is_told(

@@ -138,7 +138,7 @@ def test_a_cluster_that_is_ready_says_where_it_is_and_what_to_try(
 
 
 def test_a_cluster_with_hollow_nodes_says_first_that_nothing_is_run() -> None:
-    assert "nothing is run" in starting_text(LocalClusterOptions(Path("/data"), nodes=1))
+    assert "nothing runs" in starting_text(LocalClusterOptions(Path("/data"), nodes=1))
     assert "hollow" not in starting_text(LocalClusterOptions(Path("/data"), nodes=0))
 
 

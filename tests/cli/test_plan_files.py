@@ -30,7 +30,7 @@ def test_a_plan_that_was_altered_is_refused(
     (state / f"{token}.json").write_text('{"kind": "Plan", "writes": ["more"]}')
     with pytest.raises(typer.Exit):
         plan_files.load(token)
-    assert "was altered since" in capsys.readouterr().err
+    assert "was changed since" in capsys.readouterr().err
 
 
 def test_a_plan_in_a_file_is_found_by_its_name(tmp_path: Path) -> None:

@@ -151,4 +151,6 @@ def test_a_configuration_beside_a_policy_has_no_profiles(
     config.write_text("profiles: [{schedulerName: mine}]")
     done = sched("config", "convert", str(config), *both)
     assert done.code == 2
-    assert done.errors == [f"error: {config}: profiles: the Policy has them; remove them here"]
+    assert done.errors == [
+        f"error: {config}: profiles: remove them, because the Policy defines them"
+    ]

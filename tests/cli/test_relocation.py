@@ -186,7 +186,7 @@ async def test_waiting_for_a_replacement_lists_a_namespace_once() -> None:
     moved = a_move(owned=True)
     moved.inhabitants.replaces = False
     await moved.move()
-    assert "ReplicaSet/web has created no pod in the place of the evicted one" in moved.said
+    assert "ReplicaSet/web has not replaced the evicted pod" in moved.said
     assert moved.client.calls.count("list Pod") == 1
     assert len(moved.client.calls) < 20, "who waits does not ask ten times a second"
 
@@ -228,7 +228,7 @@ async def test_a_pod_whose_owner_nobody_looks_after_stays_or_is_copied_with_forc
     moved = owned_by(owner)
     await moved.move()
     assert moved.pods() == {"web": "old"}
-    assert "pod/web is of ReplicaSet/web, which no controller looks after" in moved.said
+    assert "pod/web belongs to ReplicaSet/web, which has no controller" in moved.said
     moved = owned_by(owner)
     await moved.move(force=True)
     [(copy, node)] = moved.pods().items()

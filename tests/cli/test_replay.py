@@ -42,7 +42,7 @@ def test_the_replay_of_a_recording_is_shown_beside_what_was_recorded(
     said = sched.ok("replay", recording)
     assert "60.0 min replayed" in said
     assert "RECORDED   REPLAYED" in said
-    assert "never bound               1          1" in said
+    assert "never bound              1          1" in said
     assert 'Of 6 pods, with "replayed" against "recorded":' in said
     assert "0 are placed elsewhere" in said
     assert max(map(len, said.splitlines())) <= 80
@@ -173,4 +173,4 @@ def test_a_log_of_batch_jobs_takes_no_configuration(sched: Commands, tmp_path: P
     log.write_text("")
     done = sched("replay", "--trace", "swf", str(log), "--nodes", "+1")
     assert done.code != 0
-    assert "leave them out" in done.err
+    assert "cannot be combined with" in done.err

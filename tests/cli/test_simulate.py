@@ -208,7 +208,10 @@ def test_queue_cases_are_a_result_a_line(sched: Commands, tmp_path: Path) -> Non
         ([], "no pod to schedule"),
         (["--pod", "-"], "no cluster"),
         (["--scenarios", "x", "--live"], "--scenarios cannot be combined"),
-        (["--scenarios", "x", "--queue-cases", "y"], "name two files"),
+        (
+            ["--scenarios", "x", "--queue-cases", "y"],
+            "use only one of --scenarios and --queue-cases",
+        ),
         (["--faults", "leak", "--scenarios", "x"], "--faults is for --allocations"),
         (["-o", "yaml"], "'yaml' is not one of 'table', 'json'"),
     ],
@@ -233,7 +236,7 @@ def test_a_file_that_makes_no_pod_is_refused(sched: Commands, cluster_file: str)
     node = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n"
     done = sched("simulate", "-f", cluster_file, "--pod", "-", stdin=node)
     assert done.code == 2
-    assert done.errors == ["error: -: no pod, and nothing that makes pods"]
+    assert done.errors == ["error: -: no pod, and no workload that creates pods"]
 
 
 RUNTIME = """---

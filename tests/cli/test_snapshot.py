@@ -51,7 +51,7 @@ def test_the_etcd_of_a_sched_up_that_runs_is_saved_unless_another_is_named(
         (second.path / "etcd-endpoint").write_text("127.0.0.1:3\n")
         done = Commands()(*save)
         assert done.code == 2
-        assert "several run: name one with --etcd-endpoints: 127.0.0.1:" in done.err
+        assert "several sched up run: choose one with --etcd-endpoints: 127.0.0.1:" in done.err
     finally:
         first.remove()
         second.remove()

@@ -52,7 +52,7 @@ async def test_who_may_not_list_workloads_is_told_the_rest() -> None:
 
 def test_the_count_is_told_in_a_sentence() -> None:
     text = left_alone_text("ReplicaSet", 2)
-    assert text == "2 ReplicaSets make no pods: no controller has looked at them"
+    assert text == "2 ReplicaSets make no pods: no controller has processed them"
     text = left_alone_text("StatefulSet", 1)
     assert text == "1 StatefulSet makes no pods: podsched has no controller for it"
 

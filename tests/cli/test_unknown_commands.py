@@ -66,7 +66,7 @@ def test_a_kustomization_is_left_to_kubectl(sched: Commands) -> None:
     ("server", "code", "hint"),
     [
         ("https://127.0.0.1:6443", 2, "is a URL; sched speaks gRPC"),
-        ("127.0.0.1:6443", 3, "6443 is where kubectl goes"),
+        ("127.0.0.1:6443", 3, "6443 is the port for kubectl"),
     ],
 )
 def test_an_address_for_kubectl_gets_a_hint(
@@ -85,7 +85,7 @@ def test_an_address_for_kubectl_gets_a_hint(
         (("top", "node", "--once"), "cannot reach"),
         (("top", "pod", "--once"), "cannot reach"),
         (("explain", "node/n"), "pods and pod groups can be explained, not nodes"),
-        (("explain", "pod", "a", "b"), "one pod is explained at a time"),
+        (("explain", "pod", "a", "b"), "give one pod at a time"),
         (("top", "nodess"), "'nodess' is none of nodes, pods, queues"),
     ],
 )
@@ -109,8 +109,8 @@ def test_the_option_for_the_server_takes_two_lines_of_a_help_text(
 @pytest.mark.parametrize(
     ("error", "code", "hint"),
     [
-        (Invalid("Received http2 header with status: 404"), 1, "speaks gRPC, not HTTP"),
-        (OutcomeUnknown("Socket closed"), 3, "Socket closed; if it serves TLS: SCHED_TLS_CA"),
+        (Invalid("Received http2 header with status: 404"), 1, "uses gRPC, not HTTP"),
+        (OutcomeUnknown("Socket closed"), 3, "Socket closed; if it serves TLS, set SCHED_TLS_CA"),
         (
             Unavailable(f"{HANDSHAKE} CERTIFICATE_VERIFY_FAILED: unable to get local issuer: OK"),
             3,

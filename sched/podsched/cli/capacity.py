@@ -225,7 +225,7 @@ def _print_headroom(found: Headroom) -> None:
     say()
     shares = ", ".join(f"{_percent(share)} of {n}" for n, share in found.fragmentation.items())
     say(f"Fragmentation: {shares}")
-    say("(the share that is free on nodes where a running shape does not fit; mean over shapes)")
+    say("(free on nodes where a running shape does not fit; mean over the shapes)")
 
 
 def _requests(requests: Mapping[str, int]) -> str:

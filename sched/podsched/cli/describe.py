@@ -33,7 +33,7 @@ from podsched.serve.client.errors import Forbidden, NotFound
 NONE = "<none>"
 #: Max members of a pod group that are shown.
 _MAX_MEMBERS = 40
-NO_CONTROLLER = "none has processed it, so it creates no pods"
+NO_CONTROLLER = "none has processed it, so it makes no pods"
 
 
 def describe(

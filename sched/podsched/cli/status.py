@@ -105,7 +105,7 @@ async def without_controller(client: ApiClient) -> dict[str, int]:
 
 def left_alone_text(kind: str, count: int) -> str:
     """Return a text about workloads without a controller."""
-    what = f"1 {kind} creates" if count == 1 else f"{count} {kind}s create"
+    what = f"1 {kind} makes" if count == 1 else f"{count} {kind}s make"
     them = "it" if count == 1 else "them"
     if kind in OWN_KINDS:
         return f"{what} no pods: no controller has processed {them}"
