@@ -94,6 +94,7 @@ def cluster_queue(
     fungibility = made.spec.flavor_fungibility
     fungibility.when_can_preempt = spec.get("when_can_preempt", "TryNextFlavor")
     fungibility.when_can_borrow = spec.get("when_can_borrow", "MayStopSearch")
+    fungibility.preference = spec.get("preference", "")
     made.spec.stop_policy = spec.get("stop", "None")
     made.spec.admission_scope.admission_mode = spec.get("mode", "")
     if "weight" in spec:

@@ -1,12 +1,13 @@
 """Decide for a pod group that may start on several terms, such as the flavors that quota allows.
 
 The terms are tried in order, each like a group of its own (``pod_group``), until the group can
-start on one. If it can on none, victims are searched for, on the terms in the same order.
+start on one. If it can on none, victims are searched for, on the terms in the same order. Of terms
+that prefer victims to those after them, these are searched for at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import Protocol
 
 from podsched.decide.decision import ShouldStop
@@ -32,6 +33,11 @@ class Terms(Protocol):
     @property
     def may_preempt(self) -> bool:
         """Whether to search for victims."""
+        ...
+
+    @property
+    def victims_first(self) -> bool:
+        """Whether victims are preferred to the terms that follow, which may need none."""
         ...
 
     def group(self, group: PodGroup) -> PodGroup:
@@ -92,31 +98,58 @@ class TermsAttempt:
 
     def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Parts:
         """Decide, with the outcome in ``result``, as ``PodGroupAttempt.run`` does."""
-        refused: GroupDecision | None = None
         tried: list[tuple[Terms, PodGroupAttempt]] = []
         for terms in self._terms:
             members = [terms.adapted(q) for q in self._members if q.info.uid in terms.members]
             if not members:
                 continue
             attempt = self._make(members, terms)
-            if terms.fits:
-                # Victims are searched only after all terms: other terms may need none.
-                yield from attempt.run(trial, should_stop, preempts=False)
-                if not attempt.result.status.code.rejects:
-                    self.result, self.chosen = attempt.result, terms
-                    return
-                refused = refused or attempt.result
-                refused.also_rejected_by(attempt.result)
             tried.append((terms, attempt))
-        if tried:
-            self.result = refused or tried[0][1].result
+            if terms.victims_first:
+                ended = preempts and (yield from self._search(trial, should_stop, terms, attempt))
+            else:
+                # Victims are searched only after all terms: other terms may need none.
+                ended = terms.fits and (yield from self._start(trial, should_stop, terms, attempt))
+            if ended:
+                return
+        self._refuse(tried)
         for terms, attempt in tried if preempts else ():
-            if not terms.may_preempt:
+            if terms.victims_first or not terms.may_preempt:
                 continue
-            yield from attempt.search_victims(trial, should_stop, terms.search, self._plugin)
-            if attempt.result.victims is not None:
-                self.result, self.chosen = attempt.result, terms
+            if (yield from self._search(trial, should_stop, terms, attempt)):
                 return
-            if attempt.result.later:
-                self.result.later, self.chosen = attempt.result.later, terms
-                return
+
+    def _start(
+        self, trial: GroupTrial, should_stop: ShouldStop, terms: Terms, attempt: PodGroupAttempt
+    ) -> Generator[None, None, bool]:
+        """Try to start without victims; return whether that ends the attempt."""
+        yield from attempt.run(trial, should_stop, preempts=False)
+        if attempt.result.status.code.rejects:
+            return False
+        self.result, self.chosen = attempt.result, terms
+        return True
+
+    def _refuse(self, tried: Sequence[tuple[Terms, PodGroupAttempt]]) -> None:
+        """Note why the group cannot start: what was said of the terms that quota has room for."""
+        refused = [attempt.result for terms, attempt in tried if terms.fits]
+        if tried:
+            self.result = refused[0] if refused else tried[0][1].result
+        for result in refused:
+            self.result.also_rejected_by(result)
+
+    def _search(
+        self, trial: GroupTrial, should_stop: ShouldStop, terms: Terms, attempt: PodGroupAttempt
+    ) -> Generator[None, None, bool]:
+        """Search for victims; return whether that ends the attempt, with the outcome in ``result``.
+
+        It does not if there are no victims, nor a later time.
+        """
+        yield from attempt.search_victims(trial, should_stop, terms.search, self._plugin)
+        if attempt.result.victims is not None:
+            self.result = attempt.result
+        elif attempt.result.later:
+            self.result.later = attempt.result.later
+        else:
+            return False
+        self.chosen = terms
+        return True

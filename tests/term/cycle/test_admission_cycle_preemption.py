@@ -372,6 +372,47 @@ async def test_a_flavor_without_victims_is_followed_by_the_next_one(strategy: st
         assert world.nodes_of("borrower", "new") == ["n-blue", "n-red"]
 
 
+@pytest.mark.parametrize(
+    ("quota", "fungibility"),
+    [
+        (4, {"when_can_preempt": "MayStopSearch"}),
+        # The second flavor would have to be borrowed.
+        (0, {"when_can_borrow": "TryNextFlavor", "preference": "PreemptionOverBorrowing"}),
+    ],
+)
+async def test_victims_on_a_flavor_come_before_room_on_the_next_if_the_queue_says_so(
+    quota: int, fungibility: dict[str, str]
+) -> None:
+    world = TermWorld()
+    for name in ("blue", "red"):
+        flavor(world, name, kind=name)
+        big_node(world, f"n-{name}", labels={"kind": name})
+    quotas = {"blue": {"cpu": (4, 0)}, "red": {"cpu": quota}}
+    cluster_queue(world, "a", None, quotas, cohort="all", within="LowerPriority", **fungibility)
+    cluster_queue(world, "lender", None, {"red": {"cpu": 4}}, cohort="all")
+    async with world.running():
+        job(world, "low", "a", cpu=4)
+        await asyncio.sleep(1)
+        job(world, "high", "a", 10, cpu=4)
+        await asyncio.sleep(5)
+        assert world.nodes_of("high") == ["n-blue"]
+        assert "low" not in bound(world)
+
+
+async def test_a_gang_evicts_for_all_of_its_pods_before_it_starts_with_fewer() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
+    async with world.running():
+        job(world, "low", "team", cpu=2, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(1)
+        gang(world, "g", "team", 4, 1, priority=10, cpu=1)
+        await asyncio.sleep(5)
+        assert is_terminating(world.stored("low"))
+        assert bound(world) == ["low"]
+
+
 async def test_two_heads_of_a_cycle_may_have_the_same_victims_in_mind() -> None:
     """The second one looks again, without the victims that the first one has by then."""
     world = TermWorld()

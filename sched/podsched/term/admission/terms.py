@@ -138,7 +138,10 @@ class FlavorTerms:
         unit: Unit,
         workload: Workload,
         assignment: Assignment,
+        *,
+        whole: bool = False,
     ) -> None:
+        """``whole``: only for all pods of the assignment, not for the minimum of the group."""
         self._admission = admission
         self._cluster = cluster
         self._nodes = nodes
@@ -147,6 +150,7 @@ class FlavorTerms:
         self._workload = workload
         self._queue = admission.snapshot.queues[workload.queue]
         self.assignment = assignment
+        self._whole = whole
         self.fits = assignment.mode is Mode.FIT
         self.victims: list[Victim] = []
         """Those that were found."""
@@ -182,6 +186,12 @@ class FlavorTerms:
         preemption = self._queue.preemption
         return preemption.within is not Policy.NEVER or preemption.reclaim is not Policy.NEVER
 
+    @property
+    def victims_first(self) -> bool:
+        """See ``Terms``: the queue's flavorFungibility has chosen flavors that need victims."""
+        shrinks = self._workload.can_shrink and not self._whole
+        return self.assignment.mode is Mode.PREEMPT and not shrinks
+
     def flavors_of(self, pod: PodInfo) -> Flavors:
         """Return the flavor of each resource of a pod.
 
@@ -194,6 +204,8 @@ class FlavorTerms:
 
     def group(self, group: PodGroup) -> PodGroup:
         """See ``Terms``: within one domain of a Topology, if it asks for that."""
+        if self._whole:
+            group = replace(group, min_count=len(self._unit.held) + len(self.members))
         levels = self._levels()
         level = level_of(self._cluster, self._unit) if levels else Level()
         if level.label not in levels:
@@ -345,6 +357,11 @@ class LaterTerms(FlavorTerms):
         """See ``Terms``: there is a search."""
         return True
 
+    @property
+    def victims_first(self) -> bool:
+        """See ``Terms``: a start now, even with victims, comes before a later one."""
+        return False
+
     def search(self) -> VictimSearch:
         """Search for the first time at which nodes have room."""
         for at in self._times:
@@ -369,12 +386,14 @@ def terms_of(
     unit, queue = admission.units[workload.key], admission.snapshot.queues[workload.queue]
     assignment = first
     while assignment.mode in (Mode.FIT, Mode.PREEMPT):
-        yield FlavorTerms(admission, cluster, nodes, tolerations, unit, workload, assignment)
+        parts = admission, cluster, nodes, tolerations, unit, workload
         if assignment.mode is Mode.PREEMPT and workload.can_shrink:
-            # Victims were found by quota alone: they may free no nodes.
+            yield FlavorTerms(*parts, assignment, whole=True)
+            # Victims were found by quota alone: they may free no nodes, or not enough for all.
             fewer = nominate_fewer(admission.snapshot, queue, workload, admission.rules)
             if fewer is not None:
-                yield FlavorTerms(admission, cluster, nodes, tolerations, unit, workload, fewer)
+                yield FlavorTerms(*parts, fewer)
+        yield FlavorTerms(*parts, assignment)
         # Unlike in Kueue, a flavor with quota may have no room on its nodes, and the next may have.
         left = without_flavors(queue, workload, assignment)
         if left is None:
