@@ -52,6 +52,7 @@ class PodGroup:
     ``topology_key``: the node label whose value all members must share, "" for none.
     ``preferred_topology``: labels whose value they should share, the first that is possible.
     ``evicted_whole``: preemption evicts all members or none (disruptionMode ``PodGroup``).
+    ``levels``: labels from wide to narrow; sharing one means to share those before it, too.
     """
 
     key: str
@@ -61,6 +62,7 @@ class PodGroup:
     preferred_topology: tuple[str, ...] = ()
     priority: int = 0
     evicted_whole: bool = False
+    levels: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

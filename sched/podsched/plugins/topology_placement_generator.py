@@ -57,7 +57,7 @@ class TopologyPlacementGenerator(WithoutArgs):
         nodes = {pod.node_name for pod in placed}
         found = []
         for level, key in enumerate(group.preferred_topology):
-            for domain in _domains(cluster.nodes, key):
+            for domain in _domains(cluster.nodes, group, key):
                 for within in required:
                     names = _both(domain.node_names, within.node_names)
                     if names and nodes <= names:
@@ -71,7 +71,7 @@ class TopologyPlacementGenerator(WithoutArgs):
         """Return one placement per domain of the required topology, or why there is none."""
         if not group.topology_key:
             return [Placement()]
-        domains = _domains(cluster.nodes, group.topology_key)
+        domains = _domains(cluster.nodes, group, group.topology_key)
         if placed:
             nodes = {pod.node_name for pod in placed}
             domains = [d for d in domains if not nodes.isdisjoint(d.node_names or ())]
@@ -103,13 +103,20 @@ def _both(names: frozenset[str] | None, others: frozenset[str] | None) -> frozen
     return names & others
 
 
-def _domains(nodes: NodeColumns, key: str) -> list[Placement]:
-    """Return a placement for each value of a label that a node has."""
-    rows = np.flatnonzero(nodes.alive)
-    values = nodes.label(key)[rows]
-    rows, values = rows[values != ABSENT], values[values != ABSENT]
+def _domains(nodes: NodeColumns, group: PodGroup, key: str) -> list[Placement]:
+    """Return a placement for each value of a label that a node has.
+
+    Of a label of ``PodGroup.levels``, values are told apart by those of the wider levels: rack 1 of
+    one block is not rack 1 of another.
+    """
+    wider = group.levels[: group.levels.index(key)] if key in group.levels else ()
+    columns = np.stack([nodes.label(label) for label in (*wider, key)])
+    rows = np.flatnonzero(nodes.alive & (columns != ABSENT).all(axis=0))
     names = nodes.names
-    by_value: dict[int, list[str]] = {}
-    for row, value in zip(rows.tolist(), values.tolist(), strict=True):
-        by_value.setdefault(value, []).append(names[row])
-    return [Placement(nodes.value(v), frozenset(members)) for v, members in by_value.items()]
+    by_values: dict[tuple[int, ...], list[str]] = {}
+    for row, *values in zip(rows.tolist(), *columns[:, rows].tolist(), strict=True):
+        by_values.setdefault(tuple(values), []).append(names[row])
+    return [
+        Placement("/".join(map(nodes.value, values)), frozenset(members))
+        for values, members in by_values.items()
+    ]

@@ -58,6 +58,21 @@ async def test_a_required_level_keeps_all_pods_in_one_domain() -> None:
         assert usage(world, "team") == {"default/cpu": 16000}
 
 
+@pytest.mark.parametrize(("asked", "found"), [(REQUIRED, set()), (PREFERRED, {"b1", "b2"})])
+async def test_racks_of_one_name_in_two_blocks_are_two_domains(asked: str, found: set[str]) -> None:
+    """No rack has room for all pods, only block b has."""
+    world = TermWorld()
+    for block, rack in (("a", "1"), ("b", "1"), ("b", "2")):
+        big_node(world, f"{block}{rack}", labels={BLOCK: block, RACK: rack})
+    topology(world, "racks", BLOCK, RACK)
+    flavor(world, "default", topology="racks")
+    cluster_queue(world, "team", {"cpu": 100})
+    async with world.running():
+        gang(world, "g", "team", 4, cpu=4, annotations={asked: RACK})
+        await asyncio.sleep(1)
+        assert nodes(world, "g") == found
+
+
 async def test_a_domain_that_is_filled_exactly_is_preferred() -> None:
     world = racks()
     world.pod("a", cpu="4", nodeName="a1")

@@ -210,6 +210,7 @@ class FlavorTerms:
         level = level_of(self._cluster, self._unit) if levels else Level()
         if level.label not in levels:
             return group
+        group = replace(group, levels=levels)
         if level.required:
             return replace(group, topology_key=level.label)
         # Levels go from the widest to the narrowest. The one that is asked for is tried first.
