@@ -163,7 +163,7 @@ def gang(
     """A gang of pods NAME-0, NAME-1, ... in a queue; ``pod_priority`` is that of pods alone."""
     made = PodGroup()
     made.metadata.name, made.metadata.namespace = name, "default"
-    made.metadata.labels[QUEUE] = queue
+    made.metadata.labels.update({QUEUE: queue, **requests.pop("group_labels", {})})
     made.spec.scheduling_policy.gang.min_count = count if min_count is None else min_count
     made.spec.priority = priority
     made.metadata.annotations.update(requests.pop("annotations", {}))

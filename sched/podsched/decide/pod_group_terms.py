@@ -7,7 +7,8 @@ that prefer victims to those after them, these are searched for at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Protocol
 
 from podsched.decide.decision import ShouldStop
@@ -38,6 +39,11 @@ class Terms(Protocol):
     @property
     def victims_first(self) -> bool:
         """Whether victims are preferred to the terms that follow, which may need none."""
+        ...
+
+    @property
+    def later(self) -> bool:
+        """Whether the group may only start later on these terms, and on all that follow."""
         ...
 
     def group(self, group: PodGroup) -> PodGroup:
@@ -86,7 +92,7 @@ class TermsAttempt:
     ) -> None:
         """``make`` creates an attempt for some members; ``plugin``: the plugin that finds victims.
 
-        ``terms`` is iterated while they are tried, so later terms may never be computed.
+        ``terms`` is iterated while they are tried, so the last ones may never be computed.
         """
         self._make = make
         self._members = members
@@ -99,12 +105,11 @@ class TermsAttempt:
     def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Parts:
         """Decide, with the outcome in ``result``, as ``PodGroupAttempt.run`` does."""
         tried: list[tuple[Terms, PodGroupAttempt]] = []
-        for terms in self._terms:
-            members = [terms.adapted(q) for q in self._members if q.info.uid in terms.members]
-            if not members:
-                continue
-            attempt = self._make(members, terms)
+        attempts = self._attempts()
+        for terms, attempt in attempts:
             tried.append((terms, attempt))
+            if terms.later:
+                break  # Those that follow are made when this one fits at none of its times.
             if terms.victims_first:
                 ended = preempts and (yield from self._search(trial, should_stop, terms, attempt))
             else:
@@ -113,7 +118,7 @@ class TermsAttempt:
             if ended:
                 return
         self._refuse(tried)
-        for terms, attempt in tried if preempts else ():
+        for terms, attempt in chain(tried, attempts) if preempts else ():
             if terms.victims_first or not terms.may_preempt:
                 continue
             if (yield from self._search(trial, should_stop, terms, attempt)):
@@ -153,3 +158,10 @@ class TermsAttempt:
             return False
         self.chosen = terms
         return True
+
+    def _attempts(self) -> Iterator[tuple[Terms, PodGroupAttempt]]:
+        """Yield the terms on which members may start, with an attempt on them."""
+        for terms in self._terms:
+            members = [terms.adapted(q) for q in self._members if q.info.uid in terms.members]
+            if members:
+                yield terms, self._make(members, terms)

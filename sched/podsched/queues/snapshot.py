@@ -71,6 +71,21 @@ class Snapshot:
         return all(amount <= node.available(key) for key, amount in usage.items())
 
     @contextmanager
+    def with_changes(
+        self, less: Iterable[tuple[str, Amounts]], more: Iterable[tuple[str, Amounts]]
+    ) -> Iterator[None]:
+        """Count usage of queues less, or more, for a while."""
+        for queue, usage in less:
+            self.remove_usage(queue, usage)
+        for queue, usage in more:
+            self.add_usage(queue, usage)
+        yield
+        for queue, usage in more:
+            self.remove_usage(queue, usage)
+        for queue, usage in less:
+            self.add_usage(queue, usage)
+
+    @contextmanager
     def with_usage(self, queue: str, usage: Amounts) -> Iterator[None]:
         """Count usage for a while."""
         self.add_usage(queue, usage)

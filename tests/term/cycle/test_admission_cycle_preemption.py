@@ -23,11 +23,14 @@ from support.queues import (
     gang,
     job,
     message,
+    priority_class,
     usage,
 )
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
+
+PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
 def all_pods(world: TermWorld) -> list[Pod]:
@@ -457,3 +460,20 @@ async def test_a_fault_in_a_try_without_victims_admits_nothing_beyond_the_quota(
         await asyncio.sleep(9)
         assert bound(world) == ["low"]
         assert usage(world, "team") == {"default/cpu": 4000}
+
+
+async def test_a_gang_of_higher_workload_priority_is_tried_although_an_equal_was_refused() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    priority_class(world, "low", 1)
+    priority_class(world, "high", 100)
+    cluster_queue(world, "team", {"cpu": 8}, within="LowerPriority")
+    async with world.running():
+        job(world, "old", "team", 10, cpu=8)
+        await asyncio.sleep(1)
+        for name in ("low", "high"):
+            gang(world, name, "team", 2, cpu=4, group_labels={PRIORITY: name})
+            await asyncio.sleep(1)
+        assert len(world.events("old", "Preempted")) == 1
+        assert condition(world, "low")[1] == "WaitingForQuota"

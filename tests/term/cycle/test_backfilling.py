@@ -15,7 +15,9 @@ import pytest
 
 from podsched.api.objects import Pod
 from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
+from podsched.framework.pod_groups import PodGroup
 from podsched.term.admission.limits import SLACK
+from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, message
 from support.term_world import WALL, TermWorld
 
@@ -446,6 +448,51 @@ async def test_settings_say_which_units_are_promised_a_start() -> None:
             await asyncio.sleep(9)
             if "minAge" in settings:
                 assert promised(world, "first") is not None
+
+
+async def test_a_promised_unit_starts_although_one_of_its_shape_before_it_is_promised_nothing() -> (
+    None
+):
+    world = a_world()
+    gates = {"schedulingGates": [{"name": "example.com/wait"}], **_NO_GRACE}
+    async with world.running():
+        run(world, "long", 6, 100)
+        limit = {MAX_EXEC_TIME: "50"}
+        job(world, "gated", "team", cpu=8, labels=limit, spec=gates)
+        await asyncio.sleep(1)
+        run(world, "promised", 8, 50)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "promised") or (0, [])
+        world.change("gated", lambda pod: pod.spec.ClearField("scheduling_gates"))
+        await asyncio.sleep(1)
+        # EASY promises one start in a queue, and the head is refused first whenever it is tried.
+        assert promised(world, "gated") is None
+        await asyncio.sleep(start)
+        assert "promised" in bound(world)
+
+
+async def test_of_units_that_may_be_promised_nothing_a_release_tries_one_of_each_shape(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = []
+    admit = PodGroupCycle.admit
+
+    def counted(cycle: PodGroupCycle, group: PodGroup, *more: Any, **options: Any) -> Any:
+        tried.append(group.key)
+        return admit(cycle, group, *more, **options)
+
+    monkeypatch.setattr(PodGroupCycle, "admit", counted)
+    world = a_world("Conservative", cpu=1000, settings={"minPriority": 1})
+    async with world.running():
+        run(world, "long", 6, 100)
+        run(world, "short", 1, 50)
+        for index in range(20):
+            run(world, f"p{index}", 4 + index % 2, 100)
+        await asyncio.sleep(1)
+        tried.clear()
+        end(world, "short")
+        await asyncio.sleep(5)
+        assert set(tried) == {"default/pod:p0", "default/pod:p1"}
 
 
 async def test_a_withdrawal_is_told_although_another_start_was_promised_at_once() -> None:

@@ -13,7 +13,7 @@ Pure and synchronous. Without ClusterQueues and LocalQueues nothing is kept and 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -226,20 +226,19 @@ class Admission:
         for name in dict.fromkeys(queues):
             self.turns.try_again(name)
 
-    def count(self, keys: Iterable[str]) -> None:
+    def count(self, keys: Collection[str]) -> None:
         """Take in changes of some pods, given by their keys."""
         self._count_pods(keys)
         self._refresh_units()
         for queue in self.holds.recount():
             self.turns.try_again(queue)
 
-    def _count_pods(self, keys: Iterable[str]) -> None:
+    def _count_pods(self, keys: Collection[str]) -> None:
         for key in keys:
             self._count(key)
         while self._stale_pods:
             self._count_anew(_pop_first(self._stale_pods))
         self._settle()
-        self.reservations.timetable.outdate()
 
     def discard(self) -> None:
         """Read everything anew: a decision was given up half-way."""
@@ -456,6 +455,7 @@ class Admission:
             unit.waiting[pod.uid] = pod
         else:
             unit.held[pod.uid] = pod
+            self.reservations.timetable.outdate()
             amounts = self._amounts(pod, unit)
             if amounts:
                 self._use(unit, amounts, 1)
@@ -503,6 +503,7 @@ class Admission:
             unit.waiting.pop(place.pod.uid, None)
             return
         unit.held.pop(place.pod.uid, None)
+        self.reservations.timetable.outdate()
         for heir in self._devices.leave(place.pod):
             self._stale_pods[heir] = None
         if not place.amounts:

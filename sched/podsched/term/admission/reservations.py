@@ -42,8 +42,11 @@ from podsched.term.admission.units import Unit, unit_key
 
 #: Annotation of a PodGroup or pod: its reservation, as JSON.
 RESERVATION: Final = "podsched.io/reservation"
-#: Seconds between two rounds over the units that wait because starts have moved.
+#: Seconds between two rounds over the units that wait because starts have moved: each round may
+#: move more of them, and tries up to ``_MOST_RESERVED`` units. Doubled while rounds follow each
+#: other; the longest is that of Slurm (bf_interval).
 PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 30.0
 #: Names of nodes that are told.
 _MOST_NAMED: Final = 5
 #: Max promised starts: the cost of each grows with their number.
@@ -87,7 +90,7 @@ class Reservations:
         self._due: set[str] = set()
         #: By key, when a unit may be promised a start that has not waited for long yet; its queue.
         self._young: dict[str, tuple[float, str]] = {}
-        self._freed, self._said_until = False, -inf
+        self._freed, self._said_until, self._pause = False, -inf, PAUSE
         parts = cache, units, endings, holds, self.of
         self.timetable = Timetable(*parts, settings.window or inf)
 
@@ -133,7 +136,9 @@ class Reservations:
         workload = replace(workload, seconds=seconds, shape=(workload.shape, seconds))
         if not unit.held:
             self._look_at_reservation(unit, workload)
-        return workload
+        # A unit with a promise is tried alone: another of its shape may have none, and then fails
+        # where this one only has to wait.
+        return replace(workload, shape=None) if key in self.of else workload
 
     def _look_at_reservation(self, unit: Unit, workload: Workload) -> None:
         """Read the reservation of a waiting unit, or bring the one that is known up to date."""
@@ -180,7 +185,7 @@ class Reservations:
         self.of[key] = made
         self._due.discard(key)
         self._news[key] = news
-        self.timetable.outdate()
+        self.timetable.note(key, made)
 
     def withdraw(self, key: str, cause: str = "", why: str = "") -> None:
         """Take a promise back, if a unit has one; the reason is looked for unless it is given."""
@@ -200,7 +205,7 @@ class Reservations:
         del self.of[key]
         self._due.discard(key)
         self._freed = True
-        self.timetable.outdate()
+        self.timetable.note(key, None)
 
     def _why_late(self, key: str, old: Reservation) -> tuple[str, str]:
         """Return the reason, as a word and as a text, why a reservation cannot be kept."""
@@ -303,11 +308,13 @@ class Reservations:
     def take_freed(self, now: float) -> bool:
         """Whether a reservation has ended or moved, so that others may start earlier.
 
-        That is said at most once in ``PAUSE``: each may move others in turn.
+        That is said less and less often, see ``PAUSE``: each may move others in turn.
         """
         freed = self._freed and now >= self._said_until
         if freed:
-            self._freed, self._said_until = False, now + PAUSE
+            calm = now >= self._said_until + self._pause
+            self._pause = PAUSE if calm else min(2 * self._pause, _LONGEST_PAUSE)
+            self._freed, self._said_until = False, now + self._pause
         return freed
 
     def next_time(self) -> float | None:

@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -128,6 +128,8 @@ class FlavorTolerations:
 
 class FlavorTerms:
     """One assignment of flavors to a unit. Implements ``Terms``."""
+
+    later: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -342,8 +344,10 @@ class FlavorTerms:
 class LaterTerms(FlavorTerms):
     """An assignment of flavors that a unit may start on later, at one of some times."""
 
-    def __init__(self, *parts: Any, times: Sequence[float], ahead: Callable[[float], Try]) -> None:
-        """``ahead`` returns the state of the cluster at a time."""
+    later = True
+
+    def __init__(self, *parts: Any, times: Iterable[float], ahead: Callable[[float], Try]) -> None:
+        """Search ``times``, iterated once; ``ahead`` returns the state of the cluster at one."""
         super().__init__(*parts)
         self.fits = False
         self.start = inf

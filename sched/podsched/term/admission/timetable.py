@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from podsched.api.objects import Pod, ResourceClaim
 from podsched.cache.cache import Cache
 from podsched.framework.pod_groups import Beside, Try
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodClass, PodInfo
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.backfill.plan import Plan, Reservation
 from podsched.queues.backfill.profile import Profile
@@ -29,18 +29,20 @@ from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, grace, occupied
+from podsched.term.admission.node_room import NodeRoom
 from podsched.term.admission.reserved_devices import (
     PromisedDevice,
     given_back,
     may_use_devices,
     placeholder,
 )
-from podsched.term.admission.units import Unit, unit_key
+from podsched.term.admission.units import Unit, unit_group, unit_key
 
 #: Seconds that a sum of times may be off by.
 _ROUNDING: Final = 1e-3
 #: Max later times at which a unit is tried.
 _MOST_TIMES: Final = 64
+_MOST_CLASSES: Final = 1_000
 
 
 class _Ending(NamedTuple):
@@ -83,6 +85,8 @@ class Timetable:
         #: Of units that wait for their victims, when all that they will take is free again.
         self._hold_ends: dict[str, float] = {}
         self._placeholders = 0
+        #: Classes of placeholders by their requests: to make one takes longer than to try it.
+        self._placeholder_classes: dict[frozenset[tuple[str, int]], PodClass] = {}
 
     def begin(self, snapshot: Snapshot) -> None:
         """Use a new snapshot; all units are looked at again."""
@@ -95,8 +99,21 @@ class Timetable:
         """Make the plan anew: what runs, or what is promised, has changed."""
         self._plan = None
 
+    def note(self, key: str, made: Reservation | None) -> None:
+        """Note that a unit is promised another start, or none any more."""
+        plan = self._plan
+        if plan is None:
+            return
+        # Changed in place: to make the plan anew takes as long as one more look at a unit.
+        plan.drop(key)
+        if made is not None:
+            plan.reserve(key, made)
+            self._plan_until = min(self._plan_until, made.start)
+
     def look(self, unit: Unit, now: float) -> None:
         """Look at a unit that has changed."""
+        if not unit.held and unit.key not in self.ends:
+            return
         self.outdate()
         self.ends.pop(unit.key, None)
         self._graces.pop(unit.key, None)
@@ -125,7 +142,9 @@ class Timetable:
 
     def plan(self, now: float) -> Plan:
         """Return what runs and what is reserved."""
-        if self._plan is not None and now < self._plan_until:
+        # Holds change with their victims, so a plan with holds is good for one use.
+        held = bool(self._holds.of or self._hold_ends)
+        if self._plan is not None and now < self._plan_until and not held:
             return self._plan
         ends = {key: _still(end, now) for key, end in self.ends.items()}
         times = [*ends.values()]
@@ -276,18 +295,28 @@ class Timetable:
     def _placeholders_for(self, node: str, amounts: Mapping[str, int]) -> Iterator[PodInfo]:
         """Yield pods that request this much in sum, of which ``PODS`` is the number."""
         for index in range(max(1, amounts.get(PODS, 0))):
-            self._placeholders += 1
-            message = Pod()
-            message.metadata.name = f"reserved-{self._placeholders}"
-            message.metadata.uid = f"podsched.io/{message.metadata.name}"
-            requests = message.spec.containers.add(name="reserved").resources.requests
             # The first requests everything; each of the others only counts as a pod.
-            for resource, number in amounts.items() if index == 0 else ():
-                if resource != PODS and number > 0:
-                    requests[resource] = f"{number}m" if resource == "cpu" else str(number)
+            requests = amounts.items() if index == 0 else ()
+            cls = self._placeholder_class(frozenset(one for one in requests if one[0] != PODS))
+            self._placeholders += 1
+            message = Pod(spec=cls.spec)
             metadata = message.metadata
-            cls = self._cache.classes.intern(message)
+            metadata.name = f"reserved-{self._placeholders}"
+            metadata.uid = f"podsched.io/{metadata.name}"
             yield PodInfo(metadata.uid, f"/{metadata.name}", metadata.name, cls, message)
+
+    def _placeholder_class(self, requests: frozenset[tuple[str, int]]) -> PodClass:
+        found = self._placeholder_classes.get(requests)
+        if found is None:
+            message = Pod()
+            of_container = message.spec.containers.add(name="reserved").resources.requests
+            for resource, number in sorted(requests):
+                if number > 0:
+                    of_container[resource] = f"{number}m" if resource == "cpu" else str(number)
+            if len(self._placeholder_classes) >= _MOST_CLASSES:
+                self._placeholder_classes.clear()
+            found = self._placeholder_classes[requests] = self._cache.classes.intern(message)
+        return found
 
     def ahead(self, workload: Workload, at: float, now: float, gone: Sequence[PodInfo]) -> Try:
         """Return the cluster as it is expected to be later; ``gone``: placeholders for now."""
@@ -310,12 +339,16 @@ class Timetable:
             freed = given_back(self._cluster, ended)
         return Try([*ended, *gone], beside, [*freed, *claims])
 
-    def later(self, workload: Workload, rules: Rules, now: float) -> list[tuple[float, Assignment]]:
-        """Return later times at which quota has room for a unit, with its flavors then.
+    def later(
+        self, workload: Workload, rules: Rules, now: float
+    ) -> Iterator[tuple[float, Assignment]]:
+        """Yield later times at which there may be room for a unit, with its flavors then.
 
-        A time has all flavors that have room: where the first has none on nodes, another may.
+        Quota has room, and nodes have enough of each resource. A time has all flavors that have
+        room: where the first has none on nodes, another may. Each is computed when it is asked for:
+        the first is enough if it also fits on nodes.
         """
-        plan, snapshot, known = self.plan(now), self._snapshot, self._reserved.get(workload.key)
+        plan, known = self.plan(now), self._reserved.get(workload.key)
         others = plan.others(workload.key, workload.priority)
         units, holds = self._units, self._holds.of
         ending: list[tuple[float, str, Amounts]] = [
@@ -329,30 +362,38 @@ class Timetable:
         # A promised start is always tried: it may only get earlier.
         kept = set() if known is None else {known.start}
         starts: dict[frozenset[tuple[FlavorResource, int]], set[float]] = {}
-        found, ended = [], 0
         window = self._window or inf
         tried = _thinned(sorted(t for t in times | kept if now < t < inf and t - now <= window))
-        # The shared snapshot is changed to what it is at each time, and changed back below.
+        ended: dict[str, Counter[FlavorResource]] = {}
+        room, least = self._node_room(units[workload.key])
         for at in sorted({*tried, *(t for t in kept if t > now)}):
-            while ended < len(ending) and ending[ended][0] <= at:
-                snapshot.remove_usage(*ending[ended][1:])
-                ended += 1
+            while ending and ending[0][0] <= at:
+                _, queue, usage = ending.pop(0)
+                ended.setdefault(queue, Counter()).update(usage)
             active = [one for one in others.values() if one.start <= at < one.end]
-            for one in active:
-                snapshot.add_usage(one.queue, one.usage)
-            for assignment in _fitting(snapshot, workload, rules):
+            # Before quota, which takes longer to compute.
+            if not room.may_fit(least, at, [one.nodes for one in active]):
+                continue
+            more = [(one.queue, one.usage) for one in active]
+            with self._snapshot.with_changes(ended.items(), more):
+                fitting = list(_fitting(self._snapshot, workload, rules))
+            for assignment in fitting:
                 of_usage = frozenset(assignment.usage.items())
                 # The plan returns all times for a usage, so it is asked once for each.
                 if of_usage not in starts:
                     who = workload.key, workload.queue, workload.priority
                     starts[of_usage] = set(plan.starts(*who, assignment.usage, workload.seconds))
                 if at in starts[of_usage]:
-                    found.append((at, assignment))
-            for one in active:
-                snapshot.remove_usage(one.queue, one.usage)
-        for _, queue, usage in ending[:ended]:
-            snapshot.add_usage(queue, usage)
-        return found
+                    yield at, assignment
+
+    def _node_room(self, unit: Unit) -> tuple[NodeRoom, int]:
+        """Return the room that nodes will have, and how many pods of a unit have to fit."""
+        endings = ((e.end, node, e.requests) for node, on in self._pods_on.items() for e in on)
+        pods = Counter(pod.cls for pod in unit.waiting.values())
+        group = unit_group(self._cluster, unit)
+        least = 1 if group is None else max(1, (group.min_count or 1) - len(unit.held))
+        ordered = sorted(endings, key=lambda one: one[0])
+        return NodeRoom(self._cluster.nodes, ordered, pods), least
 
 
 def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[Assignment]:

@@ -249,19 +249,22 @@ class Turns:
         reason: Requeue,
         *,
         parked: bool = False,
+        alone: bool = False,
         tried: tuple[Mapping[str, int], ...] = (),
         lacks: Lacks = None,
     ) -> None:
         """Put a head back that was not admitted.
 
-        ``parked``: its pods wait for the events that may help them. ``tried``: flavors remain that
+        ``parked``: its pods wait for the events that may help them. ``alone``: from now on it is
+        like no other unit. ``tried``: flavors remain that
         the search has not reached, and it goes on there at once; see ``Workload.tried``. ``lacks``:
         of what something has to be released; None: of anything.
         """
         key, name = workload.key, workload.queue
         if self._asked.get(key) is not workload:
             return  # It has changed, or is gone.
-        workload = self._asked[key] = replace(workload, tried=tried)
+        shape = None if alone else workload.shape
+        workload = self._asked[key] = replace(workload, tried=tried, shape=shape)
         if parked:
             self._parked[key] = None
         strategy = self._snapshot.queues[name].strategy

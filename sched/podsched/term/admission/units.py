@@ -190,15 +190,17 @@ def waiting_workload(
         )
     first = next(iter(unit.waiting.values()))
     created, uid = created_at(cluster, unit, group)
+    priority = priority_of(cluster, unit, group, first)
     return Workload(
         unit.key,
         tuple(sets),
         unit.queue,
         uid=uid,
-        priority=priority_of(cluster, unit, group, first),
+        priority=priority,
         queued_at=queued_at(unit.key, created),
         local_queue=unit.local_queue_key,
-        shape=(_shape(group, unit, devices), level),
+        # The priority of a WorkloadPriorityClass is in no pod: it decides about victims.
+        shape=(_shape(group, unit, devices), level, priority),
     )
 
 

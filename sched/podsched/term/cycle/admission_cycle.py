@@ -13,7 +13,7 @@ So no unit has quota without nodes, or nodes without quota.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from podsched.api.conditions import QUOTA_RESERVED
@@ -25,7 +25,7 @@ from podsched.lib.backoff import exponential
 from podsched.lib.event_loop import Turn
 from podsched.queues.assignment import Assignment, Mode, Waiting
 from podsched.queues.cycle import Cycle, Entry, nominate
-from podsched.queues.objects import Backfill, Workload
+from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue
 from podsched.term.admission.endings import ADMITTED
 from podsched.term.admission.terms import (
@@ -284,14 +284,18 @@ class AdmissionCycle:
             terms = planned.keep_others(entry, self._terms(workload, entry.assignment), beside)
         starts = entry.admitted or entry.preempts
         later = planned.terms(entry, beside, now)
-        if not starts and not later:
+        # The others are made when this one fits at none of its times: to make them takes long.
+        first_later = [*islice(later, 1)]
+        if not starts and not first_later:
             self._wait_for_quota(cycle, entry)
             return
         group = None if unit is None or not unit.waiting else unit_group(self._cluster, unit)
         if unit is None or group is None:
             return
         popped = self._pop(workload.key, list(unit.waiting), now)
-        attempted = await self._groups.admit(group, popped, chain(terms, later), now, beside)
+        attempted = await self._groups.admit(
+            group, popped, chain(terms, first_later, later), now, beside
+        )
         if attempted is None or attempted.result.status.code is Code.ERROR:
             self._back_off(workload)
             return
@@ -363,12 +367,13 @@ class AdmissionCycle:
         """Put back a head that fits no nodes now, or has been promised a start."""
         workload, reservations = entry.workload, self._admission.reservations
         starts, reason = entry.admitted or entry.preempts, Requeue.NO_FIT
-        if workload.key in reservations.of or entry.queue.backfill is Backfill.CONSERVATIVE:
+        promised = workload.key in reservations.of
+        if promised:
             # Units of the same shape are tried, too, because each may get a reservation.
             reason = Requeue.GENERIC
         elif starts and cycle.lacks_for_now(entry):
             reason = Requeue.FAILED_AFTER_NOMINATION
-        self._admission.turns.requeue(workload, reason, parked=True)
+        self._admission.turns.requeue(workload, reason, parked=True, alone=promised)
         promise = reservations.promise(workload.key)
         if starts:
             waiting, placement = Waiting.TOPOLOGY, _placement_message(result)

@@ -7,8 +7,8 @@ All of it is skipped while no unit has a reservation and no ClusterQueue has bac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, groupby
 from typing import Final
 
 from podsched.api.conditions import FALSE, TRUE
@@ -85,17 +85,17 @@ class Backfilling:
         reservations = self._reservations
         return reservations.timetable.kept_node(workload, now) if reservations.of else ""
 
-    def terms(self, entry: Entry, beside: Beside, now: float) -> list[LaterTerms]:
-        """Return the terms on which a head may get a reservation; ``beside``: see the method."""
+    def terms(self, entry: Entry, beside: Beside, now: float) -> Iterator[LaterTerms]:
+        """Yield the terms on which a head may get a reservation; ``beside``: see the method."""
         workload, policy = entry.workload, entry.queue.backfill
         unit = self._admission.units.get(workload.key)
         if policy is None or unit is None or unit.held:
-            return []
+            return
         if entry.untried and not (entry.admitted or entry.preempts):
-            return []  # It is tried on its other flavors at once.
+            return  # It is tried on its other flavors at once.
         reservations = self._reservations
         if not reservations.may_promise(workload, policy, now):
-            return []
+            return
         parts = self._admission, self._cluster, self._nodes, self._tolerations, unit, workload
         gone = [pod for pod, _ in beside.pods]
 
@@ -103,11 +103,10 @@ class Backfilling:
             return reservations.timetable.ahead(workload, at, now, gone)
 
         found = reservations.timetable.later(workload, self._admission.rules, now)
-        by_usage = groupby(found, key=lambda one: one[1].usage)
-        return [
-            LaterTerms(*parts, same[0][1], times=[at for at, _ in same], ahead=ahead)
-            for same in (list(of) for _, of in by_usage)
-        ]
+        for _, same in groupby(found, key=lambda one: one[1].usage):
+            first = next(same)
+            times = (at for at, _ in chain([first], same))
+            yield LaterTerms(*parts, first[1], times=times, ahead=ahead)
 
     def reserve(self, workload: Workload, chosen: LaterTerms, nodes: Mapping[str, str]) -> None:
         """Promise a start; ``nodes``: that of each pod, by uid."""
