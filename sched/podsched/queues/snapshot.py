@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from podsched.queues.objects import ClusterQueue, Flavor, Workload
 from podsched.queues.quota import Amounts, Cohort, Node, plant
@@ -75,36 +75,26 @@ class Snapshot:
         self, less: Iterable[tuple[str, Amounts]], more: Iterable[tuple[str, Amounts]]
     ) -> Iterator[None]:
         """Count usage of queues less, or more, for a while."""
+        less, more = list(less), list(more)
         for queue, usage in less:
             self.remove_usage(queue, usage)
         for queue, usage in more:
             self.add_usage(queue, usage)
-        yield
-        for queue, usage in more:
-            self.remove_usage(queue, usage)
-        for queue, usage in less:
-            self.add_usage(queue, usage)
+        try:
+            yield
+        finally:
+            for queue, usage in more:
+                self.remove_usage(queue, usage)
+            for queue, usage in less:
+                self.add_usage(queue, usage)
 
-    @contextmanager
-    def with_usage(self, queue: str, usage: Amounts) -> Iterator[None]:
+    def with_usage(self, queue: str, usage: Amounts) -> AbstractContextManager[None]:
         """Count usage for a while."""
-        self.add_usage(queue, usage)
-        try:
-            yield
-        finally:
-            self.remove_usage(queue, usage)
+        return self.with_changes((), [(queue, usage)])
 
-    @contextmanager
-    def without_usage(self, workloads: Iterable[Workload]) -> Iterator[None]:
+    def without_usage(self, workloads: Iterable[Workload]) -> AbstractContextManager[None]:
         """Do not count the usage of admitted workloads for a while."""
-        gone = list(workloads)
-        for workload in gone:
-            self.remove_usage(workload.queue, workload.usage)
-        try:
-            yield
-        finally:
-            for workload in gone:
-                self.add_usage(workload.queue, workload.usage)
+        return self.with_changes([(one.queue, one.usage) for one in workloads], ())
 
     @contextmanager
     def without(self, workloads: Iterable[Workload]) -> Iterator[None]:
