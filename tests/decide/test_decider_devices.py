@@ -194,7 +194,7 @@ def decide(
                 text = ""
                 if decision.node_name:
                     queued = decision.queued
-                    assignment = Assignment(queued, decision.node_name, decision.state, 0.0)
+                    assignment = Assignment(queued, decision.node_name, decision.state)
                     status = run_reserve(runtime, assignment)
                     text = status.message
                     if status.ok:

@@ -140,7 +140,7 @@ def test_a_reservation_of_volumes_that_goes_wrong_is_an_error_of_assuming() -> N
     (decision,) = cycles.decide([QueuedPodInfo(pod, timestamp=0.0)])
     taken = from_manifest(claim("c")).message
     state.cache.apply("PersistentVolumeClaim", taken, None)
-    assignment = Assignment(decision.queued, "a", decision.state, popped_at=0.0)
+    assignment = Assignment(decision.queued, "a", decision.state)
     assert run_reserve(cycles.runtime, assignment).code is Code.ERROR
     errors = metrics.volume_scheduling_stage_error_total
     assert {labels[0]: cell.value for labels, cell in errors.cells()}["assume"] == 1

@@ -21,4 +21,4 @@ def pod_info(name: str, spec: dict[str, Any] | None = None, **metadata: Any) -> 
 def assignment(name: str, node: str = "n1") -> Assignment:
     """A pod on its way to a node."""
     queued = QueuedPodInfo(pod_info(name), timestamp=0.0)
-    return Assignment(queued, node, CycleState(), popped_at=0.0)
+    return Assignment(queued, node, CycleState())

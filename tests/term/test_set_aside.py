@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from podsched.api.objects import PodGroup
 from podsched.cache.invariants import check
 from podsched.config.load import default_config
 from podsched.registry import factories
@@ -65,6 +66,19 @@ class Replica:
         return [queued.key for queued in self.state.queue.pop_batch(2.0, 100, may_join=None)]
 
 
+class UnreadableGroups:
+    """A cache that cannot read any PodGroup, and knows none."""
+
+    def __init__(self) -> None:
+        self.cluster = self
+
+    def apply(self, kind: str, old: Any, new: Any) -> Any:
+        raise ValueError(kind)
+
+    def get(self, kind: str, namespace: str, name: str) -> None:
+        return None
+
+
 @pytest.fixture
 def replica() -> Replica:
     return Replica()
@@ -122,3 +136,29 @@ def test_what_is_deleted_is_not_set_aside_any_more(replica: Replica, broken: Any
     replica.remove(f"{metadata.namespace}/{metadata.name}" if metadata.namespace else "x")
     assert len(replica.state.set_aside) == 0
     assert not replica.state.set_aside.take_unreported()
+
+
+def test_a_pod_that_changes_before_it_is_reported_is_reported_as_it_is_then(
+    replica: Replica,
+) -> None:
+    replica.tell(pod("p", "much"))
+    changed = pod("p", "much")
+    changed.metadata.labels["app"] = "web"
+    replica.tell(changed)
+    ((reported, _),) = replica.state.set_aside.take_unreported()
+    assert reported.metadata.labels["app"] == "web"
+    replica.tell(pod("p", "much"))
+    assert not replica.state.set_aside.take_unreported()
+
+
+def test_a_pod_is_reported_although_another_kind_of_the_same_name_is_put_right(
+    replica: Replica,
+) -> None:
+    group = PodGroup(metadata={"name": "p", "namespace": "default"})
+    set_aside, cache = replica.state.set_aside, replica.state.cache
+    replica.tell(pod("p", "much"))
+    set_aside.apply(UnreadableGroups(), Event(ADDED, "PodGroup", "default/p", None, group))  # type: ignore[arg-type]
+    assert len(set_aside) == 2
+    set_aside.apply(cache, Event(MODIFIED, "PodGroup", "default/p", group, group))
+    ((reported, _),) = set_aside.take_unreported()
+    assert reported.metadata.name == "p"

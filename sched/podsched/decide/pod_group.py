@@ -496,7 +496,7 @@ class PodGroupAttempt:
         step: Try | Victims | Later | Status
         try:
             words = name, POST_FILTER_WORDING
-            # A search that is given up half-way puts back what it has taken out of quotas.
+            # Closed in any case: an unfinished search then undoes its changes to quotas.
             with closing(begin()) as search:
                 while isinstance(step := guarded(*words, _advance, search, fits), Try):
                     # Always rolled back: victims leave the cache only once they are evicted.

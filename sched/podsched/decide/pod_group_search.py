@@ -212,7 +212,7 @@ class PodGroupSearch:
         rows: list[int] = evaluation.feasible_rows.tolist()
         return rows
 
-    # ------------------------------------------------------------------ what is interchangeable
+    # ------------------------------------------------------------------ interchangeable nodes
 
     def _learn_nodes(self, rows: Sequence[Sequence[int]]) -> bool:
         """Compute which nodes are interchangeable; return whether enough members fit anywhere."""
@@ -242,7 +242,7 @@ class PodGroupSearch:
         return True
 
     def _all_of(self, row: int) -> Hashable:
-        """Return everything by which filters may distinguish a node, except its name.
+        """Return all properties of a node that filters may read, except its name.
 
         The kinds that fit now are not enough: some fit only after other members are placed.
         """

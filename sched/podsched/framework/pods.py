@@ -219,6 +219,8 @@ class QueuedPodInfo:
     info: PodInfo
     timestamp: float
     initial_attempt_timestamp: float | None = None
+    #: When it was last popped: the beginning of its latest attempt.
+    popped_at: float = 0.0
     attempts: int = 0
     unschedulable_count: int = 0
     consecutive_errors_count: int = 0

@@ -266,6 +266,7 @@ class PendingPods:
         self._count_rejections(pod, -1)
         if pod.initial_attempt_timestamp is None:
             pod.initial_attempt_timestamp = now
+        pod.popped_at = now
         pod.attempts += 1
         pod.unschedulable_plugins.clear()
         pod.pending_plugins.clear()

@@ -34,8 +34,8 @@ class SetAside:
         """``faulty_pods`` outlives the scheduling state."""
         self.faulty_pods = faulty_pods or FaultyPods()
         self._objects: dict[tuple[str, str], Unusable] = {}
-        #: Pods that have not been reported yet; a replica that does not lead only collects them.
-        self._unreported: dict[str, Pod] = {}
+        #: Keys of pods that have not been reported yet; only the leader reports them.
+        self._unreported: dict[str, None] = {}
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -46,18 +46,24 @@ class SetAside:
         return found.reason if found is not None else ""
 
     def take_unreported(self) -> Collection[tuple[Pod, str]]:
-        """Return pods that were set aside since the last call, and why."""
+        """Return pods that were set aside since the last call and still are, and why."""
         if not self._unreported:
             return ()
-        pods, self._unreported = self._unreported, {}
-        return [(pod, self.reason("Pod", key)) for key, pod in pods.items()]
+        keys, self._unreported = self._unreported, {}
+        found = [one for key in keys if (one := self._objects.get(("Pod", key))) is not None]
+        return [
+            (one.item, one.reason)
+            for one in found
+            if isinstance(one.item, Pod) and not one.item.spec.node_name
+        ]
 
     def apply(self, cache: Cache, event: Event) -> Applied:
         """Apply an event to the cache; remove an object from it that it cannot use any more."""
         before = self._objects.pop((event.kind, event.key), None) if self._objects else None
         if before is not None:
-            self._unreported.pop(event.key, None)
             if event.new is None:
+                if event.kind == "Pod":
+                    self._unreported.pop(event.key, None)
                 return NOTHING
             event = event._replace(old=None)  # The cache does not have the earlier version.
         item = event.new
@@ -94,5 +100,5 @@ class SetAside:
             error=reason,
             exc_info=bug,
         )
-        if isinstance(item, Pod) and not item.spec.node_name:
-            self._unreported[event.key] = item
+        if event.kind == "Pod":
+            self._unreported[event.key] = None

@@ -325,7 +325,7 @@ def step(state: State, event: Event) -> tuple[State, tuple[Effect, ...]]:
 
 
 def _is_outdated(state: State, event: Event) -> bool:
-    """Whether it answers what was asked for another attempt or build."""
+    """Whether an event belongs to an earlier attempt or build."""
     match event, state.phase:
         case CaughtUp(attempt), CatchingUp() as phase:
             return attempt != phase.attempt

@@ -14,7 +14,7 @@ from support.engine_pods import pod_info
 
 def assignment(name: str, profile: str) -> Assignment:
     queued = QueuedPodInfo(pod_info(name, {"schedulerName": profile}), timestamp=0.0)
-    return Assignment(queued, "n1", CycleState(), popped_at=0.0)
+    return Assignment(queued, "n1", CycleState())
 
 
 def test_pods_of_several_profiles_that_are_bound_together_count_for_their_own_profile() -> None:
@@ -28,3 +28,14 @@ def test_pods_of_several_profiles_that_are_bound_together_count_for_their_own_pr
     assert attempts == {"one": 1, "two": 2}
     bind = metrics.framework_extension_point_duration_seconds
     assert sum(bind.labels(ExtensionPoint.BIND.label, "Success", "two").counts) == 2
+
+
+def test_failed_attempts_are_timed_from_when_the_pod_was_popped() -> None:
+    meter = CycleMeter(MetricRegistry(), Tracer())
+    queued = assignment("a", "one").queued
+    queued.popped_at = 1.0
+    meter.unschedulable(queued, 1.5)
+    meter.errored(queued, 3.0)
+    attempts = meter.scheduler.scheduling_attempt_duration_seconds
+    sums = {result: attempts.labels(result, "one").sum for result in ("unschedulable", "error")}
+    assert sums == {"unschedulable": 0.5, "error": 2.0}

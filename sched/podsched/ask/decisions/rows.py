@@ -88,7 +88,7 @@ class DecisionQuery:
     since: float = 0.0
     until: float = math.inf
     reason: str = ""
-    """A part of the outcome or of the message, in any case."""
+    """A part of the outcome or of the message, compared without case."""
     shadow: bool = False
     limit: int = 100
 

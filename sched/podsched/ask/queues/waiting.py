@@ -165,7 +165,7 @@ def _has_quota(snapshot: Snapshot, workload: Workload) -> bool:
     )
 
 
-# ------------------------------------------------------------------ what is short
+# ------------------------------------------------------------------ missing quota
 
 
 def _asked(workload: Workload) -> dict[str, int]:
@@ -227,7 +227,7 @@ def _shortage(one: QueueAdmission.Shortage) -> str:
     return f"{one.missing} in flavor {one.flavor} ({asks})"
 
 
-# ------------------------------------------------------------------ what would help
+# ------------------------------------------------------------------ remedies
 
 
 def _changes(admission: Admission, workload: Workload, victims: list[Victim]) -> Iterator[str]:

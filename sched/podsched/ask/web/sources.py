@@ -15,7 +15,7 @@ KINDS = (
 )
 
 Change = tuple[str, str]
-"""The kind and the key of an object that is not what it was."""
+"""The kind and the key of an object that was added, changed or deleted."""
 
 
 class Source(Protocol):

@@ -241,7 +241,7 @@ class _GroupQuestion:
     def _wider_labels(self) -> list[str]:
         """Return labels whose domains are unions of the required label's, the narrowest first.
 
-        A label of which all nodes have one value is left out: it restricts nothing.
+        A label with the same value on all nodes is left out: it restricts nothing.
         Nodes without the required label belong to none of its domains.
         """
         key, nodes = self._group.topology_key, self._world.cluster.nodes

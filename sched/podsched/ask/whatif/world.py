@@ -113,7 +113,7 @@ class World:
 
     @classmethod
     def on_copy(cls, cache: Cache, profiles: Mapping[str, ProfileRuntime]) -> World:
-        """Return a world on a copy of a cluster that goes on changing, for another thread."""
+        """Return a world on a copy of a live cluster, to be used in another thread."""
         copied = cache.copy()
         handle = SimulatedHandle(copied.cluster)
         remade = {name: runtime.remade(handle) for name, runtime in profiles.items()}
@@ -188,7 +188,7 @@ class World:
 
     @contextmanager
     def _changes(self) -> Iterator[Trial]:
-        """Make changes as a part of the trial that is open, or for good if none is."""
+        """Make changes as a part of the open trial; without one they are permanent."""
         with Trial(self._cache) as trial:
             yield trial
             trial.commit()
@@ -359,7 +359,7 @@ class World:
             for decision in decisions:
                 if decision.node_name:
                     pod, node = decision.queued, decision.node_name
-                    assignment = Assignment(pod, node, decision.state, 0.0)
+                    assignment = Assignment(pod, node, decision.state)
                     status = self._pre_bind(changes, self.runtime(pod.info), assignment)
                     if not status.ok:
                         refusals[pod.info.uid] = _refused(pod.info, status)
@@ -430,7 +430,7 @@ def _names_first(obj: AnyObject) -> tuple[bool, str, str]:
 
 def _reserve(runtime: ProfileRuntime, decision: Decision) -> tuple[Assignment, Status]:
     """Call the Reserve plugins; if one refuses, undo what the others have reserved."""
-    assignment = Assignment(decision.queued, decision.node_name, decision.state, 0.0)
+    assignment = Assignment(decision.queued, decision.node_name, decision.state)
     status = run_reserve(runtime, assignment)
     if status.ok:
         return assignment, status

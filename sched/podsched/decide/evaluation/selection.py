@@ -221,7 +221,7 @@ class Selector:
         return self._lookahead.reserves(pod)
 
     def places_alone(self, pod: PodInfo) -> bool:
-        """Whether no other pod will be placed with this one, as far as is known."""
+        """Whether it is already known that the round ends after this pod."""
         return self.has_failed or (self.has_chosen and self._lookahead.stops_after(pod))
 
     def _round(self, pods: Sequence[PodInfo]) -> Round | None:

@@ -153,7 +153,7 @@ class SharedColumns:
         self._keep(key, inputs, raw=raw)
         return True
 
-    # ------------------------------------------------------------------ what is kept
+    # ------------------------------------------------------------------ kept columns
 
     def _current(self, key: Hashable, inputs: Hashable) -> _Kept | None:
         """Return the column with this key if the journal can bring it up to date, else None."""

@@ -82,7 +82,7 @@ class NodeTexts:
         return text
 
 
-# ------------------------------------------------------------------ what is sent
+# ------------------------------------------------------------------ requests
 
 
 def extender_args(pod: v1.Pod, nodes: Sequence[str] | None, names: Sequence[str] | None) -> bytes:
@@ -130,7 +130,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-# ------------------------------------------------------------------ what is answered
+# ------------------------------------------------------------------ responses
 
 
 def read_filter_result(body: bytes, *, by_name: bool) -> FilterAnswer:

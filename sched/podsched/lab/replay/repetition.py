@@ -397,7 +397,7 @@ class _Repetition:
         if held is None or not self._state.cache.is_assumed(uid):
             return
         queued = self._queued.get(uid) or QueuedPodInfo(held, 0.0)
-        assignment = Assignment(queued, held.node_name, CycleState(), 0.0)
+        assignment = Assignment(queued, held.node_name, CycleState())
         self._loop.binding.bind_failed(assignment, error("as recorded"))
 
 

@@ -245,7 +245,7 @@ class JobController(WorkloadController):
 
 
 def _leave_queue_group(job: Job, pods: Sequence[Pod]) -> None:
-    """Remove the labels by which the API server makes new pods of a Job a group, in place.
+    """Remove, in place, the labels with which the API server puts new pods of a Job into a group.
 
     Once pods of the Job have succeeded, the group never has all its members again, so new members
     would wait forever.

@@ -472,7 +472,7 @@ class PodsOfOwners:
         self.record(owner.metadata, "FailedCreate", f"Error creating: {owned.error}", "Warning")
 
     def drop(self, key: str, owner: AnyObject, records: Iterable[OwnedPod], finalizer: str) -> None:
-        """Delete pods that a Job must not count: first remove the finalizer by which it would."""
+        """Delete pods without counting them for their Job: first remove its finalizer from them."""
         owned = self.of(owner.metadata.uid)
 
         def released(record: OwnedPod, error: ClientError | None) -> None:

@@ -101,7 +101,7 @@ class PodSet:
 
 
 def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
-    """Return what is kept of a pod; ``matches``: whether its owner selects it."""
+    """Return the record of a pod; ``matches``: whether its owner selects it."""
     metadata, status = pod.metadata, pod.status
     annotations = metadata.annotations
     ready = pod_condition(status, POD_READY)

@@ -73,7 +73,7 @@ def leaving_time(
 
 
 def _exact(stamp: Timestamp | None, seen: float) -> float:
-    """Return the time that a timestamp of whole seconds stands for, given when it was seen."""
+    """Return the latest possible time of a timestamp in whole seconds that was seen at ``seen``."""
     return seen if stamp is None else min(seen, seconds_of(stamp) + 1)
 
 

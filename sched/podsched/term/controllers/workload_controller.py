@@ -32,7 +32,7 @@ from podsched.term.controllers.owned_pods import Owned, PodsOfOwners
 _PER_POD: Final = 0.0002
 #: Max pods of the owners that are examined in one call of ``work``.
 _POD_BUDGET: Final = 2000
-#: What an owner counts beside its pods: up to 100 writes.
+#: Part of ``_POD_BUDGET`` that an owner takes besides its pods, for up to 100 writes.
 _PER_OWNER: Final = 200
 _PAUSE: Final = 0.001
 
@@ -49,7 +49,7 @@ class WorkloadController(ABC):
         self._now = 0.0
         """Monotonic time of the last call of ``changed`` or ``work``."""
         self._written: dict[str, str] = {}
-        """By key, the version of the owner from which the status under way was computed."""
+        """By key, the version of the owner from which the status being written was computed."""
         self._pods = PodsOfOwners(
             self.owner_kind,
             objects,

@@ -159,7 +159,7 @@ class AdmissionCycle:
         admission = self._admission
         heads = admission.heads()
         cycle = Cycle(admission.snapshot, heads, admission.rules, self._still_blocking(heads))
-        # Whose turn is next may depend on what the last one has got, if sharing is fair.
+        # With fair sharing, the quota that one head gets may change which head is next.
         together = self._all_were_placed and not admission.rules.fair
         self._all_were_placed = True
         joined: list[_Joined] = []
@@ -215,7 +215,7 @@ class AdmissionCycle:
         unit = self._admission.units.get(workload.key)
         if entry.mode is not Mode.FIT or unit is None or unit.held or not unit.waiting:
             return None
-        # While starts are promised, each head is decided alone, beside what is kept for these.
+        # While starts are promised, each head is decided alone, so that it leaves their nodes free.
         if self._admission.reservations.of:
             return None
         group = unit_group(self._cluster, unit)

@@ -31,7 +31,7 @@ from podsched.term.state import SchedulingState
 #: Events remembered to find the one that should have woken a pod.
 REMEMBERED = 1024
 UNKNOWN_EVENT = "unknown"
-#: Members up to which a group is checked; deciding for one takes some 60 us.
+#: Max members of a group that is checked; a decision for one takes some 60 us.
 LARGEST_GROUP = 100
 
 

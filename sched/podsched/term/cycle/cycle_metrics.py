@@ -144,15 +144,18 @@ class CycleMeter:
         """End the attempt of a pod that returned to the queue untried."""
         self.traces.end(queued)
 
-    def unschedulable(self, queued: QueuedPodInfo) -> None:
-        profile = queued.info.cls.scheduler_name
-        self.scheduler.schedule_attempts_total.labels("unschedulable", profile).inc()
-        self.traces.end(queued, "unschedulable")
+    def unschedulable(self, queued: QueuedPodInfo, now: float) -> None:
+        self._failed("unschedulable", queued, now)
 
-    def errored(self, queued: QueuedPodInfo) -> None:
-        profile = queued.info.cls.scheduler_name
-        self.scheduler.schedule_attempts_total.labels("error", profile).inc()
-        self.traces.end(queued, "error")
+    def errored(self, queued: QueuedPodInfo, now: float) -> None:
+        self._failed("error", queued, now)
+
+    def _failed(self, result: str, queued: QueuedPodInfo, now: float) -> None:
+        labels = result, queued.info.cls.scheduler_name
+        self.scheduler.schedule_attempts_total.labels(*labels).inc()
+        attempt = self.scheduler.scheduling_attempt_duration_seconds.labels(*labels)
+        attempt.observe(now - queued.popped_at)
+        self.traces.end(queued, result)
 
     def bound(self, assignments: Sequence[Assignment], now: float) -> None:
         """Count pods that were bound together."""
@@ -162,7 +165,7 @@ class CycleMeter:
         for profile, own in _by_profile(assignments).items():
             metrics.schedule_attempts_total.labels("scheduled", profile).inc(len(own))
             attempt = metrics.scheduling_attempt_duration_seconds.labels("scheduled", profile)
-            attempt.observe_many([now - a.popped_at for a in own])
+            attempt.observe_many([now - a.queued.popped_at for a in own])
         metrics.pod_scheduling_attempts.labels().observe_many(
             [a.queued.attempts for a in assignments]
         )

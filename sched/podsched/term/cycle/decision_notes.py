@@ -175,7 +175,7 @@ class DecisionNotes:
         return {name: number for name, number in facts.items() if number}
 
     def _more(self) -> dict[int, dict[str, Any]]:
-        """Return the details by the decision's index, and count what they cost.
+        """Return the details by the decision's index, and count the time that they take.
 
         Of decisions about several groups that were made together, only the first gets them.
         """

@@ -79,13 +79,12 @@ class FollowUp:
 
     # ------------------------------------------------------------------ a node was found
 
-    def assignment(self, decision: Decision, popped_at: float) -> Assignment:
+    def assignment(self, decision: Decision) -> Assignment:
         """Return the assignment of a pod that was assumed."""
         return Assignment(
             decision.queued,
             decision.node_name,
             decision.state,
-            popped_at,
             self._state.revision,
         )
 
@@ -168,7 +167,7 @@ class FollowUp:
         ``nominated``: the node that it is nominated to, "" if to none any more, None if as before.
         """
         pod = queued.info
-        self._meter.unschedulable(queued)
+        self._meter.unschedulable(queued, self._clock())
         self._failures.record(pod, message)
         self._notes.ended(
             queued, UNSCHEDULABLE, message, nominated_node=nominated or "", victims=victims

@@ -329,7 +329,7 @@ class PodGroupCycle:
         self._meter.traces.follow(members)
         self._notes.began(began)
         self._assignments = {}
-        attempt = self._attempt_of(runtime, group, members, popped_at, terms)
+        attempt = self._attempt_of(runtime, group, members, terms)
         # A gang that is partly bound must not wait for victims to leave.
         is_binding = self._starts.may_be_partial(group.key)
         run = partial(attempt.run, preempts=not is_binding)
@@ -368,7 +368,7 @@ class PodGroupCycle:
         self._notes.began(began)
         self._assignments = {}
         attempts = [
-            self._make_attempt(runtime, one.group, (), popped_at, of_unit, one.terms)
+            self._make_attempt(runtime, one.group, (), of_unit, one.terms)
             for one, of_unit in zip(units, members, strict=True)
         ]
         attempt = TogetherAttempt(self._decider, runtime, attempts, nodes)
@@ -465,12 +465,11 @@ class PodGroupCycle:
         runtime: ProfileRuntime,
         group: PodGroup,
         members: Sequence[QueuedPodInfo],
-        popped_at: float,
         terms: Iterable[Terms] | None,
     ) -> PodGroupAttempt | TermsAttempt:
         scheduled = self._starts.scheduled(group.key)
         self._scheduled_before = len(scheduled)
-        make = partial(self._make_attempt, runtime, group, scheduled, popped_at)
+        make = partial(self._make_attempt, runtime, group, scheduled)
         return make(members) if terms is None else TermsAttempt(make, members, terms, _VICTIMS_OF)
 
     def _make_attempt(
@@ -478,12 +477,11 @@ class PodGroupCycle:
         runtime: ProfileRuntime,
         group: PodGroup,
         scheduled: Sequence[PodInfo],
-        popped_at: float,
         members: Sequence[QueuedPodInfo],
         terms: Terms | None = None,
     ) -> PodGroupAttempt:
         def reserve(decision: Decision) -> Status:
-            assignment = self._follow_up.assignment(decision, popped_at)
+            assignment = self._follow_up.assignment(decision)
             status = self._follow_up.reserve(runtime, assignment)
             if status.ok:
                 self._assignments[decision.queued.info.uid] = assignment

@@ -130,7 +130,7 @@ class Evictor:
     def __init__(
         self, evict: Evict, assumed: AssumedPods, report: PreemptionReport, tasks: TaskSet
     ) -> None:
-        """Keep what is needed; ``evict`` asks the API for evictions and raises ClientError."""
+        """``evict`` asks the API for evictions; it raises ClientError."""
         self._evict = evict
         self._assumed = assumed
         self._report = report

@@ -213,7 +213,7 @@ def _set_usage(
     *,
     borrowed: bool,
 ) -> None:
-    """Set what is used of each flavor and resource of a queue, in the order of its quotas."""
+    """Set a queue's usage by flavor and resource, in the order of its quotas."""
     del field[:]
     flavors: dict[str, Any] = {}
     for key, quota in nominal.items():

@@ -113,9 +113,8 @@ class SchedulingCycle:
         status = error(f"scheduling cycle failed: {bug!r}")
         for queued in assumed:
             decision = Decision(queued, CycleState(), queued.info.node_name)
-            self._failures.undo(
-                runtime, self._follow_up.assignment(decision, now), status, at_once=True
-            )
+            assignment = self._follow_up.assignment(decision)
+            self._failures.undo(runtime, assignment, status, at_once=True)
         for queued in others[:1]:
             self._failures.fail_with_error(queued, status.message)
         self._state.queue.return_unattempted(others[1:], now)
@@ -165,7 +164,7 @@ class SchedulingCycle:
         remaining = pods[len(decisions) :]
         # Only the last can be without a node, because the decider stops there.
         unplaced = decisions.pop() if decisions[-1].diagnosis is not None else None
-        self._carry_out(runtime, decisions, popped_at)
+        self._carry_out(runtime, decisions)
         if unplaced is not None:
             remaining = await self._carry_out_unplaced(runtime, unplaced, remaining, popped_at)
         return remaining
@@ -234,9 +233,7 @@ class SchedulingCycle:
 
     # ------------------------------------------------------------------ decisions
 
-    def _carry_out(
-        self, runtime: ProfileRuntime, decisions: Sequence[Decision], popped_at: float
-    ) -> None:
+    def _carry_out(self, runtime: ProfileRuntime, decisions: Sequence[Decision]) -> None:
         ready = []
         for decision in decisions:
             if decision.error is not None:
@@ -246,7 +243,7 @@ class SchedulingCycle:
                     runtime, decision, self._post_filter(runtime, decision)
                 )
             else:
-                assignment = self._follow_up.assignment(decision, popped_at)
+                assignment = self._follow_up.assignment(decision)
                 status = self._follow_up.reserve(runtime, assignment)
                 if self._follow_up.permit(runtime, assignment, status):
                     ready.append(assignment)
@@ -273,7 +270,7 @@ class SchedulingCycle:
             decisions = []
             if not self._follow_up.skip(queued):
                 decisions = self._decide(runtime, [queued], popped_at, at_once=True)
-        self._carry_out(runtime, decisions, popped_at)
+        self._carry_out(runtime, decisions)
         return others
 
     async def _schedule_extended(
@@ -302,7 +299,7 @@ class SchedulingCycle:
             self._notes.decided(profile, [decision], popped_at, began, now)
             self._meter.decided(profile, [decision], began, now)
             if decision.diagnosis is None:
-                self._carry_out(runtime, [decision], popped_at)
+                self._carry_out(runtime, [decision])
                 continue
             result = await extended.post_filter(runtime, decision)
             if not self._follow_up.skip(queued):

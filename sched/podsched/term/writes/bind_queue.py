@@ -81,15 +81,11 @@ class GroupMember(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Assignment:
-    """A pod on its way to a node, from assume to the end of the binding cycle.
-
-    Times are monotonic seconds.
-    """
+    """A pod on its way to a node, from assume to the end of the binding cycle."""
 
     queued: QueuedPodInfo
     node_name: str
     state: CycleState
-    popped_at: float
     #: The revision of the cluster that the decision was based on; 0: unknown.
     revision: int = 0
     #: The trace context of the attempt's Bind, "" if it is not traced.

@@ -121,7 +121,7 @@ class EventRecorder:
         )
 
     async def run(self) -> None:
-        """Write what was recorded until cancelled."""
+        """Write the recorded events until cancelled."""
         while True:
             busy = self._busy()
             await asyncio.sleep(BUSY_PERIOD if busy else PERIOD)

@@ -34,7 +34,7 @@ from podsched.term.writes.bind_queue import Assignment
 
 _log = get_logger("extenders")
 
-#: Seconds within which the informer has to show what an extender says it has bound.
+#: Seconds within which the informer must show a binding that an extender has reported.
 CONFIRMED_WITHIN = 30.0
 #: Seconds between two reads of a pod that is not bound yet.
 _READ_EVERY = 0.5

@@ -207,7 +207,7 @@ class PodGroupConditions:
         return known if known is not None and known.metadata.uid == group.uid else None
 
     def _current(self, group: PodGroup) -> dict[str, _Wanted] | None:
-        """Return the conditions of a group, with what the cache lacks; None if it is gone."""
+        """Return a group's conditions, including unseen writes; None if it is gone."""
         known = self._known(group)
         if known is None:
             self._unseen.pop(group.uid, None)
@@ -241,7 +241,7 @@ class PodGroupConditions:
         return True
 
     def _forget_one(self) -> None:
-        """Forget what was written longest ago, if the cache shows it or the group is gone."""
+        """Forget the oldest write, if the cache shows it or the group is gone."""
         if len(self._unseen) > _MOST_UNSEEN:
             uid, oldest = next(iter(self._unseen.items()))
             self._unseen.move_to_end(uid)
