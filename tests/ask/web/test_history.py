@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from podsched.ask.web.history import KEPT, MOST_TERMS, PERIOD, History
-from podsched.ask.web.sources import Load
+from podsched.ask.web.sources import Leadership, Load
 from support.page_world import leadership, load
 
 NOW = 10_000.0
@@ -52,11 +52,17 @@ def test_terms_and_samples_are_bounded() -> None:
     assert len(history.samples) == KEPT and len(history.term_rows()) == MOST_TERMS
 
 
+def taken(history: History, seen: Leadership, now: float) -> list[float]:
+    """A sample, taken as the page does."""
+    history.see(seen, now)
+    return history.sample(seen, now)
+
+
 def sampled(*loads: tuple[str, Load]) -> list[list[float]]:
     """The samples of who led with which load, one after the other."""
     history = History()
     for count, (leader, its) in enumerate(loads):
-        history.sample(leadership(leader, 1, loads={leader: its}), NOW + PERIOD * count)
+        taken(history, leadership(leader, 1, loads={leader: its}), NOW + PERIOD * count)
     return list(history.samples)
 
 
@@ -69,9 +75,26 @@ def test_rates_are_those_between_two_words_of_the_leader() -> None:
 def test_a_new_leader_is_not_credited_with_what_it_did_before() -> None:
     history = History()
     loads = {A: load(NOW, 100), B: load(NOW, 5_000)}
-    history.sample(leadership(A, 1, loads=loads), NOW)
+    taken(history, leadership(A, 1, loads=loads), NOW)
     loads = {A: load(NOW, 100), B: load(NOW + 5, 5_050)}
-    assert history.sample(leadership(B, 2, loads=loads), NOW + 5)[1] == 10.0
+    assert taken(history, leadership(B, 2, loads=loads), NOW + 5)[1] == 10.0
+
+
+def test_what_the_last_leader_did_since_the_last_sample_counts() -> None:
+    history = History()
+    taken(history, leadership(A, 1, loads={A: load(NOW, 100), B: load(NOW)}), NOW)
+    # A has bound 40 pods and failed with 10 before B took over and bound 20.
+    loads = {A: load(NOW + 5, 140, errors=10), B: load(NOW + 5, 20)}
+    assert taken(history, leadership(B, 2, loads=loads), NOW + 5)[1:3] == [12.0, 2.0]
+    assert taken(history, leadership(B, 2, loads=loads), NOW + 10)[1:3] == [0.0, 0.0]
+
+
+def test_the_last_word_of_a_killed_leader_counts_though_its_lease_is_another_processs() -> None:
+    history = History()
+    taken(history, leadership(A, 1, loads={A: load(NOW, 100), B: load(NOW)}), NOW)
+    history.see(leadership(A, 1, loads={A: load(NOW + 2, 140), B: load(NOW + 2)}), NOW + 2)
+    seen = leadership(B, 2, loads={"a_00000003": load(NOW + 5), B: load(NOW + 5, 20)})
+    assert taken(history, seen, NOW + 5)[1] == 24.0
 
 
 def test_a_sample_has_the_queues_and_milliseconds() -> None:

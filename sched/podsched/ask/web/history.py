@@ -36,10 +36,15 @@ class History:
     def __init__(self) -> None:
         self.samples: deque[Sample] = deque(maxlen=KEPT)
         self.terms: deque[Term] = deque(maxlen=MOST_TERMS)
+        #: The last loads of all replicas as of the last sample, and seen since then: counts of a
+        #: replica include its earlier terms.
         self._before: dict[str, Load] = {}
+        self._since: dict[str, Load] = {}
 
     def see(self, leadership: Leadership, now: float) -> bool:
-        """Note the leader; return whether it has changed."""
+        """Note the leader and the loads; return whether the leader has changed."""
+        # The Lease of a killed replica may be another process's when the next sample is taken.
+        self._since |= {r.identity: r.load for r in leadership.replicas if r.load is not None}
         current = self.terms[-1] if self.terms else None
         leading = leadership.leading
         number = leading.term if leading is not None else 0
@@ -60,19 +65,19 @@ class History:
         return True
 
     def sample(self, leadership: Leadership, now: float) -> Sample:
-        """Take a sample: the leader's work since the last one."""
+        """Take a sample of what was seen since the last one, and of the leader's queues now."""
         rounded = round(now, 1)
         leading = leadership.leading
         load = leading.load if leading is not None else None
         found: Sample = [rounded]
         if load is not None and now - load.at < _OLD:
-            found += _rates(self._before.get(leadership.leader), load)
+            # Of all replicas: the leader may have been another one when the last sample was taken.
+            rates = [_rates(self._before.get(name), its) for name, its in self._since.items()]
+            found += [round(sum(each), 1) for each in zip(*rates, strict=True)]
             found += [load.active, load.backoff, load.waiting, load.gated]
             quantiles = (load.attempt_p50, load.attempt_p99, load.pod_p50, load.pod_p99)
             found += [round(1000 * seconds, 3) for seconds in quantiles]
-        # The loads of all replicas, not of the leader alone: a replica's counts include its earlier
-        # terms, so its first sample as leader needs the counts before.
-        self._before = {r.identity: r.load for r in leadership.replicas if r.load is not None}
+        self._before, self._since = self._since, {}
         self.samples.append(found)
         return found
 
@@ -81,13 +86,10 @@ class History:
         return [[t.leader, t.number, round(t.began, 1), round(t.ended, 1)] for t in self.terms]
 
 
-def _rates(before: Load | None, now: Load) -> list[float]:
+def _rates(before: Load | None, now: Load) -> tuple[float, float]:
     """Return bound pods and failed attempts per second between two loads of a replica."""
     if before is None or now.at <= before.at:
-        return [0.0, 0.0]
+        return 0.0, 0.0
     seconds = now.at - before.at
     failed = now.unschedulable + now.errors - before.unschedulable - before.errors
-    return [
-        round(max(0, now.scheduled - before.scheduled) / seconds, 1),
-        round(max(0, failed) / seconds, 1),
-    ]
+    return max(0, now.scheduled - before.scheduled) / seconds, max(0, failed) / seconds
