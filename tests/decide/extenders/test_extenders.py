@@ -11,6 +11,7 @@ from podsched.ask.decisions.frames import FrameWriter
 from podsched.ask.decisions.log import DecisionLog, facts_of
 from podsched.ask.decisions.rows import DecisionQuery
 from podsched.ask.decisions.stores import MemoryStore
+from podsched.config.plugins import ExtensionPoint
 from podsched.decide.extenders.placement import CHANGED_MEANWHILE
 from podsched.decide.extenders.wire import ExtenderError
 from podsched.framework.plugin import PermitResult, PostFilterResult
@@ -480,6 +481,20 @@ async def crowded(world: TermWorld, cpu: str = "2") -> None:
         world.node(name, cpu=cpu)
         world.pod(f"low-{name}", cpu=cpu, on=name)
     await asyncio.sleep(0.5)
+
+
+async def test_post_filter_is_counted_with_an_extender_that_preempts() -> None:
+    world, (first,) = extended({"preemptVerb": "preempt"})
+    first.answers["preempt"] = keep_victims
+    async with world.running():
+        await crowded(world)
+        world.pod("high", cpu="2", priority=10)
+        await asyncio.sleep(3)
+    label, metrics = ExtensionPoint.POST_FILTER.label, world.meter.scheduler
+    runs = metrics.plugin_evaluation_total.cells()
+    assert [c.value for labels, c in runs if labels[:2] == ("DefaultPreemption", label)] == [1]
+    points = metrics.framework_extension_point_duration_seconds.cells()
+    assert [sum(c.counts) for labels, c in points if labels[0] == label] == [1]
 
 
 async def test_an_extender_strikes_candidates_for_preemption_out() -> None:

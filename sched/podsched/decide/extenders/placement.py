@@ -18,6 +18,7 @@ extenders reject a pod's nominated node, they are not called for that node a sec
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ import numpy as np
 
 from podsched.cache.cache import Cache
 from podsched.cache.trial import Trial
+from podsched.config.plugins import ExtensionPoint
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
@@ -129,7 +131,16 @@ class ExtendedDecider:
         assert decision.diagnosis is not None
         if not clients or not two_steps or not decision.diagnosis.num_all_nodes:
             return self._decider.post_filter(runtime, decision)
-        result = None
+        began = time.monotonic()
+        result = await self._run_all(runtime, decision, clients)
+        code = result.status.code
+        runtime.meter.passed(ExtensionPoint.POST_FILTER, code, time.monotonic() - began)
+        return result
+
+    async def _run_all(
+        self, runtime: ProfileRuntime, decision: Decision, clients: Sequence[ExtenderClient]
+    ) -> PostFilterResult:
+        """Do what ``run_post_filter`` does, with the extenders in between."""
         for named in runtime.post_filter:
             try:
                 result = await self._run_post_filter(runtime, named, decision, clients)
@@ -154,9 +165,9 @@ class ExtendedDecider:
         name, wording = named.name, POST_FILTER_WORDING
         if not isinstance(plugin, PreemptionPlugin):
             call = plugin.post_filter
-            return guarded(name, wording, call, decision.state, pod, cluster, runner)
+            return named.runs.call(name, wording, call, decision.state, pod, cluster, runner)
         find = plugin.find_candidates
-        found = guarded(name, wording, find, decision.state, pod, cluster, runner)
+        found = named.runs.call(name, wording, find, decision.state, pod, cluster, runner)
         if isinstance(found, PostFilterResult):
             return found
         left = await run_preempt(clients, pod, found, self._pods_on)
