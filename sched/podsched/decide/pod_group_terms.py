@@ -105,21 +105,25 @@ class TermsAttempt:
     def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Parts:
         """Decide, with the outcome in ``result``, as ``PodGroupAttempt.run`` does."""
         tried: list[tuple[Terms, PodGroupAttempt]] = []
+        late: list[tuple[Terms, PodGroupAttempt]] = []
         attempts = self._attempts()
         for terms, attempt in attempts:
             tried.append((terms, attempt))
             if terms.later:
+                late.append((terms, attempt))
                 break  # Those that follow are made when this one fits at none of its times.
-            if terms.victims_first:
+            # Terms before these that quota has room for are preferred, also with victims.
+            if terms.victims_first and not late:
                 ended = preempts and (yield from self._search(trial, should_stop, terms, attempt))
             else:
                 # Victims are searched only after all terms: other terms may need none.
+                late.append((terms, attempt))
                 ended = terms.fits and (yield from self._start(trial, should_stop, terms, attempt))
             if ended:
                 return
         self._refuse(tried)
-        for terms, attempt in chain(tried, attempts) if preempts else ():
-            if terms.victims_first or not terms.may_preempt:
+        for terms, attempt in chain(late, attempts) if preempts else ():
+            if not terms.may_preempt:
                 continue
             if (yield from self._search(trial, should_stop, terms, attempt)):
                 return

@@ -402,6 +402,24 @@ async def test_victims_on_a_flavor_come_before_room_on_the_next_if_the_queue_say
         assert "low" not in bound(world)
 
 
+async def test_victims_on_a_flavor_with_quota_come_before_those_on_one_without() -> None:
+    world = TermWorld()
+    for name in ("blue", "red"):
+        flavor(world, name, kind=name)
+        big_node(world, f"n-{name}", labels={"kind": name})
+    quotas = {"blue": {"cpu": 4}, "red": {"cpu": 8}}
+    cluster_queue(world, "a", None, quotas, within="LowerPriority")
+    world.pod("outside", cpu="4", on="n-red")
+    async with world.running():
+        for name in ("low-blue", "low-red"):
+            job(world, name, "a", cpu=4)
+            await asyncio.sleep(1)
+        assert world.nodes_of("low-blue", "low-red") == ["n-blue", "n-red"]
+        job(world, "high", "a", 10, cpu=4)
+        await asyncio.sleep(5)
+        assert world.nodes_of("low-blue", "high") == ["n-blue", "n-red"]
+
+
 async def test_a_gang_evicts_for_all_of_its_pods_before_it_starts_with_fewer() -> None:
     world = TermWorld()
     big_node(world, "n1")
