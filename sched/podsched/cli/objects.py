@@ -292,8 +292,7 @@ def delete(
     if given.filename:
         if targets or selector or given.everything:
             fail("-f cannot be combined with KIND, -l or --all", USAGE)
-        found = read_known(given.filename, namespace, strict=False, recursive=recursive)
-        objects = [(kind_of(o), o.metadata.namespace, o.metadata.name) for o in found.objects]
+        objects = _in_manifests(given.filename, namespace, recursive=recursive)
     else:
         try:
             wanted = parse_targets(targets or [])
@@ -324,6 +323,16 @@ def delete(
             say(f"{kind.name.lower()}/{name} deleted{dry_run.suffix}")
 
         for_each(given.server, every, one)
+
+
+def _in_manifests(
+    filenames: Sequence[str], namespace: str, *, recursive: bool
+) -> list[tuple[Kind, str, str]]:
+    """Return kind, namespace and name of each object; warn about objects of unknown kinds."""
+    found = read_known(filenames, namespace, strict=False, recursive=recursive)
+    for line in found.unknown:
+        warn(f"skipped: {line}")
+    return [(kind_of(o), o.metadata.namespace, o.metadata.name) for o in found.objects]
 
 
 def _delete_all(

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from podsched.framework.nodes import ClusterView, Int64s, NodeColumns
+from podsched.framework.nodes import ClusterView, Int64s, NodeColumns, rows_of_base
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status
@@ -70,7 +70,7 @@ class EvenPodsSpreadPriority(WithoutArgs):
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return 0, 10, ... 100."""
         scores: Int64s = state.data[self.name]
-        return scores[rows if nodes.base is nodes else nodes.base_rows[rows]]
+        return scores[rows_of_base(nodes, rows)]
 
 
 def even_scores(counts: Int64s) -> Scores:

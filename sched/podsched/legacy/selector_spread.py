@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from podsched.api.selectors import Selector
 from podsched.config.legacy.args import ServiceAntiAffinityArgs
-from podsched.framework.nodes import ABSENT, ClusterView, Int32s, Int64s, NodeColumns
+from podsched.framework.nodes import ABSENT, ClusterView, Int32s, Int64s, NodeColumns, rows_of_base
 from podsched.framework.plugin import CycleState, Handle, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status
@@ -85,7 +85,7 @@ class SelectorSpreadPriority(WithoutArgs):
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         scores: Int64s = state.data[self.name]
-        return scores[rows if nodes.base is nodes else nodes.base_rows[rows]]
+        return scores[rows_of_base(nodes, rows)]
 
 
 class ServiceSpreadingPriority(SelectorSpreadPriority):
@@ -176,7 +176,7 @@ class ServiceAntiAffinity:
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         scores: Int64s = state.data[self._key]
-        return scores[rows if nodes.base is nodes else nodes.base_rows[rows]]
+        return scores[rows_of_base(nodes, rows)]
 
 
 def _first_service(pod: PodInfo, cluster: ClusterView) -> SelectedPods:

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from podsched.framework.nodes import Bools, ClusterView, NodeColumns
+from podsched.framework.nodes import Bools, ClusterView, NodeColumns, rows_of_base
 from podsched.framework.requirements import Parts, Requirement
 from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
@@ -43,7 +43,7 @@ def requirements_of(
     for terms in needs.allocated:
         reached = match_terms(terms, nodes, rows)
         yield Requirement.met("the devices of an allocated claim, within reach", reached)
-    base = _base(nodes, rows)
+    base = rows_of_base(nodes, rows)
     users = users_of_devices(needs.devices.in_use, cluster)
     for variant, mine in needs.by_variant(base):
         if variant.claims:
@@ -63,18 +63,13 @@ def parts_of(
     """Return why requests cannot get each device of a row; nothing if a request is invalid."""
     users = users_of_devices(needs.devices.in_use, cluster)
     found: list[Parts] = []
-    for variant, mine in needs.by_variant(_base(nodes, np.array([row]))):
+    for variant, mine in needs.by_variant(rows_of_base(nodes, np.array([row]))):
         if mine[0] and variant.claims:
             try:
                 found += verdicts(node_of(nodes, row), variant, compile_selector, users)
             except AllocationError:
                 return []
     return found
-
-
-def _base(nodes: NodeColumns, rows: Rows) -> Rows:
-    base: Rows = rows if nodes.base is nodes else nodes.base_rows[rows]
-    return base
 
 
 def _measured(

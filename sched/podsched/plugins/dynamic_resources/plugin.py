@@ -25,7 +25,14 @@ from podsched.api.node_selectors import NodeTerms, compile_node_selector
 from podsched.config.plugin_args import DynamicResourcesArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.lookahead import Lookahead
-from podsched.framework.nodes import Bools, ClusterView, ForkedColumns, Int64s, NodeColumns
+from podsched.framework.nodes import (
+    Bools,
+    ClusterView,
+    ForkedColumns,
+    Int64s,
+    NodeColumns,
+    rows_of_base,
+)
 from podsched.framework.plugin import (
     FIXED_INPUTS,
     NOTHING_READ,
@@ -403,7 +410,7 @@ class DynamicResources:
         needs: PodNeeds = state.data[self.name]
         verdicts = Verdicter(len(rows))
         # Arrays over rows, such as ``needs.variant``, have cells for the rows of the cluster.
-        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        base = rows_of_base(nodes, rows)
         if needs.variant is not None:
             unfit = needs.variant[base] < 0
             verdicts.flag(unfit, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_CANNOT_FIT)
@@ -601,7 +608,7 @@ class DynamicResources:
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Score nodes higher where earlier alternatives of requests are allocated."""
         needs: PodNeeds = state.data[self.name]
-        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        base = rows_of_base(nodes, rows)
         budget = Budget(self._most_pauses)
         scores = np.zeros(len(rows), dtype=np.int64)
         for variant, mine in needs.by_variant(base):

@@ -26,6 +26,7 @@ from podsched.framework.nodes import (
     JournaledColumns,
     NodeColumns,
     PodQuery,
+    rows_of_base,
 )
 from podsched.framework.plugin import (
     MAX_NODE_SCORE,
@@ -235,7 +236,7 @@ class InterPodAffinity:
         """Return, for each topology key, the pods that must or must not be in a node's domain."""
         filtering = cast(_State, state.data[self.name]).filtering
         assert filtering is not None
-        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        base = rows_of_base(nodes, rows)
         found = []
         if (affinity := filtering.affinity) is not None:
             wanted = " and ".join(str(term) for term in affinity.query.terms)
@@ -328,7 +329,7 @@ class InterPodAffinity:
         """
         scores = cast(_State, state.data[self.name]).scores
         assert scores is not None
-        return scores[rows if nodes.base is nodes else nodes.base_rows[rows]]
+        return scores[rows_of_base(nodes, rows)]
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Return the scores of all rows."""
@@ -362,7 +363,7 @@ def _verdicts(filtering: _Filtering, nodes: NodeColumns, rows: Rows) -> NDArray[
     Rows of a fork include the pods added to or removed from the row. Later rules overwrite earlier
     ones, so they come in the reverse of kube-scheduler's order.
     """
-    base = rows if nodes.base is nodes else nodes.base_rows[rows]
+    base = rows_of_base(nodes, rows)
     result = np.zeros(len(rows), dtype=np.int8)
     result[_repelled(filtering, nodes, rows, base)] = _EXISTING_ANTI_AFFINITY
     for anti in filtering.anti_affinity:

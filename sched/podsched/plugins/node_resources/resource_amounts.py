@@ -20,7 +20,7 @@ from podsched.api.resources import (
     MEMORY,
 )
 from podsched.config.plugin_args import ResourceSpec
-from podsched.framework.nodes import Int64s, NodeColumns
+from podsched.framework.nodes import Int64s, NodeColumns, rows_of_base
 from podsched.framework.verdicts import Rows
 
 NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
@@ -78,7 +78,7 @@ def with_devices(
 
     ``counts``: of all rows, as in ``DevicesByRow``; the other arrays have shape ``(len(rows),)``.
     """
-    base = rows if nodes.base is nodes else nodes.base_rows[rows]
+    base = rows_of_base(nodes, rows)
     there, in_use = counts[:, base]
     by_devices = (allocatable == 0) & (there > 0)
     return np.where(by_devices, there, allocatable), np.where(by_devices, in_use, used)

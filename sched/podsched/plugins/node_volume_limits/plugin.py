@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
-from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
+from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns, rows_of_base
 from podsched.framework.plugin import (
     FIXED_INPUTS,
     NOTHING_READ,
@@ -268,7 +268,7 @@ class NodeVolumeLimits:
         """Reject nodes on which a limit would be exceeded; preemption can help there."""
         mine: LimitState = state.data[self.name]
         base = nodes.base
-        of_base = rows if base is nodes else nodes.base_rows[rows]
+        of_base = rows_of_base(nodes, rows)
         verdicts = Verdicter(len(rows))
         has_csi_node = mine.table.column(base, HAS_CSI_NODE)[of_base] > 0
         for present, new in zip((False, True), mine.new, strict=True):

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.api.tolerations import find_untolerated
-from podsched.framework.nodes import Bools, Int64s, JournaledColumns, NodeColumns
+from podsched.framework.nodes import Bools, Int64s, JournaledColumns, NodeColumns, rows_of_base
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.plugins.node_affinity import required_affinity
@@ -66,7 +66,7 @@ class HardSpread:
     def skew(self, nodes: NodeColumns, rows: Rows) -> Int64s:
         """Return the skew of each row's domain with the pod on the row, also for rows of a fork."""
         on_fork = nodes.base is not nodes
-        base = nodes.base_rows[rows] if on_fork else rows
+        base = rows_of_base(nodes, rows)
         counts = self.counts[base]
         delta = nodes.own_delta(self.fork_query) if on_fork else None
         if delta is not None:
@@ -108,7 +108,7 @@ class SoftSpread(NamedTuple):
 
     def add_score(self, total: NDArray[np.float64], nodes: NodeColumns, rows: Rows) -> None:
         """Add count * weight + maxSkew - 1 to the rows that have the label (``scoreForCount``)."""
-        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        base = rows_of_base(nodes, rows)
         if self.sums is None or self.ids is None:
             counts = nodes.counter(self.query)[rows]
         else:

@@ -22,7 +22,7 @@ from podsched.config.plugin_args import DefaultingType, PodTopologySpreadArgs
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.lookahead import Lookahead
-from podsched.framework.nodes import Bools, ClusterView, NodeColumns
+from podsched.framework.nodes import Bools, ClusterView, NodeColumns, rows_of_base
 from podsched.framework.plugin import (
     MAX_NODE_SCORE,
     CycleState,
@@ -174,7 +174,7 @@ class PodTopologySpread:
         """
         verdicts = Verdicter(len(rows))
         on_fork = nodes.base is not nodes
-        base = nodes.base_rows[rows] if on_fork else rows
+        base = rows_of_base(nodes, rows)
         undecided = np.ones(len(rows), dtype=np.bool_)
         for spread in cast(_State, state.data[self.name]).hard:
             missing = undecided & ~spread.present[base]
@@ -191,7 +191,7 @@ class PodTopologySpread:
         """Return for each constraint the skew that the pod would cause, and the allowed skew."""
         own = cast(_State, state.data[self.name])
         hard = self._entry(pod, self._handle.cluster).constraints.hard
-        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        base = rows_of_base(nodes, rows)
         found = []
         for constraint, spread in zip(hard, own.hard, strict=True):
             allowed = np.full(len(rows), spread.max_skew)
@@ -241,7 +241,7 @@ class PodTopologySpread:
         """Return the rounded sum of count * ln(domains + 2) + maxSkew - 1, or IGNORED."""
         scoring = cast(_State, state.data[self.name]).scoring
         assert scoring is not None
-        base = rows if nodes.base is nodes else nodes.base_rows[rows]
+        base = rows_of_base(nodes, rows)
         if scoring.table is not None and scoring.entries is not None:
             return scoring.table[scoring.entries[base]]
         total = np.zeros(len(rows), dtype=np.float64)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from podsched.api.node_selectors import NodeTerm, NodeTerms
 from podsched.api.selectors import Requirement
-from podsched.framework.nodes import ABSENT, Bools, Int32s, NodeColumns
+from podsched.framework.nodes import ABSENT, Bools, Int32s, NodeColumns, rows_of_base
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
@@ -24,7 +24,7 @@ _FEW = 8
 def named(nodes: NodeColumns, rows: Rows, names: Iterable[str]) -> Bools:
     """Return for each row whether its node has one of the names."""
     base = nodes.base
-    mine = rows if base is nodes else nodes.base_rows[rows]
+    mine = rows_of_base(nodes, rows)
     found = np.zeros(base.size, dtype=np.bool_)
     found[[row for name in names if (row := base.row_of(name)) is not None]] = True
     return found[mine]

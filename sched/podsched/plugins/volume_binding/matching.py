@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from podsched.api.node_selectors import NodeTerm, NodeTerms
 from podsched.api.selectors import Requirement
-from podsched.framework.nodes import Bools, NodeColumns
+from podsched.framework.nodes import Bools, NodeColumns, rows_of_base
 from podsched.framework.verdicts import Rows
 from podsched.plugins.rows.matching import match_requirement
 from podsched.plugins.volume_binding.candidates import Candidate, Provision, UnboundClaim, may_match
@@ -71,7 +71,7 @@ def match_claims(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows)
 
 def _is_node(name: str, nodes: NodeColumns, rows: Rows) -> Bools:
     base = nodes.base
-    of_base = rows if base is nodes else nodes.base_rows[rows]
+    of_base = rows_of_base(nodes, rows)
     row = base.row_of(name)
     return np.zeros(len(rows), dtype=np.bool_) if row is None else of_base == row
 
