@@ -27,6 +27,7 @@ from podsched.app.supervisor import (
     health_port,
     keep_running,
 )
+from podsched.lib.counted import counted
 from podsched.lib.network import can_listen, free_port, is_loopback
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import TlsFiles
@@ -102,10 +103,6 @@ class LocalClusterOptions:
 
 def _ignore(_: str) -> None:
     pass
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _usable(address: str) -> tuple[str, str]:
@@ -191,17 +188,17 @@ class LocalCluster:
                 lines += [files.authorities, files.certificate, files.key]
             (self.options.data_dir / "etcd-endpoint").write_text("\n".join(lines))
             self._keep("etcd", self._etcd, EmbeddedEtcdError)
-        self._tell(_counted(self.options.api_servers, "API server"))
+        self._tell(counted(self.options.api_servers, "API server"))
         for index in range(self.options.api_servers):
             self.api_servers.append(await self._spawn(self._api_spec(index)))
         if self.options.agent and (self.options.nodes or self.options.agent_arguments):
-            self._tell(f"agent with {_counted(self.options.nodes, 'hollow node')}")
+            self._tell(f"agent with {counted(self.options.nodes, 'hollow node')}")
             self.agent = await self._spawn(self._agent_spec())
         if self._starting_ray is not None:
             if not self._starting_ray.done():
                 self._tell("Ray takes some seconds")
             await self._starting_ray
-        self._tell(_counted(self.options.replicas, "scheduler replica"))
+        self._tell(counted(self.options.replicas, "scheduler replica"))
         for index in range(self.options.replicas):
             await self.add_replica(index)
         await asyncio.gather(*(process.wait_ready() for process in self.processes))

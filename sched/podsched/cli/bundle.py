@@ -19,6 +19,7 @@ from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.output import os_error_text, say
 from podsched.config.errors import ConfigError
 from podsched.framework.plugin import PluginError
+from podsched.lib.counted import counted
 from podsched.lib.files import read_file
 from podsched.registry import factories
 
@@ -54,8 +55,7 @@ def write_bundle(
         path.write_bytes(content)
     except OSError as error:
         fail(f"{path}: {os_error_text(error)}", FAILED)
-    count = len(scenario["objects"])
-    objects_text = f"{count:,} object" if count == 1 else f"{count:,} objects"
+    objects_text = counted(len(scenario["objects"]), "object")
     say(f"{path}: {result['outcome']}; {objects_text}, {len(content):,} bytes")
 
 

@@ -27,6 +27,7 @@ from podsched.cli.kubernetes import access_or_fail, read_cluster
 from podsched.cli.manifests import read_known
 from podsched.cli.options import Form
 from podsched.config.flags import flag
+from podsched.lib.counted import counted
 from podsched.serve.client.api_client import ApiClient
 
 #: Kinds that no answer depends on. Templates do matter: new pods get claims from them.
@@ -90,8 +91,7 @@ def dumped(filenames: Sequence[str]) -> list[AnyObject]:
         return []
     found = read_known(filenames, "default", strict=False)
     if count := len(found.unknown):
-        are = "objects" if count > 1 else "object"
-        warn(f"skipped {count} {are} of kinds that no scheduling decision depends on")
+        warn(f"skipped {counted(count, 'object')} of kinds that no scheduling decision depends on")
     return found.objects
 
 

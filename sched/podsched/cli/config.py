@@ -31,6 +31,7 @@ from podsched.config.load import (
 )
 from podsched.decide.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
+from podsched.lib.counted import counted
 from podsched.lib.files import FileTooLarge, read_file
 from podsched.registry import factories
 from podsched.serve.client.api_client import ApiClient
@@ -65,9 +66,8 @@ def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfigurati
     except PluginError as exc:
         fail(f"{name}: {exc}", code)
     except ConfigError as exc:
-        count = len(exc.errors)
         shown = exc if exc.source else ConfigError(exc.errors, name)
-        fail(f"invalid configuration, {count} error{'s' if count > 1 else ''}:\n{shown}", code)
+        fail(f"invalid configuration, {counted(len(exc.errors), 'error')}:\n{shown}", code)
     for warning in config.warnings:
         if warning.partition(":")[0] in source.honoured:
             continue

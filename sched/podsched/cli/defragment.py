@@ -30,6 +30,7 @@ from podsched.cli.relocation import Mover, PodMove, Stopped
 from podsched.cli.what_if import config_of, world_of
 from podsched.config.flags import flag
 from podsched.framework.pods import PodInfo
+from podsched.lib.counted import counted
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError
 from podsched.telemetry.log_output import configure_logging
@@ -111,8 +112,8 @@ def _limits(rules: Rules) -> str:
         *([] if rules.local_data else ["without emptyDir volumes (--delete-emptydir-data: all)"]),
         "whose eviction no budget forbids",
     ]
-    count = f"{rules.max_moves} pod{'' if rules.max_moves == 1 else 's'}"
-    return f"At most {count} may move (--max-moves), only those {', '.join(only)}."
+    pods = counted(rules.max_moves, "pod")
+    return f"At most {pods} may move (--max-moves), only those {', '.join(only)}."
 
 
 def _show(

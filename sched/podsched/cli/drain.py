@@ -26,6 +26,7 @@ from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
 from podsched.cli.targets import complete_nodes
 from podsched.config.flags import flag
+from podsched.lib.counted import counted
 from podsched.lib.tasks import task_group
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, DisruptionBudget, NotFound, Unavailable
@@ -69,7 +70,7 @@ class Plan:
 def _pods(names: Sequence[str], what: str) -> str:
     """Return a text with the number of pods, and the first of their names."""
     shown = ", ".join(names[:_NAMES_SHOWN]) + (", ..." if len(names) > _NAMES_SHOWN else "")
-    return f"{len(names)} pod{'s' if len(names) > 1 else ''} {what}: {shown}"
+    return f"{counted(len(names), 'pod')} {what}: {shown}"
 
 
 def plan(pods: Sequence[Any], rules: Rules) -> Plan:

@@ -12,6 +12,7 @@ from podsched.cli.node_usage import humanised
 from podsched.cli.printers import aligned, terminal_width
 from podsched.framework.requirements import FLAG
 from podsched.lib.ages import age
+from podsched.lib.counted import counted
 from podsched.v1.scheduling_pb2 import (
     Attempt,
     Change,
@@ -230,7 +231,7 @@ def _ahead(queue: QueueStanding) -> list[str]:
         return _row("Ahead", f"no pod{woken}")
     names = ", ".join(_name(pod) for pod in queue.pods_ahead[:3])
     more = ", ..." if queue.ahead > 3 else ""
-    return _row("Ahead", f"{_count(queue.ahead, 'pod')}{woken}: {names}{more}")
+    return _row("Ahead", f"{counted(queue.ahead, 'pod')}{woken}: {names}{more}")
 
 
 # ---------------------------------------------------------------------- decision
@@ -250,7 +251,7 @@ def _decision(answer: Explanation, now: float) -> list[str]:
         lines += _row("Before", _failed(answer.attempts, now))
     if made.pods_between_count:
         count = made.pods_between_count
-        number = _count(count, "pod") if count > 0 else "too many pods to count"
+        number = counted(count, "pod") if count > 0 else "too many pods to count"
         names = ", ".join(f"{_name(p)} on {p.node_name}" for p in made.pods_between[-3:])
         lines += _row("Meanwhile", f"{number} got a node{f', lastly {names}' if names else ''}")
     return lines
@@ -296,7 +297,7 @@ def _groups(groups: Sequence[NodeGroup]) -> list[str]:
         hopeless = group.code == "UnschedulableAndUnresolvable"
         cannot = " (preemption cannot help)" if hopeless else ""
         by = group.plugin or "PreFilter"
-        lines.append(f"  {_count(group.nodes, 'node')}: {by}{cannot}")
+        lines.append(f"  {counted(group.nodes, 'node')}: {by}{cannot}")
         lines += _why(group.reasons, group.shortfalls, group.nodes)
         lines += _wrapped(f"{_examples(group)}", "    ")
     return lines
@@ -326,7 +327,7 @@ def _shortfall(short: Shortfall, nodes: int) -> str:
     least, most = short.least, short.most
     if short.unit == FLAG:
         text = f"missing: {short.what}"
-        return text if short.nodes == nodes else f"{text} ({_count(short.nodes, 'node')})"
+        return text if short.nodes == nodes else f"{text} ({counted(short.nodes, 'node')})"
     lacks = _amount(short, least.lacks)
     if most.lacks != least.lacks:
         lacks += f" to {_amount(short, most.lacks)}"
@@ -338,7 +339,7 @@ def _shortfall(short: Shortfall, nodes: int) -> str:
         has = _amount(short, max(least.available, 0))
         near = f"; {least.node} has {has}" if nodes > 1 else f", has {has}"
         text = f"{short.what}: lacks {lacks}{of}{near}"
-    return text if short.nodes == nodes else f"{text} ({_count(short.nodes, 'node')})"
+    return text if short.nodes == nodes else f"{text} ({counted(short.nodes, 'node')})"
 
 
 def _amount(short: Shortfall, amount: int) -> str:
@@ -413,14 +414,14 @@ def _preemption(preemption: Preemption) -> list[str]:
         lines += _wrapped(f"{would} on {candidate.node}: {victims}{more}", "  ")
         if candidate.pdb_violations:
             budgets = ", ".join(candidate.budgets)
-            violated = _count(candidate.pdb_violations, "victim")
+            violated = counted(candidate.pdb_violations, "victim")
             lines += _wrapped(f"violates the budgets of {violated}: {budgets}", "    ")
     if preemption.candidate_nodes > len(preemption.candidates):
         lines.append(f"  {preemption.candidate_nodes:,} nodes are candidates")
     if preemption.untried_nodes:
-        lines.append(f"  {_count(preemption.untried_nodes, 'more node')} not tried")
+        lines.append(f"  {counted(preemption.untried_nodes, 'more node')} not tried")
     for reason in preemption.rejected:
-        lines += _wrapped(f"{_count(reason.nodes, 'node')}: {reason.reason}", "  ")
+        lines += _wrapped(f"{counted(reason.nodes, 'node')}: {reason.reason}", "  ")
     return lines
 
 
@@ -429,7 +430,7 @@ def _changes(changes: Sequence[Change]) -> list[str]:
     for change in changes:
         doubt = ", perhaps less" if change.smaller_possible else ""
         # Changes for a pod group have no number of feasible nodes.
-        nodes = f": {_count(change.nodes, 'node')}" if change.nodes else ""
+        nodes = f": {counted(change.nodes, 'node')}" if change.nodes else ""
         lines += _wrapped(f"{change.description}{doubt}{nodes}", "  ")
     return lines
 
@@ -453,10 +454,6 @@ def _eta(answer: Explanation) -> list[str]:
 
 def _name(pod: PodReference) -> str:
     return f"{pod.namespace}/{pod.name}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _row(label: str, text: str) -> list[str]:

@@ -27,6 +27,7 @@ from podsched.cli.process_options import check_listener, listen_or_fail
 from podsched.config.flags import flag
 from podsched.config.settings import AgentSettings, ControllerSettings, Evaluator
 from podsched.lib.certificate_error import CertificateError
+from podsched.lib.counted import counted
 from podsched.lib.run_directory import RunDirectory
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
@@ -164,10 +165,6 @@ def _tell(what: str) -> None:
     print(f"  {what}", flush=True)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
 async def _up(cluster: LocalCluster) -> None:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -206,8 +203,8 @@ def starting_text(options: LocalClusterOptions) -> str:
 def ready_text(cluster: LocalCluster) -> str:
     """Return the text of ``sched up`` once everything runs."""
     options, server = cluster.options, cluster.server
-    replicas = _count(options.replicas, "scheduler replica")
-    nodes = _count(options.nodes, "hollow node")
+    replicas = counted(options.replicas, "scheduler replica")
+    nodes = counted(options.nodes, "hollow node")
     lines = [
         "podsched is ready",
         f"  API      {server}",

@@ -45,6 +45,7 @@ from podsched.lab.replay.simulation import simulate_workload
 from podsched.lab.replay.traces import alibaba2018, azure, google2011
 from podsched.lab.replay.traces.builder import BadTrace
 from podsched.lab.replay.workload import Workload, resized, workload_of
+from podsched.lib.counted import counted
 from podsched.registry import factories
 from podsched.telemetry.log_output import configure_logging
 
@@ -279,8 +280,8 @@ def notes(runs: Sequence[Run]) -> list[str]:
     before = sum(pod.waited_before for pod in runs[0].history.decided())
     if not before:
         return []
-    pods = "1 pod" if before == 1 else f"{before:,} pods"
     verb = "its wait counts" if before == 1 else "their waits count"
+    pods = counted(before, "pod")
     return ["", f"{pods} waited already when the recording began: {verb} from then on."]
 
 

@@ -36,6 +36,7 @@ from podsched.cli.workloads import MAX_PODS, Workload, read_workloads
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.framework.plugin import PluginError
+from podsched.lib.counted import counted
 from podsched.registry import factories
 from podsched.telemetry.log_output import configure_logging
 
@@ -254,8 +255,7 @@ def _changes(changes: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = [["FITS ON", "IF YOU"]]
     for change in changes:
         doubt = " (perhaps less is enough)" if change.get("smallerPossible") else ""
-        nodes = f"{change['nodes']:,} node{'s' if change['nodes'] > 1 else ''}"
-        rows.append([nodes, change["description"] + doubt])
+        rows.append([counted(change["nodes"], "node"), change["description"] + doubt])
     return ["What would make it fit, the least of each kind:", *wrapped(rows)]
 
 

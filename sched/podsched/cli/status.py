@@ -19,6 +19,7 @@ from podsched.cli.client import Server, with_client
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.lib.ages import age
+from podsched.lib.counted import counted
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Forbidden, NotFound
 
@@ -105,7 +106,7 @@ async def without_controller(client: ApiClient) -> dict[str, int]:
 
 def left_alone_text(kind: str, count: int) -> str:
     """Return a text about workloads without a controller."""
-    what = f"1 {kind} makes" if count == 1 else f"{count} {kind}s make"
+    what = f"{counted(count, kind)} {'makes' if count == 1 else 'make'}"
     them = "it" if count == 1 else "them"
     if kind in OWN_KINDS:
         return f"{what} no pods: no controller has processed {them}"
@@ -189,9 +190,8 @@ def _print(state: dict[str, Any]) -> None:
         why = f": {paused['reason']}" if paused["reason"] else ""
         say(f"PAUSED   by {paused['by']} since {paused['since']}{why}")
         say("         Nothing is scheduled until sched leader resume.")
-    transitions = state["transitions"]
-    ending = "" if transitions == 1 else "s"
-    say(f"Leader:  {state['leader'] or 'none'}, {transitions} transition{ending}")
+    transitions = counted(state["transitions"], "transition")
+    say(f"Leader:  {state['leader'] or 'none'}, {transitions}")
     if state["renewTime"]:
         say(f"Renewed: {state['renewTime']}")
     say(f"API:     {', '.join(state['endpoints']['api'])}")
@@ -199,11 +199,10 @@ def _print(state: dict[str, Any]) -> None:
     say(f"Nodes:   {state['nodes']}{_hollow_text(state['hollowNodes'], state['nodes'])}")
     say(f"Pods:    {pods['bound']} bound, {pods['pending']} pending")
     if queues := state["queues"]:
-        ending = "" if queues["clusterQueues"] == 1 else "s"
         wait = "unit waits" if queues["waiting"] == 1 else "units wait"
         are = "is" if queues["admitted"] == 1 else "are"
         counts = f"{queues['waiting']} {wait}, {queues['admitted']} {are} admitted"
-        say(f"Queues:  {queues['clusterQueues']} ClusterQueue{ending}; {counts} (sched queues)")
+        say(f"Queues:  {counted(queues['clusterQueues'], 'ClusterQueue')}; {counts} (sched queues)")
     for kind, count in state["withoutController"].items():
         say(f"Note:    {left_alone_text(kind, count)}")
     alive = (replica for replica in state["replicas"] if replica["state"] != "gone")

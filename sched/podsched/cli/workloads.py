@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from podsched.api.objects import AnyObject, Pod
 from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.manifests import read_known
+from podsched.lib.counted import counted
 
 #: Max pods of one command: to simulate more would take minutes.
 MAX_PODS = 20_000
@@ -46,8 +47,7 @@ def read_workloads(filenames: Sequence[str], replicas: int | None = None) -> Wor
 
     found = read_known(filenames, "default", strict=False, expand=expand)
     if found.unknown:
-        number = len(found.unknown)
-        warn(f"skipped {number} object{'s' if number > 1 else ''} of kinds that create no pods")
+        warn(f"skipped {counted(len(found.unknown), 'object')} of kinds that create no pods")
     pods = [obj for obj in found.objects if isinstance(obj, Pod)]
     if not pods:
         fail(f"{', '.join(filenames)}: no pod, and no workload that creates pods", USAGE)

@@ -146,7 +146,7 @@ class EvaluatorSettings(_Checked):
     """ray: bind through actors while there are any; direct: through this process's connection;
     auto: like the evaluator."""
     without: tuple[Accelerator, ...] = flag(())
-    """Leave out an accelerator of decisions, to see what it earns; may be repeated.
+    """Turn off an accelerator of decisions, to measure what it saves; may be repeated.
 
     The decisions are the same.
     """

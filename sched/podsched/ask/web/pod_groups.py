@@ -13,6 +13,7 @@ from podsched.api.columns import group_status
 from podsched.api.conditions import POD_GROUP_SCHEDULED, TRUE
 from podsched.api.objects import PodGroup, seconds_of
 from podsched.ask.web.rows import DecisionRow, PendingRow, PodRow, cut
+from podsched.lib.counted import counted
 
 SCHEDULED = "Scheduled"
 WAITING_FOR_MEMBERS = "Waiting for members"
@@ -92,7 +93,7 @@ def pod_group_line(found: PodGroupRow | None, members: Collection[PodRow]) -> Po
         state,
         message,
         priority,
-        f"{nodes} node{'s' if nodes > 1 else ''}" if nodes else "",
+        counted(nodes, "node") if nodes else "",
         with_node,
         len(living),
         found.policy if found is not None else "",

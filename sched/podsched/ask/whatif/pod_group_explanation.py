@@ -23,6 +23,7 @@ from podsched.decide.decision import Decision
 from podsched.framework.pod_groups import Placement, PodGroup, pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
+from podsched.lib.counted import counted
 from podsched.v1.scheduling_pb2 import Change, Explanation, PodGroupStanding
 
 #: Max domains in an explanation; max other groups, shapes of nodes and added nodes that are tried.
@@ -146,7 +147,7 @@ class _GroupQuestion:
         """Yield the smallest change of each kind that has one."""
         best = domains[0] if domains else PodGroupStanding.Domain()
         if self.missing:
-            text = f"create {self.missing} more member{'s' if self.missing > 1 else ''}"
+            text = f"create {counted(self.missing, 'more member')}"
             yield Change(kind="members", description=text, cost=self.missing)
         if self._group.min_count is not None and best.holds:
             yield self._lower_min_count(best.holds)

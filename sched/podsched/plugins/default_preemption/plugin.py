@@ -118,7 +118,7 @@ class DefaultPreemption:
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PostFilterResult(unschedulable(PREFIX + eligible.message))
-        rows = self.potential_rows(runner)
+        rows = runner.outcome.resolvable
         if not len(rows):
             message = self._fit_error(runner, DryRun())
             return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
@@ -152,7 +152,7 @@ class DefaultPreemption:
             return PreemptionReport(eligible)
         nodes, names = cluster.nodes, cluster.nodes.names
         budgets = Budgets(cluster.list(BUDGET))
-        rows, untried = _first_with_victims(nodes, self.potential_rows(runner), pod, most)
+        rows, untried = _first_with_victims(nodes, runner.outcome.resolvable, pod, most)
         tried = dry_run(state, pod, nodes, rows, runner, budgets)
         best = best_candidates(tried.candidates) if tried.candidates else ()
         return PreemptionReport(
@@ -180,7 +180,7 @@ class DefaultPreemption:
     ) -> DryRunPlan | None:
         if runner.inputs is None or not self.eligibility(pod, cluster, runner).ok:
             return None
-        rows = self.potential_rows(runner)
+        rows = runner.outcome.resolvable
         if not len(rows):
             return None
         draw = self._draw(pod)
@@ -213,7 +213,7 @@ class DefaultPreemption:
         draw: float,
         should_stop: Callable[[], bool],
     ) -> bool:
-        rows = self.potential_rows(runner)
+        rows = runner.outcome.resolvable
         if not len(rows) or not self.eligibility(pod, cluster, runner).ok:
             return False
         chunks = self._chunks(rows, draw)
@@ -278,10 +278,6 @@ class DefaultPreemption:
             if going and other.priority < pod.priority:
                 return unschedulable(REASON_TERMINATING)
         return SUCCESS
-
-    def potential_rows(self, runner: FilterRunner) -> Rows:
-        """Return the rows that preemption may help (``nodesWherePreemptionMightHelp``)."""
-        return runner.outcome.resolvable
 
     def _find_candidates(
         self,

@@ -485,6 +485,10 @@ class FreeDevices:
     def _suiting(
         self, pool: _Pool, key: int, request: ExactDeviceRequest, device_class: DeviceClass
     ) -> frozenset[str] | None:
+        """Return the names of the pool's devices that suit the request, cached by the pool.
+
+        None: a selector fails, or is slow and was not evaluated (then nothing is cached).
+        """
         if key not in pool.suiting:
             try:
                 pool.suiting[key] = frozenset(
