@@ -192,14 +192,6 @@ class JournaledColumns(NodeColumns, Protocol):
         ...
 
 
-def rows_of_base(nodes: NodeColumns, rows: Rows) -> Rows:
-    """Return the base's rows for rows of a fork; the rows themselves if ``nodes`` is not a fork.
-
-    Arrays over rows that a plugin keeps have cells for the rows of the base.
-    """
-    return rows if nodes.base is nodes else nodes.base_rows[rows]
-
-
 class ForkedColumns(NodeColumns, Protocol):
     """A fork: copied rows on which pods can be added and removed.
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from podsched.framework.nodes import ClusterView, Int64s, NodeColumns, rows_of_base
+from podsched.framework.nodes import ClusterView, Int64s, NodeColumns
 from podsched.framework.plugin import CycleState, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status
@@ -22,6 +22,7 @@ from podsched.framework.verdicts import Rows, Scores
 from podsched.legacy.points import MAX_PRIORITY, as_scores
 from podsched.plugins.pod_topology_spread.constraints import Constraints, own_constraints
 from podsched.plugins.pod_topology_spread.counts import Participation
+from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.topology_domains import TopologyDomains
 from podsched.plugins.without_args import WithoutArgs
 

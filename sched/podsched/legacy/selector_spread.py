@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from podsched.api.selectors import Selector
 from podsched.config.legacy.args import ServiceAntiAffinityArgs
-from podsched.framework.nodes import ABSENT, ClusterView, Int32s, Int64s, NodeColumns, rows_of_base
+from podsched.framework.nodes import ABSENT, ClusterView, Int32s, Int64s, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status
@@ -36,6 +36,7 @@ from podsched.legacy.spreading import (
     service_selectors,
     versions,
 )
+from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.without_args import WithoutArgs
 
 ZONE_WEIGHTING: Final = 2.0 / 3.0

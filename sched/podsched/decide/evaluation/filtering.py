@@ -20,13 +20,7 @@ import numpy as np
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import Named, ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
-from podsched.framework.nodes import (
-    ClusterView,
-    ForkedColumns,
-    JournaledColumns,
-    NodeColumns,
-    rows_of_base,
-)
+from podsched.framework.nodes import ClusterView, ForkedColumns, JournaledColumns, NodeColumns
 from podsched.framework.plugin import CycleState, FilterPlugin
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
@@ -205,7 +199,7 @@ def nominees(pod: PodInfo, cluster: ClusterView, nodes: NodeColumns, rows: Rows)
         return Nominees(np.empty(0, dtype=np.intp), ())
     nominated = np.zeros(base.size, dtype=np.bool_)
     nominated[list(counting)] = True
-    mine = rows_of_base(nodes, rows)
+    mine = rows if base is nodes else nodes.base_rows[rows]
     places = np.flatnonzero(nominated[mine])
     return Nominees(places, tuple(counting[int(mine[place])] for place in places))
 
@@ -216,7 +210,7 @@ def _nominees_of_few(
     base = nodes.base
     names = base.names
     places, counting = [], []
-    mine = rows_of_base(nodes, rows)
+    mine = rows if base is nodes else nodes.base_rows[rows]
     for place, row in enumerate(mine.tolist()):
         nominated = cluster.nominated_pods(names[row])
         others = counting_nominees(pod, nominated) if nominated else ()

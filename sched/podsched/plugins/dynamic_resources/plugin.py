@@ -31,7 +31,6 @@ from podsched.framework.nodes import (
     ForkedColumns,
     Int64s,
     NodeColumns,
-    rows_of_base,
 )
 from podsched.framework.plugin import (
     FIXED_INPUTS,
@@ -123,6 +122,7 @@ from podsched.plugins.dynamic_resources.reservation import (
     join_allocation,
     without_consumer,
 )
+from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.matching import match_terms
 from podsched.plugins.rows.normalize import default_normalize
 from podsched.v1 import objects_pb2 as v1

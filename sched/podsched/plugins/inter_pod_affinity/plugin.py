@@ -26,7 +26,6 @@ from podsched.framework.nodes import (
     JournaledColumns,
     NodeColumns,
     PodQuery,
-    rows_of_base,
 )
 from podsched.framework.plugin import (
     MAX_NODE_SCORE,
@@ -53,6 +52,7 @@ from podsched.plugins.inter_pod_affinity.terms import (
     TermTarget,
     terms_of,
 )
+from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.topology_domains import TopologyDomains
 
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"

@@ -20,8 +20,9 @@ from podsched.api.resources import (
     MEMORY,
 )
 from podsched.config.plugin_args import ResourceSpec
-from podsched.framework.nodes import Int64s, NodeColumns, rows_of_base
+from podsched.framework.nodes import Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
+from podsched.plugins.rows.base_rows import rows_of_base
 
 NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 _NATIVE_DOMAIN = "kubernetes.io/"

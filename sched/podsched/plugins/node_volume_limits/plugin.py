@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
-from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns, rows_of_base
+from podsched.framework.nodes import Bools, ClusterView, Int64s, NodeColumns
 from podsched.framework.plugin import (
     FIXED_INPUTS,
     NOTHING_READ,
@@ -35,6 +35,7 @@ from podsched.plugins.node_volume_limits.attachable_volumes import (
     CannotCount,
     inline_volumes,
 )
+from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.volumes.claims import (
     CLAIM,
     CLASS,

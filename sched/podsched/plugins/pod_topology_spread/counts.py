@@ -26,11 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.api.tolerations import find_untolerated
-from podsched.framework.nodes import Bools, Int64s, JournaledColumns, NodeColumns, rows_of_base
+from podsched.framework.nodes import Bools, Int64s, JournaledColumns, NodeColumns
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.plugins.node_affinity import required_affinity
 from podsched.plugins.pod_topology_spread.constraints import Constraint, Constraints, MatchingPods
+from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.matching import per_taint_set
 from podsched.plugins.rows.topology_domains import Domains, TopologyDomains
 

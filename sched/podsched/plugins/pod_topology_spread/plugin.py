@@ -22,7 +22,7 @@ from podsched.config.plugin_args import DefaultingType, PodTopologySpreadArgs
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.lookahead import Lookahead
-from podsched.framework.nodes import Bools, ClusterView, NodeColumns, rows_of_base
+from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import (
     MAX_NODE_SCORE,
     CycleState,
@@ -51,6 +51,7 @@ from podsched.plugins.pod_topology_spread.counts import (
     soft_spreads,
 )
 from podsched.plugins.pod_topology_spread.lookahead import ConstraintLookahead, SpreadLookahead
+from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.topology_domains import TopologyDomains
 from podsched.v1 import objects_pb2 as v1
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from podsched.api.node_selectors import NodeTerm, NodeTerms
 from podsched.api.selectors import Requirement
-from podsched.framework.nodes import ABSENT, Bools, Int32s, NodeColumns, rows_of_base
+from podsched.framework.nodes import ABSENT, Bools, Int32s, NodeColumns
 from podsched.framework.verdicts import Rows
+from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.v1 import objects_pb2 as v1
 
 #: Up to this many values are compared one by one, which is faster than ``np.isin``.

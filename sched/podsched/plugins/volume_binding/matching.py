@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from podsched.api.node_selectors import NodeTerm, NodeTerms
 from podsched.api.selectors import Requirement
-from podsched.framework.nodes import Bools, NodeColumns, rows_of_base
+from podsched.framework.nodes import Bools, NodeColumns
 from podsched.framework.verdicts import Rows
+from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.matching import match_requirement
 from podsched.plugins.volume_binding.candidates import Candidate, Provision, UnboundClaim, may_match
 
