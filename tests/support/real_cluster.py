@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,12 @@ from podsched.serve.client.informer import Informer
 from podsched.serve.store.etcd import connect
 from support.eventually import PATIENCE, eventually
 
+#: Arguments of schedulers: a lease that no test waits for, whatever else shows a leader to be gone.
+ENDLESS_LEASE = ("--leader-elect-lease-duration=2h", "--leader-elect-renew-deadline=1h")
+
+#: Seconds of a call with its retries, on a machine with far too much to do.
+_CALL = 60.0
+
 SUBMIT = """
 import asyncio, sys
 from podsched.lab.bench.shapes import copies, pod_template
@@ -34,13 +41,14 @@ async def submit(client, pods):
     while True:
         try:
             errors = [of_result(result) for result in await client.create_pods(pods)]
-        except Unavailable:
-            await asyncio.sleep(0.1)
-            continue
-        for error in errors:
-            if error is not None and not isinstance(error, AlreadyExists):
-                raise error
-        return
+        except Unavailable as error:
+            errors = [error]
+        left = [error for error in errors if error and not isinstance(error, AlreadyExists)]
+        if not left:
+            return
+        if not all(isinstance(error, Unavailable) for error in left):
+            raise left[0]
+        await asyncio.sleep(0.1)
 
 async def main(server, prefix, count, pause):
     pods = list(copies(pod_template(), prefix, count))
@@ -124,7 +132,7 @@ async def real_cluster(data_dir: Path, **options: Any) -> AsyncIterator[RealClus
     defaults: dict[str, Any] = {"evaluator": "local", "nodes": 10, "fsync": False}
     cluster = LocalCluster(LocalClusterOptions(data_dir=data_dir, **(defaults | options)))
     await cluster.start()
-    client = ApiClient(cluster.server, cluster.tls.client_options)
+    client = ApiClient(cluster.server, replace(cluster.tls.client_options, timeout=_CALL))
     observer = Observer()
     informer = Informer(client, ["Lease", "Pod"])
     watching = asyncio.create_task(informer.run(observer.handle), name="watch")
