@@ -9,7 +9,7 @@ from typing import Any
 
 import looptime
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api import device_selectors
@@ -21,6 +21,7 @@ from podsched.serve.client.errors import Unavailable
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 from support.device_cluster import Cluster, a_cluster
+from support.examples import examples
 
 pytestmark = pytest.mark.looptime
 
@@ -328,7 +329,7 @@ pods = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     nodes=st.lists(st.integers(1, 2), min_size=1, max_size=2),
     counts=st.lists(st.sampled_from([1, 1, 1, 2]), min_size=8, max_size=8),

@@ -207,3 +207,23 @@ async def test_while_the_scheduler_is_busy_only_a_trickle_is_written(
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert [len(new) for new, _ in world.calls] == sizes
+
+
+@pytest.mark.looptime
+async def test_nothing_wakes_up_while_there_is_nothing_to_write() -> None:
+    world, woken = World(), 0
+
+    def busy() -> bool:
+        nonlocal woken
+        woken += 1
+        return False
+
+    world.recorder = EventRecorder(world._write, "replica-1", busy)
+    running = asyncio.create_task(world.recorder.run())
+    await asyncio.sleep(60)
+    assert woken == 0
+    world.say()
+    await asyncio.sleep(60)
+    assert (len(world.new), woken) == (1, 1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -123,6 +123,8 @@ class EventRecorder:
     async def run(self) -> None:
         """Write the recorded events until cancelled."""
         while True:
+            # While there is nothing to write, nothing wakes up.
+            await self._outbox.wait()
             busy = self._busy()
             await asyncio.sleep(BUSY_PERIOD if busy else PERIOD)
             await self._outbox.flush(BUSY_BATCH if busy else BATCH)
