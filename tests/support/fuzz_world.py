@@ -61,13 +61,15 @@ from support.processor_time import exceeds
 
 #: No answer to any request: the server is at fault, or gone.
 FAULTS = ("INTERNAL", "UNKNOWN", "DATA_LOSS", "UNIMPLEMENTED", "UNAVAILABLE", "DEADLINE_EXCEEDED")
+#: What may be a matter of time.
+_LATE = ("UNAVAILABLE", "DEADLINE_EXCEEDED")
 #: What the server says of a fault of its own. Other words may be those of a program that says to
 #: be a replica.
 _INCIDENT = "internal error "
 _FAULT_NUMBERS = (2, 4, 12, 13, 14, 15)
 #: Seconds of processor time that a request may take, whatever is in it.
 MOST_SECONDS = 2.0
-_DEADLINE = 30.0
+_DEADLINE = 120.0
 #: Who is asked and does not answer should not cost the attack ten seconds; who answers may be on a
 #: machine with much else to do.
 _ANSWER_SECONDS = 5.0
@@ -140,21 +142,27 @@ class FuzzWorld:
 
     async def send(self, request: FuzzRequest) -> None:
         """Send a request and judge the answer."""
-        began = time.process_time()
-        if request.method == ANSWER:
-            code, detail = await self.pretenders.add(request.raw)
-        elif METHODS[request.method].server_streaming:
-            code, detail = await self._stream(request)
-        else:
-            code, detail = await self._unary(request)
+        began, may_pretend = time.process_time(), self.pretenders.answer
+        code, detail = await self._answer(request)
         took = time.process_time() - began
-        self.codes[code] += 1
         asked = METHODS[request.method].containing_service.name == "Scheduling"
-        blamed = asked and self.pretenders.answer and not detail.startswith(_INCIDENT)
+        if asked and request.method != ANSWER and code in _LATE:
+            # On a busy machine a replica is silent, or does not answer, for seconds.
+            code, detail = await self._answer(request)
+        self.codes[code] += 1
+        may_pretend = may_pretend or self.pretenders.answer
+        blamed = asked and may_pretend and not detail.startswith(_INCIDENT)
         if code in FAULTS and not blamed:
             self._finding(f"{code}: {detail}", request)
         if exceeds(took, MOST_SECONDS):
             self._finding(f"{took:.1f} s of processor time", request)
+
+    async def _answer(self, request: FuzzRequest) -> tuple[str, str]:
+        if request.method == ANSWER:
+            return await self.pretenders.add(request.raw)
+        if METHODS[request.method].server_streaming:
+            return await self._stream(request)
+        return await self._unary(request)
 
     async def send_http(self, request: HttpRequest) -> None:
         """Send a request to Kubernetes' REST API and judge the answer."""
