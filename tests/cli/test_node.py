@@ -38,10 +38,14 @@ def test_the_kubelet_asks_the_api_server_about_its_callers_and_for_its_certifica
     assert found["contentType"] == "application/json"
 
 
+def test_the_kubelet_looks_for_static_pods_where_one_of_kubeadm_does() -> None:
+    assert kubelet_configuration(_Flags())["staticPodPath"] == "/etc/kubernetes/manifests"
+
+
 def test_the_script_writes_the_files_for_their_owner_and_starts_the_kubelet() -> None:
     given = _Flags(directory="/d", node_ip="10.0.0.7")
     lines = script(given, "n1", files()).splitlines()
-    assert lines.index("umask 077") < lines.index("mkdir -p /d")
+    assert lines.index("umask 077") < lines.index("mkdir -p /d /etc/kubernetes/manifests")
     assert lines[-1] == (
         "exec kubelet --config=/d/kubelet.yaml --bootstrap-kubeconfig=/d/bootstrap-kubeconfig "
         "--kubeconfig=/d/kubeconfig --cert-dir=/d/pki --hostname-override=n1 --node-ip=10.0.0.7"

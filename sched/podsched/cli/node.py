@@ -51,6 +51,8 @@ _MAX_BYTES = 1 << 20
 _FEWEST_ADDRESSES = 4
 _NETWORK = "cni/10-podsched.conflist"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
+#: Where kubeadm lets a kubelet look for static pods.
+_STATIC_PODS = "/etc/kubernetes/manifests"
 _SOCKET = "/run/containerd/containerd.sock"
 #: The annotation with a bootstrap token's node (``serve.server.access.bootstrap_tokens``).
 _BOUND_NODE = "podsched.io/node"
@@ -288,6 +290,7 @@ def kubelet_configuration(given: _Flags) -> dict[str, Any]:
         "cgroupDriver": given.cgroup_driver,
         "clusterDomain": "cluster.local",
         "failSwapOn": False,
+        "staticPodPath": _STATIC_PODS,
         **(in_container if given.in_container else {}),
     }
 
@@ -334,7 +337,7 @@ def script(given: _Flags, name: str, files: dict[str, str]) -> str:
         f"# Makes this machine the node {name}. Contains a secret token.",
         "set -e",
     ]
-    lines += ["umask 077", f"mkdir -p {given.directory}", f"cd {given.directory}"]
+    lines += ["umask 077", f"mkdir -p {given.directory} {_STATIC_PODS}", f"cd {given.directory}"]
     for file, content in files.items():
         lines += [f"mkdir -p {parent}"] if (parent := file.rpartition("/")[0]) else []
         lines += [f"cat > {file} <<'END_OF_FILE'", content.rstrip("\n"), "END_OF_FILE"]
