@@ -72,7 +72,7 @@ def test_faults_are_listed_and_an_unknown_one_is_named() -> None:
     unknown = Commands()("chaos", "--faults", "kill-leader,kill-everybody")
     assert (unknown.code, unknown.errors) == (
         2,
-        ['error: --faults: there is no "kill-everybody"; --faults list shows all'],
+        ['error: --faults: there is no "kill-everybody": did you mean kill-leader or kill-etcd?'],
     )
 
 

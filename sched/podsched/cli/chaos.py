@@ -23,6 +23,7 @@ from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
+from podsched.cli.unknown_names import meant
 from podsched.config.flags import flag
 from podsched.lab.chaos.clocks import library
 from podsched.lab.chaos.faults.kinds import KINDS, Kind, Need, named, shortest_run
@@ -160,7 +161,8 @@ def _chosen(text: str, known: Mapping[str, Kind], minutes: float) -> dict[str, K
             continue
         if name in KINDS and (need := KINDS[name].need) is not None:
             fail(f'--faults: "{name}" is only for where {need.value}', USAGE)
-        fail(f'--faults: there is no "{name}"; --faults list shows all', USAGE)
+        choice = meant(name, known) or "; --faults list shows all"
+        fail(f'--faults: there is no "{name}"{choice}', USAGE)
     return {name: known[name] for name in names}
 
 

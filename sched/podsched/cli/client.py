@@ -14,7 +14,16 @@ import typer
 
 from podsched.api.kinds import UnknownKindError
 from podsched.api.manifest import ManifestError
-from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, file_or_fail, report, warn
+from podsched.cli.errors import (
+    FAILED,
+    UNREACHABLE,
+    USAGE,
+    fail,
+    file_or_fail,
+    report,
+    warn,
+    without_kind,
+)
 from podsched.cli.output import say
 from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
@@ -175,7 +184,9 @@ def with_client(
             where = server or DEFAULT_SERVER
             say(f"{where} is not an API server of podsched: sched uses gRPC, not HTTP", error=True)
         raise typer.Exit(FAILED) from None
-    except (UnknownKindError, ManifestError, CertificateError) as exc:
+    except UnknownKindError as exc:
+        fail(without_kind(exc))
+    except (ManifestError, CertificateError) as exc:
         fail(str(exc))
 
 

@@ -11,7 +11,9 @@ from typing import NoReturn
 
 import typer
 
+from podsched.api.kinds import KINDS, UnknownKindError
 from podsched.cli.output import os_error_text, say
+from podsched.cli.unknown_names import meant
 from podsched.config.errors import ConfigError
 from podsched.serve.client.errors import ClientError
 
@@ -34,6 +36,11 @@ def invalid_settings_fail() -> Iterator[None]:
         yield
     except ConfigError as exc:
         fail(str(exc), USAGE)
+
+
+def without_kind(error: UnknownKindError) -> str:
+    """Return the text for a kind that does not exist, with those that may be meant."""
+    return f"{error}{meant(error.name.lower(), (kind.plural for kind in KINDS.values()))}"
 
 
 def warn(message: str) -> None:

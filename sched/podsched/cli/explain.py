@@ -19,7 +19,7 @@ from podsched.cli.bundle import write_bundle
 from podsched.cli.client import Namespace, ServerFlags, refusals_fail, with_client
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_source
-from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.errors import FAILED, USAGE, fail, warn, without_kind
 from podsched.cli.explanation import explanation_lines
 from podsched.cli.flags import takes_flags
 from podsched.cli.output import say
@@ -146,7 +146,7 @@ def _what(arguments: Sequence[str]) -> tuple[Kind, str]:
     try:
         kind = find_kind("podgroup" if word == "group" else word)
     except UnknownKindError as error:
-        fail(str(error), USAGE)
+        fail(without_kind(error), USAGE)
     if kind.name not in _EXPLAINED:
         fail(f"pods and pod groups can be explained, not {kind.plural}", USAGE)
     if len(names) != 1 or "/" in names[0]:

@@ -102,7 +102,7 @@ class LazyGroup(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.lazy and not args[0].startswith("-"):
-            from podsched.cli.unknown_commands import told  # not above: hardly ever needed
+            from podsched.cli.unknown_names import told  # not above: hardly ever needed
 
             ctx.fail(told(args[0], self.lazy))
         return super().resolve_command(ctx, args)

@@ -1,4 +1,4 @@
-"""A command that there is not: who has it, or what was meant; and addresses of another kind."""
+"""A name that there is not: who has it, or what was meant; and addresses of another kind."""
 
 from __future__ import annotations
 
@@ -143,3 +143,35 @@ def test_an_answer_of_another_protocol_gets_a_hint(
 
 def test_a_hint_that_ends_with_a_command_can_be_copied(sched: Commands) -> None:
     assert "  " not in sched("scale").err
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        (
+            ("get", "podz"),
+            1,
+            'the server doesn\'t have a resource type "podz": did you mean pods?',
+        ),
+        (
+            ("describe", "node/n", "nods/m"),
+            1,
+            'resource type "nods": did you mean nodes or pods or csinodes?',
+        ),
+        (("explain", "podd", "web"), 2, 'resource type "podd": did you mean pods?'),
+        (("get", "xyz"), 1, 'the server doesn\'t have a resource type "xyz"'),
+        (
+            ("bench", "SchedulingBasics"),
+            2,
+            'unknown workload "SchedulingBasics": did you mean SchedulingBasic or ',
+        ),
+        (("chaos", "--faults", "kill-leadr"), 2, 'there is no "kill-leadr": did you mean '),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_names_like_an_unknown_one_are_told(
+    sched: Commands, command: tuple[str, ...], code: int, message: str
+) -> None:
+    done = sched(*command)
+    [line] = done.errors
+    assert done.code == code and message in line

@@ -1,4 +1,4 @@
-"""Error texts for unknown commands: a command of kubectl to use, or similar names."""
+"""Error texts for unknown names: similar names, or a command of kubectl to use."""
 
 from __future__ import annotations
 
@@ -26,9 +26,13 @@ def told(name: str, known: Iterable[str]) -> str:
         )
     if name in _ON_OBJECTS:
         return f"No such command '{name}', but kubectl has it: {_with_kubectl(name)}"
+    return f"No such command '{name}'{meant(name, known)}"
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return ": did you mean A or B?" with the known names that are like a name, "" without any."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
-    meant = f": did you mean {' or '.join(near)}?" if near else ""
-    return f"No such command '{name}'{meant}"
+    return f": did you mean {' or '.join(near)}?" if near else ""
 
 
 def _with_kubectl(command: str) -> str:
