@@ -131,6 +131,7 @@ class _Search:
                 f"podset slice topology {outer} is above the podset topology {level}"
             )
         self._sizes = self._slice_sizes(request)
+        # As in Kueue, pods beyond the last whole slice get no place; only queue cases have slices.
         self._need = pods.count // self._size
         self._excluded: Exclusions = topology.count(pods, leader, self._sizes, used)
 
