@@ -242,6 +242,29 @@ async def test_a_gang_that_runs_grows_as_far_as_quota_allows_and_shrinks_at_once
         world.check()
 
 
+async def test_a_gang_whose_pods_all_terminate_starts_anew_once_they_are_gone() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8})
+    async with world.running():
+        spec = {"terminationGracePeriodSeconds": 30, "schedulingGroup": {"podGroupName": "g"}}
+        gang(world, "g", "team", 2, cpu=1, spec=dict(spec))
+        await asyncio.sleep(1)
+        old = [EvictRequest(namespace="default", name=name) for name in ("g-0", "g-1")]
+        await world.cluster.evict_pods(old, fence=world.fence)
+        for name in ("g-2", "g-3"):
+            job(world, name, "team", cpu=1, spec=dict(spec))
+        await asyncio.sleep(5)
+        world.cluster.delete("Pod", "default/g-0")
+        await asyncio.sleep(5)
+        assert bound(world) == ["g-1"]
+        world.cluster.delete("Pod", "default/g-1")
+        await asyncio.sleep(5)
+        assert bound(world) == ["g-2", "g-3"]
+        world.check()
+
+
 async def test_of_a_queue_the_first_of_the_highest_priority_comes_first() -> None:
     world = TermWorld()
     big_node(world, "n1")

@@ -543,7 +543,10 @@ class Admission:
         self.endings.look(unit, state.drains, self.now)
         problem = find_problem(state, self.endings, unit) if unit.waiting else None
         workload = None
-        asks = bool(unit.waiting) and not is_victim
+        # Nor does a unit that leaves as a whole: what starts next is the unit anew, with all of its
+        # minimum, and what was planned with the end of its pods would not hold.
+        leaves = bool(unit.held) and all(pod.terminating for pod in unit.held.values())
+        asks = bool(unit.waiting) and not is_victim and not leaves
         if problem is None and group is not None and asks and self._is_complete(unit):
             try:
                 devices = self._devices.asked(unit.waiting.values())
