@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from podsched.api.manifest import (
     apply_merge_patch,
     from_manifest,
     load_documents,
+    merge_patch,
     to_manifest,
 )
 from podsched.api.objects import Node, Pod, PodDisruptionBudget
@@ -250,6 +252,17 @@ def test_a_merge_patch_replaces_a_list_as_a_whole() -> None:
     patched = apply_merge_patch(node, {"spec": {"taints": [{"key": "c", "effect": "NoExecute"}]}})
     assert isinstance(patched.message, Node)
     assert [taint.key for taint in patched.message.spec.taints] == ["c"]
+
+
+def test_the_merge_patch_between_two_contents_has_only_what_differs() -> None:
+    old = {"same": [{"a": 1}], "part": {"same": "x", "new": 1}, "equal": {"a": 1}, "gone": 1}
+    new = {"same": [{"a": 1}], "part": {"same": "x", "new": 2}, "equal": {"a": 1}, "empty": None}
+    expected = {"gone": None, "part": {"new": 2}, "empty": None}
+    assert merge_patch(old, copy.deepcopy(new)) == expected
+
+
+def test_a_merge_patch_replaces_a_number_by_an_equal_boolean() -> None:
+    assert merge_patch({"a": 1, "b": [1]}, {"a": True, "b": [True]}) == {"a": True, "b": [True]}
 
 
 def test_of_many_mistakes_only_the_first_are_told() -> None:

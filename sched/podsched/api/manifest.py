@@ -313,16 +313,28 @@ def apply_merge_patch(
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return the merge patch that changes ``old`` into ``new``.
 
-    Only values that are the same object are skipped: True and 1 are equal but not the same.
+    Both are content of manifests. True and 1 count as different, although Python's are equal.
     """
     patch: dict[str, Any] = {name: None for name in old if name not in new}
     for name, value in new.items():
         before = old.get(name)
-        if value is before:
+        if name in old and _is_same(value, before):
             continue
         both = isinstance(value, dict) and isinstance(before, dict)
         patch[name] = merge_patch(before or {}, value) if both else value
     return patch
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return bool(one == other)
 
 
 def _read_into(

@@ -20,6 +20,11 @@ def zone_key(labels: Mapping[str, str]) -> str:
     return f"{region}:\x00:{zone}" if region or zone else ""
 
 
+def zone_of(labels: Mapping[str, str]) -> str:
+    """Return the zone alone, "" for none, as it is shown to people."""
+    return next((labels[name] for name in reversed(_ZONE) if labels.get(name)), "")
+
+
 def _first(labels: Mapping[str, str], keys: tuple[str, str]) -> str:
     for key in keys:
         if key in labels:

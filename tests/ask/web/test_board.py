@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podsched.api.objects import ResourceSlice
 from podsched.ask.web.board import LISTED, Board
 from support.page_changes import CHANGES, TICKS, Browser, Changes
 from support.page_world import node, pod, pod_group
@@ -138,3 +139,14 @@ def test_nothing_that_could_be_a_secret_is_in_the_state() -> None:
     board.put("Pod", "default/p0", made)
     board.delta()
     assert "hunter2" not in str(board.state()) and "PASSWORD" not in str(board.state())
+
+
+def test_a_node_without_slices_is_forgotten() -> None:
+    board = Board()
+    piece = ResourceSlice()
+    for name in ("n0", "n1"):
+        piece.spec.node_name = name
+        board.put("ResourceSlice", "s", piece)
+        assert board._slices_of == {name: {"s"}}
+    board.put("ResourceSlice", "s", None)
+    assert board._slices_of == {}

@@ -248,3 +248,16 @@ def test_a_rule_that_only_keeps_pods_away_says_so(world: ControllerWorld) -> Non
     world.settle()
     assert told(world) == ["False OtherEffect: Eviction only happens for the NoExecute effect."]
     assert world.time == START
+
+
+def test_pools_without_slices_and_users_are_forgotten() -> None:
+    world = ControllerWorld()
+    controller = DeviceTaintEvictionController(world, world, world)
+    world.start(controller)
+    put_slice(world, d0="NoExecute")
+    use(world, "p", "d0", tolerating())
+    assert controller._slices and controller._users
+    world.remove("ResourceSlice", "s1")
+    world.remove("ResourceClaim", "default/p")
+    world.settle()
+    assert (controller._slices, controller._users, controller._taints) == ({}, {}, {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.objects import ConfigMap, Namespace, ServiceAccount, timestamp
+from podsched.api.objects import AnyObject, ConfigMap, Namespace, ServiceAccount, timestamp
 from podsched.term.controllers.namespace_objects import RootCaPublisher, ServiceAccountController
 from support.controller_world import START, ControllerWorld
 
@@ -89,3 +89,22 @@ def test_what_another_publisher_has_put_there_stays(world: ControllerWorld) -> N
     world.settle()
     found = world.get("ConfigMap", "team-b/kube-root-ca.crt")
     assert isinstance(found, ConfigMap) and found.data["ca.crt"] == "theirs"
+
+
+def test_a_namespace_that_cannot_be_handled_does_not_stop_the_others(
+    world: ControllerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = ServiceAccountController(world, world)
+    made = controller._made
+
+    def failing(name: str) -> AnyObject:
+        if name == "bad":
+            raise IndexError("a bug")
+        return made(name)
+
+    monkeypatch.setattr(controller, "_made", failing)
+    for name in ("bad", "good"):
+        world.put(namespace(name))
+    world.start(controller)
+    assert list(world.objects("ServiceAccount")) == ["good/default"]
+    assert world.faults == ["Namespace bad: IndexError"]

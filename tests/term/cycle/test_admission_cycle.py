@@ -10,6 +10,7 @@ import pytest
 from podsched.api.objects import Node
 from podsched.api.reasons import StatusCode
 from podsched.ask.live_explanation import Clock, explain_live
+from podsched.framework.pods import QueuedPodInfo
 from podsched.queues.cycle import nominate
 from podsched.serve.client.errors import Unavailable
 from podsched.v1.api_pb2 import BatchResult, EvictRequest
@@ -649,3 +650,25 @@ async def test_pods_with_kueues_group_label_are_one_unit() -> None:
             job(world, name, "team", cpu=1, labels=labels)
         await asyncio.sleep(3)
         assert bound(world) == [] and usage(world, "team") == {}
+
+
+async def test_a_unit_whose_pods_cannot_be_popped_does_not_keep_passing_the_gate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4})
+    passing: list[str] = []
+
+    def failing(uids: object, now: float) -> list[QueuedPodInfo]:
+        passing.append(world.state.admission.current)
+        raise IndexError("a bug")
+
+    monkeypatch.setattr(world.state.queue, "pop_members", failing)
+    with pytest.raises(IndexError):
+        async with world.running():
+            job(world, "a", "team", cpu=3)
+            await asyncio.sleep(1)
+    assert passing == ["default/pod:a"]
+    assert world.state.admission.current == ""

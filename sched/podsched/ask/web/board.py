@@ -163,7 +163,11 @@ class Board:
             self._put_event(key, event_row(found) if isinstance(found, Event) else None)
 
     def _put_slice(self, key: str, node: str) -> None:
-        self._slices_of.get(self._slices.pop(key, ""), set()).discard(key)
+        before = self._slices.pop(key, "")
+        if before:
+            self._slices_of[before].discard(key)
+            if not self._slices_of[before]:
+                del self._slices_of[before]
         if node:
             self._slices[key] = node
             self._slices_of.setdefault(node, set()).add(key)

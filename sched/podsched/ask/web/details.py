@@ -26,8 +26,9 @@ from podsched.api.resources import CPU, MEMORY, PODS, allocatable_in_units
 from podsched.ask.web.board import Board
 from podsched.ask.web.devices import claims_of_pod, devices_of_node
 from podsched.ask.web.pod_groups import line_key
-from podsched.ask.web.rows import in_page_units, node_state, phase_of, requests_of, zone_of
+from podsched.ask.web.rows import in_page_units, node_state, phase_of, requests_of
 from podsched.ask.web.sources import Source
+from podsched.cache.zones import zone_of
 
 #: Max pods of a node that are listed; the kubelet's default limit is 110.
 MOST_PODS = 500
@@ -49,7 +50,7 @@ def node_details(source: Source, board: Board, name: str) -> dict[str, Any] | No
         allocatable = {}
     return {
         "name": name,
-        "zone": zone_of(node),
+        "zone": zone_of(node.metadata.labels),
         "state": node_state(node),
         "created": seconds_of(node.metadata.creation_timestamp),
         "labels": dict(sorted(node.metadata.labels.items())),

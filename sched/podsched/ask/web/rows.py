@@ -16,8 +16,8 @@ from podsched.api.objects import Event, Node, Pod, PodCondition, seconds_of
 from podsched.api.pod_groups import group_key
 from podsched.api.quantity import QuantityError
 from podsched.api.resources import MEMORY, PODS, allocatable_in_units, requests_in_units
+from podsched.cache.zones import zone_of
 
-ZONE_LABELS = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 #: Max characters of a text in a list; details have all of it.
 TEXT = 300
 MIB = 1 << 20
@@ -115,13 +115,8 @@ def node_row(node: Node) -> NodeRow:
         allocatable = in_page_units(allocatable_in_units(node.status.allocatable))
     except QuantityError:
         allocatable = {}
-    return NodeRow(node.metadata.name, zone_of(node), node_state(node), allocatable)
-
-
-def zone_of(node: Node) -> str:
-    """Return the zone of a node, "" without one."""
-    labels = node.metadata.labels
-    return next((labels[name] for name in ZONE_LABELS if labels.get(name)), "")
+    zone = zone_of(node.metadata.labels)
+    return NodeRow(node.metadata.name, zone, node_state(node), allocatable)
 
 
 def node_state(node: Node) -> int:

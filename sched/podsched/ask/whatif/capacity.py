@@ -22,6 +22,7 @@ import numpy as np
 from podsched.api.objects import Node, Pod
 from podsched.api.resources import CPU, MEMORY, allocatable_in_units
 from podsched.ask.whatif.world import World
+from podsched.cache.zones import zone_of
 from podsched.config.plugins import IN_TREE_PLUGINS
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.diagnosis import Diagnosis, distinct_statuses
@@ -245,7 +246,6 @@ def _bisect(
         high = np.where(asked & ~fits, middle, high)
 
 
-ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 #: Labels with the name of a node's node group or pool, as set by clouds and autoscalers.
 NODE_GROUPS = (
     "cloud.google.com/gke-nodepool",
@@ -266,12 +266,6 @@ class Group:
     name: str
     nodes: int
     count: int
-
-
-def zone_of(node: Node) -> str:
-    """Return the node's zone; NO_GROUP if it has none."""
-    labels = node.metadata.labels
-    return next((labels[key] for key in ZONES if labels.get(key)), NO_GROUP)
 
 
 def grouping(nodes: Sequence[Node], label: str = "") -> dict[str, str]:
@@ -303,4 +297,5 @@ def by_group(groups: Mapping[str, str], counts: Mapping[str, int]) -> list[Group
 
 def by_zone(nodes: Iterable[Node], counts: Mapping[str, int]) -> list[Group]:
     """Return each zone with the sum of its nodes' counts, by name."""
-    return by_group({node.metadata.name: zone_of(node) for node in nodes}, counts)
+    zones = {node.metadata.name: zone_of(node.metadata.labels) or NO_GROUP for node in nodes}
+    return by_group(zones, counts)

@@ -149,10 +149,10 @@ class DeviceTaintEvictionController:
 
     def _note_slice(self, key: str, piece: ResourceSlice, *, is_there: bool) -> None:
         pool = (piece.spec.driver, piece.spec.pool.name)
-        if is_there:
-            self._slices.setdefault(pool, set()).add(key)
-        else:
-            self._slices.get(pool, set()).discard(key)
+        slices = self._slices.setdefault(pool, set())
+        (slices.add if is_there else slices.discard)(key)
+        if not slices:
+            del self._slices[pool]
         self._changed_pools[pool] = None
 
     def _note_claim(self, key: str, claim: ResourceClaim, *, is_there: bool) -> None:
@@ -162,6 +162,8 @@ class DeviceTaintEvictionController:
                 users[key] = None
             else:
                 users.pop(key, None)
+            if not users:
+                del self._users[pool]
         # Called with the old claim, too, for pods that it was reserved for.
         self._changed_pods.update(dict.fromkeys(_consumers(claim)))
 

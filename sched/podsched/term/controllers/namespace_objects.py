@@ -69,7 +69,10 @@ class _NamespaceObjects:
         """Create the missing objects, and update the outdated ones."""
         dirty, self._dirty = self._dirty, {}
         for namespace in dirty:
-            self._ensure(namespace)
+            try:
+                self._ensure(namespace)
+            except Exception as error:
+                self._writes.skipped("Namespace", namespace, error)
         return None
 
     def _ensure(self, namespace: str) -> None:

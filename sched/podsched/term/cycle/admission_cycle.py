@@ -13,6 +13,7 @@ So no unit has quota without nodes, or nodes without quota.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -259,16 +260,16 @@ class AdmissionCycle:
         Those of a queue need quota, too; the members that are bound have theirs.
         """
         admission = self._admission
-        workload, terms = admission.turns.waiting(key), None
+        workload, terms, passing = admission.turns.waiting(key), None, ""
         if workload is not None:
             queue = admission.snapshot.queues[workload.queue]
             assignment, _ = nominate(admission.snapshot, queue, workload, admission.rules)
             if assignment.mode is Mode.FIT:
                 found = self._terms(workload, assignment)
                 terms = (one for one in found if one.fits)
-                admission.current = key
-        popped = self._groups.pop_members(key, now)
-        admission.current = ""
+                passing = key
+        with self._lets_pass(passing):
+            popped = self._groups.pop_members(key, now)
         attempted = await self._groups.complete(key, popped, now, terms)
         if attempted is not None and workload is not None:
             self._admit(workload, attempted)
@@ -324,11 +325,17 @@ class AdmissionCycle:
 
     def _pop(self, key: str, uids: Iterable[str], now: float) -> list[QueuedPodInfo]:
         """Take the pods of a unit out of the queue, as far as they are not gated by others."""
-        # The gate lets the pods of this unit pass while they are popped.
+        with self._lets_pass(key):
+            return self._state.queue.pop_members(list(uids), now)
+
+    @contextmanager
+    def _lets_pass(self, key: str) -> Iterator[None]:
+        """Let the pods of a unit pass the gate while they are popped."""
         self._admission.current = key
-        popped = self._state.queue.pop_members(list(uids), now)
-        self._admission.current = ""
-        return popped
+        try:
+            yield
+        finally:
+            self._admission.current = ""
 
     def _admit(self, workload: Workload, attempted: Attempted) -> bool:
         """Count the placed pods as admitted; return whether any were."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from podsched.api.manifest import to_manifest
+from podsched.api.manifest import merge_patch, to_manifest
 from podsched.ask.explain.explanation import reference
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
@@ -94,16 +94,3 @@ class Change:
             patch = merge_patch(to_manifest(asked), to_manifest(self.pod))
             found.patch = yaml.safe_dump(patch, sort_keys=False)
         return found
-
-
-def merge_patch(old: Any, new: Any) -> Any:
-    """Return the JSON merge patch (RFC 7396) that makes ``new`` of ``old``."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
-    patch: dict[str, Any] = dict.fromkeys(old.keys() - new.keys())
-    for key, value in new.items():
-        if key not in old:
-            patch[key] = value
-        elif old[key] != value:
-            patch[key] = merge_patch(old[key], value)
-    return patch
