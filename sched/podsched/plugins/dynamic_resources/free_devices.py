@@ -351,6 +351,7 @@ class FreeDevices:
             column = self._column(of_kind[key])
             if column.elsewhere:
                 return None
+            # With weights, bincount adds floats: exact for numbers of devices.
             free = np.bincount(rows[there], column.free[there], minlength=nodes.size)
             count = free.astype(np.int64) - number
             fits &= count >= 0
@@ -412,6 +413,7 @@ class FreeDevices:
         number = self._numbers.get(pool)
         if number is None:
             return
+        # Also columns that are not up to date: where their pools have not changed, the cells stay.
         for column in self._columns.values():
             if number < len(column.suiting) and name in column.suiting[number]:
                 column.free[number] += -1 if is_used else 1

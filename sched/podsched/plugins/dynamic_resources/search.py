@@ -51,8 +51,9 @@ class _Outcome(Enum):
 class _Failed:
     """There is no solution after the open choices.
 
-    ``conflicts``: the choices that the failure depends on. ``within_order``: only devices after the
-    device of the request's previous place were tried.
+    ``conflicts``: the choices that the failure depends on, as a bit set: bit n for the open choice
+    with n others before it. ``within_order``: only devices after the device of the request's
+    previous place were tried.
     """
 
     conflicts: int
@@ -203,6 +204,7 @@ class Search:
     def _place(self, level: Level, alternative: Alternative, place: int, position: int) -> _Step:
         """Return the choice of a device for a place; after the last place, enter the next level."""
         if alternative.all_devices is not None and not alternative.all_devices:
+            # Mode All without any device: of the choices so far, only another alternative can help.
             return _Failed(self._last_choice() if level.is_prioritized else 0)
         if place >= alternative.count:
             return self._enter(level.index + 1, starts_claim=False)
@@ -233,6 +235,7 @@ class Search:
                 return self._close(choice, outcome)
             choice.conflicts |= outcome.conflicts & ~self._last_choice()
         elif outcome is not None:
+            # How many devices the claim has already depends on the alternatives chosen before.
             choice.conflicts = ALL_CHOICES
         alternatives = choice.level.alternatives
         if choice.next == len(alternatives):
@@ -256,6 +259,7 @@ class Search:
                 return self._close(choice, outcome)
             choice.conflicts |= outcome.conflicts & ~self._last_choice()
             if choice.alternative.all_devices is not None:
+                # In mode All, each place has one device only.
                 return self._exhausted(choice, 0)
             if self._equivalence is not None:
                 failed = self._equivalence.choice(choice.level, choice.taken.candidate)
@@ -323,6 +327,8 @@ class Search:
             ]
             conflicts |= choice.refused.conflicts(alternative, self._holders())
         if choice.level.is_prioritized and (is_all or not place):
+            # The choice of the alternative is ``place + 1`` choices before the last. Another
+            # alternative may succeed.
             conflicts |= self._last_choice() >> (place + 1)
         return self._close(choice, _Failed(conflicts, within_order=place > 0 and not is_all))
 

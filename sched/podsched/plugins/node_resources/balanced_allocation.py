@@ -139,6 +139,7 @@ def _gain(allocatable: Floats, used: Floats, wanted: Sequence[int], without: Int
     the pod.
     """
     scores = balance_of(allocatable, used + np.array(wanted, dtype=np.float64)[:, np.newaxis])
+    # 50 + (50 + change) / 2 is (150 + change) / 2: fewer passes, all in place.
     scores -= without
     scores += 3 * _HALF
     scores >>= 1
