@@ -98,3 +98,26 @@ def test_an_option_without_its_value_tells_what_it_takes_and_where_to_read_on(
         2,
         f"error: Option '{arguments[-1]}' {says} (see sched {command} --help)\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (("up", "--nodes", "x"), "Invalid value for '--nodes': must be a valid integer"),
+        (
+            ("bench", "--repeat", "0"),
+            "Invalid value for '--repeat': must be greater than or equal to 1",
+        ),
+        (
+            ("apply", "pod.yaml"),
+            "Got unexpected extra argument(s) (pod.yaml): name files with -f",
+        ),
+        (("get", "pods", "--watch=x"), "Option '--watch' does not take a value"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_usage_error_is_in_plain_words(
+    sched: Commands, command: tuple[str, ...], message: str
+) -> None:
+    done = sched(*command)
+    assert (done.code, done.err) == (2, f"error: {message} (see sched {command[0]} --help)\n")

@@ -24,6 +24,7 @@ from podsched.serve.client.api_client import ApiClient, Listing
 from podsched.serve.client.errors import Forbidden
 from podsched.testing.fake_cluster import FakeCluster
 from support.command_client import CommandClient, replica_set
+from support.commands import Commands
 from support.engine_world import node, pod
 
 
@@ -193,3 +194,10 @@ async def test_who_may_not_list_queues_is_told_the_rest() -> None:
             raise Forbidden(f"cannot list {kind}")
 
     assert await queue_counts(cast(ApiClient, Guarded())) is None
+
+
+@pytest.mark.parametrize("command", ["status", "leader transfer", "leader pause", "leader resume"])
+def test_a_lock_without_a_namespace_is_a_usage_error(command: str) -> None:
+    done = Commands()(*command.split(), "--lock", "scheduler")
+    message = 'error: --lock: "scheduler" is not NAMESPACE/NAME\n'
+    assert (done.code, done.err) == (2, message)

@@ -175,3 +175,10 @@ def test_names_like_an_unknown_one_are_told(
     done = sched(*command)
     [line] = done.errors
     assert done.code == code and message in line
+
+
+def test_a_kind_in_other_letters_is_told(sched: Commands, tmp_path: Path) -> None:
+    file = tmp_path / "pod.yaml"
+    file.write_text("{apiVersion: v1, kind: pod, metadata: {name: web}}")
+    done = sched("apply", "-f", str(file))
+    assert done.code == 1 and 'there is no kind "pod": did you mean Pod?' in done.err

@@ -146,6 +146,8 @@ def _what(arguments: Sequence[str]) -> tuple[Kind, str]:
     try:
         kind = find_kind("podgroup" if word == "group" else word)
     except UnknownKindError as error:
+        if not names:
+            fail(f"name the kind, too: sched explain pod {word}", USAGE)
         fail(without_kind(error), USAGE)
     if kind.name not in _EXPLAINED:
         fail(f"pods and pod groups can be explained, not {kind.plural}", USAGE)

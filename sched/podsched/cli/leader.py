@@ -25,6 +25,7 @@ from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
+from podsched.cli.status import check_lock
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, NotFound
 
@@ -53,7 +54,7 @@ def transfer(
     lock: Lock = "kube-system/kube-scheduler",
 ) -> None:
     """Let the leader hand over to a standby, and become a standby itself."""
-    _check(lock)
+    check_lock(lock)
     said = with_client(server, lambda client: _transfer(client, lock, to))
     say(said)
 
@@ -121,7 +122,7 @@ def pause(
     Until sched leader resume, pods stay pending, and nothing is evicted or
     garbage-collected. A new leader is paused, too.
     """
-    _check(lock)
+    check_lock(lock)
     if len(reason) > _LONGEST_REASON:
         fail(f"--reason: at most {_LONGEST_REASON} characters, not {len(reason)}", USAGE)
     lease = Lease()
@@ -147,7 +148,7 @@ def pause(
 @app.command(cls=Command)
 def resume(server: Server = "", lock: Lock = "kube-system/kube-scheduler") -> None:
     """Resume scheduling after sched leader pause."""
-    _check(lock)
+    check_lock(lock)
 
     async def delete(client: ApiClient) -> bool:
         try:
@@ -157,9 +158,3 @@ def resume(server: Server = "", lock: Lock = "kube-system/kube-scheduler") -> No
         return True
 
     say("Scheduling is resumed." if with_client(server, delete) else "Scheduling is not paused.")
-
-
-def _check(lock: str) -> None:
-    namespace, _, name = lock.partition("/")
-    if not namespace or not name or "/" in name:
-        fail(f'--lock: "{lock}" is not NAMESPACE/NAME', USAGE)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -166,12 +167,25 @@ def _usage_error(error: Exception) -> int | None:
     if wording is None or not isinstance(code, int):
         return None
     command = getattr(getattr(error, "ctx", None), "command_path", "sched")
-    text = wording().replace("Value error, ", "").strip()
+    text = _plain(wording())
     if getattr(error, "option_name", None) in ("-k", "--kustomize"):
         text = "No such option: -k; use kubectl kustomize DIR | sched apply -f -"
+    elif "unexpected extra argument" in text and _takes_manifests(error):
+        text = f"{text}: name files with -f"
     if "\n" in text:
         # A group was called without a command; this is its help text.
         say(text, error=True)
     elif text:
         say(f"error: {text.rstrip('.')} (see {command} --help)", error=True)
     return code
+
+
+def _plain(wording: str) -> str:
+    """Return a usage error in the words of other errors; pydantic's are for programmers."""
+    text = wording.replace("Value error, ", "").replace("Input should be", "must be").strip()
+    return re.sub(", unable to parse string as an? [a-z]+", "", text)
+
+
+def _takes_manifests(error: Any) -> bool:
+    context = getattr(error, "ctx", None)
+    return context is not None and any("--filename" in p.opts for p in context.command.params)

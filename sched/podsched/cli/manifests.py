@@ -69,6 +69,9 @@ def _unknown(document: Mapping[str, Any]) -> str:
         return ""  # malformed
     if kind in KINDS:
         return ""
+    meant = next((known for known in KINDS if known.lower() == kind.lower()), "")
+    if meant:
+        return f'there is no kind "{kind}": did you mean {meant}?'
     spec = document.get("spec")
     if isinstance(spec, dict) and ("template" in spec or "jobTemplate" in spec):
         return f"podsched does not run a {kind}: submit its pods instead"

@@ -157,4 +157,6 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     except (StoreError, SnapshotError, EmbeddedEtcdError, CertificateError) as error:
         fail(str(error), FAILED)
     except OSError as error:
-        fail(f"{error.filename or 'snapshot'}: {error.strerror or error}", FAILED)
+        # A snapshot is written as FILE.part at first.
+        name = str(error.filename or "snapshot").removesuffix(".part")
+        fail(f"{name}: {error.strerror or error}", FAILED)

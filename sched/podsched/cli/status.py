@@ -16,6 +16,7 @@ from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS, is_left_alone
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
 from podsched.cli.client import Server, with_client
+from podsched.cli.errors import USAGE, fail
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.lib.ages import age
@@ -25,6 +26,13 @@ from podsched.serve.client.errors import Forbidden, NotFound
 
 #: The default Lease of the replicas' leader election.
 LOCK = "kube-system/kube-scheduler"
+
+
+def check_lock(lock: str) -> None:
+    """Exit unless ``--lock`` is NAMESPACE/NAME."""
+    namespace, _, name = lock.partition("/")
+    if not namespace or not name or "/" in name:
+        fail(f'--lock: "{lock}" is not NAMESPACE/NAME', USAGE)
 
 
 async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
@@ -163,6 +171,7 @@ def status(
     ] = LOCK,
 ) -> None:
     """Show the scheduler replicas, the leader, and the cluster's addresses."""
+    check_lock(lock)
     state = with_client(server, lambda client: collect(client, lock))
     if as_json:
         print(json.dumps(state, indent=2))

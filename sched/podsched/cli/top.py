@@ -197,7 +197,7 @@ def _what(text: str) -> TopView:
 
 
 WhatArgument = Annotated[
-    TopView, typer.Argument(parser=_what, metavar="[nodes|pods|queues]", help="What to show.")
+    TopView, typer.Argument(parser=_what, metavar="VIEW", help="What to show.")
 ]
 
 

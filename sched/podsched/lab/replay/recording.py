@@ -222,7 +222,7 @@ def _lines(file: gzip.GzipFile, path: Path) -> Iterator[dict[str, Any]]:
             return
         except gzip.BadGzipFile as error:
             if number == 1:
-                raise BadRecording(f"{path}: not a recording: {error}") from error
+                raise BadRecording(f"{path}: not a recording (sched record makes them)") from error
             return
         except ValueError as error:
             raise BadRecording(f"{path}: line {number}: {error}") from error
