@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, note, settings
+from hypothesis import HealthCheck, Phase, assume, given, note, settings
 from hypothesis import strategies as st
 
 from support.fuzz_http import HttpFuzzer
@@ -32,12 +33,17 @@ async def _attack(sequence: list[int]) -> Counter[str]:
     return world.codes
 
 
-def test_no_http_request_harms_the_server_or_a_reader_of_what_it_stores(requests: int) -> None:
-    codes: Counter[str] = Counter()
+def test_a_good_part_of_the_http_requests_gets_past_the_first_check() -> None:
+    """Of requests that are always the same: of random ones it is a matter of chance."""
+    rng = random.Random(1)
+    codes = asyncio.run(_attack([rng.randrange(2**40) for _ in range(_EXAMPLE)]))
+    done = sum(count for code, count in codes.items() if code.startswith("2"))
+    assert done > codes.total() / 20, codes
 
+
+def test_no_http_request_harms_the_server_or_a_reader_of_what_it_stores(requests: int) -> None:
     @settings(
-        # The first example is the simplest one, whose requests are all the same.
-        max_examples=max(3, requests // 2 // _EXAMPLE),
+        max_examples=max(1, requests // 2 // _EXAMPLE - 1),
         deadline=None,
         database=None,
         phases=(Phase.generate, Phase.shrink),
@@ -45,8 +51,7 @@ def test_no_http_request_harms_the_server_or_a_reader_of_what_it_stores(requests
     )
     @given(sequences)
     def attack(sequence: list[int]) -> None:
-        codes.update(asyncio.run(_attack(sequence)))
+        assume(len(set(sequence)) > 1)  # as the first example, the simplest one, has it
+        asyncio.run(_attack(sequence))
 
     attack()
-    done = sum(count for code, count in codes.items() if code.startswith("2"))
-    assert done > sum(codes.values()) / 20, f"too few requests get past the first check: {codes}"

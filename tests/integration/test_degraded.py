@@ -124,7 +124,6 @@ async def test_without_any_api_server_and_with_a_leader_that_reaches_none(
 ) -> None:
     """All down: the leader stays. The leader alone cut off: it leaves the lock to another."""
     async with real_cluster(tmp_path, replicas=2, route=links.to_api_servers) as real:
-        leaders = len(real.observer.leaders)
         (api,) = real.cluster.api_servers
         clock = asyncio.get_running_loop().time
         api.hold()
@@ -135,8 +134,11 @@ async def test_without_any_api_server_and_with_a_leader_that_reaches_none(
         await eventually("an API server", lambda: refused(real, "outage"), "")
         lasted = clock() - began
         await eventually("scheduling goes on", lambda: real.bound("outage") > 0)
-        # A busy machine takes longer to start an API server than a leader keeps the lock.
-        assert len(real.observer.leaders) == leaders or lasted > CUT_OFF_AFTER - SLACK
+        # A busy machine takes longer to start an API server than a leader keeps the lock. It may
+        # also hold up a leader until another takes the lock, which is no matter here.
+        logs = [process.log_path.read_text() for process in real.cluster.schedulers]
+        left = any("No API server can be reached" in log for log in logs)
+        assert not left or lasted > CUT_OFF_AFTER - SLACK
 
         cut = real.leader()
         links.of[cut.spec.name].impair(CUT)

@@ -25,6 +25,7 @@ from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.protocol import Put
 from podsched.telemetry.health import HealthChecks
 from podsched.testing.memory_store import MemoryStore
+from support.eventually import PATIENCE
 
 pytestmark = pytest.mark.integration
 
@@ -125,7 +126,7 @@ async def differing_from(address: str, recording: Path, *arguments: str) -> set[
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    output, _ = await asyncio.wait_for(replaying.communicate(), 240)
+    output, _ = await asyncio.wait_for(replaying.communicate(), 4 * PATIENCE)
     assert replaying.returncode in (0, 1), output.decode()
     return set(re.findall(r"^DIFF  (\S+)", output.decode(), re.MULTILINE))
 

@@ -31,7 +31,7 @@ def test_what_is_applied_is_scheduled_and_shown(kube: KubeCluster) -> None:
     """apply, wait, get in its forms, describe with events, and apply again."""
     assert apply(kube, pod("web", app="web")) == "pod/web created\n"
     assert apply(kube, pod("web", app="web")) == "pod/web unchanged\n"
-    kube.kubectl("wait", "pod/web", "--for=condition=PodScheduled", "--timeout=60s")
+    kube.kubectl("wait", "pod/web", "--for=condition=PodScheduled", "--timeout=150s")
     node = kube.kubectl("get", "pod", "web", "-o", "jsonpath={.spec.nodeName}")
     assert node.startswith("node-")
     header, row = kube.kubectl("get", "pods", "-l", "app=web", "-o", "wide").splitlines()
@@ -179,13 +179,13 @@ def test_a_replica_set_is_scaled_and_a_job_is_completed(kube: KubeCluster) -> No
     for replicas in (3, 1):
         kube.kubectl("scale", "rs", "scaled", f"--replicas={replicas}")
         wanted = f"--for=jsonpath={{.status.readyReplicas}}={replicas}"
-        kube.kubectl("wait", "rs/scaled", wanted, "--timeout=60s")
+        kube.kubectl("wait", "rs/scaled", wanted, "--timeout=150s")
         eventually_blocking("the pods", lambda: len(kube.kubectl(*pods).split()), replicas)
     assert "SuccessfulDelete" in kube.kubectl("describe", "rs", "scaled")
     kube.kubectl("delete", "rs", "scaled")
     eventually_blocking("no pods", lambda: kube.kubectl(*pods), "")
     kube.kubectl("create", "job", "once", "--image=app:1", "--", "date")
-    kube.kubectl("wait", "job/once", "--for=condition=complete", "--timeout=60s")
+    kube.kubectl("wait", "job/once", "--for=condition=complete", "--timeout=150s")
     assert kube.kubectl("get", "job", "once").splitlines()[1].split()[1:3] == ["Complete", "1/1"]
     kube.kubectl("delete", "job", "once")
     found = ("get", "pods", "-l", "job-name=once", "-o", "name")
@@ -225,17 +225,18 @@ def test_a_node_is_tainted_cordoned_and_drained_as_far_as_budgets_permit(
     kube.kubectl("taint", "node", "node-0001", "for=others:NoSchedule")
     kube.kubectl("create", "pdb", "kept", "--selector=app=kept", "--min-available=1")
     apply(kube, pod("kept", app="kept"), pod("free"))
-    kube.kubectl("wait", "pod/kept", "pod/free", "--for=condition=Ready", "--timeout=60s")
+    kube.kubectl("wait", "pod/kept", "pod/free", "--for=condition=Ready", "--timeout=150s")
     # The budget's controller has counted the pod.
     healthy = "jsonpath={.status.currentHealthy}=1"
-    kube.kubectl("wait", "pdb/kept", f"--for={healthy}", "--timeout=60s")
+    kube.kubectl("wait", "pdb/kept", f"--for={healthy}", "--timeout=150s")
     drain = ("drain", "node-0000", "--force", "--grace-period=0")
-    said = kube.kubectl(*drain, "--timeout=3s", code=1)
+    said = kube.kubectl(*drain, "--timeout=8s", code=1)
     assert "Cannot evict pod as it would violate the pod's disruption budget" in said
     assert "SchedulingDisabled" in kube.kubectl("get", "node", "node-0000")
-    assert "pod/free" not in kube.kubectl("get", "pods", "-o", "name")
+    pods = ("get", "pods", "-o", "name")
+    eventually_blocking("free is gone", lambda: "pod/free" not in kube.kubectl(*pods))
     kube.kubectl("get", "pod", "kept")
     kube.kubectl("delete", "pdb", "kept")
-    kube.kubectl(*drain, "--timeout=60s")
+    kube.kubectl(*drain, "--timeout=150s")
     kube.kubectl("uncordon", "node-0000")
     kube.kubectl("taint", "node", "node-0001", "for-")

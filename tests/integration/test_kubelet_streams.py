@@ -391,10 +391,15 @@ async def test_an_answer_that_never_ends_waits_for_its_reader(cluster: Cluster, 
         await eventually("it has begun", lambda: sent > 0 or unread.returncode is not None)
         if unread.returncode is not None:
             pytest.fail((await unread.communicate())[0].decode())
-        await asyncio.sleep(1)  # nothing reads the pipe of kubectl
-        held = sent
-        await asyncio.sleep(1)
-        assert sent == held < 64 << 20
+
+        async def waits() -> bool:
+            """Nothing reads the pipe of kubectl."""
+            held = sent
+            await asyncio.sleep(1)
+            assert sent < 64 << 20
+            return sent == held
+
+        await eventually("it waits for its reader", waits)
         assert resident_bytes() - before < 64 << 20
         await cluster.pod("web", "main")
         assert await cluster.kubectl("logs", "web") == ""

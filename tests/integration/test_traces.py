@@ -19,7 +19,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_serv
 
 from podsched.api.manifest import to_manifest
 from podsched.lab.bench.shapes import copies, pod_template
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 from support.real_cluster import RealCluster, real_cluster
 
 pytestmark = pytest.mark.integration
@@ -126,7 +126,7 @@ def apply(real: RealCluster, manifest: str, **environment: str) -> str:
         capture_output=True,
         text=True,
         env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": "", **environment},
-        timeout=30,
+        timeout=PATIENCE,
         check=True,
     )
     [line] = [line for line in done.stderr.splitlines() if line.startswith("trace ")]

@@ -22,7 +22,7 @@ from podsched.lib.processes import session_members
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, Unavailable
 from podsched.v1.scheduling_pb2 import ExplainRequest
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -43,7 +43,13 @@ async def test_calls_go_on_when_a_worker_is_killed_and_nothing_is_left_in_the_en
     tmp_path: Path,
 ) -> None:
     options = LocalClusterOptions(
-        tmp_path, replicas=1, agent=False, evaluator="local", api_arguments=("--workers=2",)
+        tmp_path,
+        replicas=1,
+        agent=False,
+        evaluator="local",
+        fsync=False,
+        api_arguments=("--workers=2",),
+        grace=PATIENCE,
     )
     cluster = LocalCluster(options)
     await cluster.start()
@@ -133,7 +139,7 @@ def test_what_keeps_the_first_worker_from_starting_is_told_once() -> None:
     nowhere = f"--etcd-endpoints=127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "podsched", "apiserver", nowhere, "--listen=127.0.0.1:0"]
     ended = subprocess.run(
-        [*command, "--workers=3"], capture_output=True, text=True, timeout=60, check=False
+        [*command, "--workers=3"], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert ended.returncode == 1
     assert ended.stderr.count("no etcd endpoint") == 1

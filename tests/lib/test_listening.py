@@ -139,7 +139,7 @@ async def test_one_without_any_request_gives_way_before_those_that_have_made_one
 async def test_an_address_that_has_its_half_takes_the_place_of_none_of_another() -> None:
     async with listener_of(4) as listener:
         with socket.create_connection(
-            ("127.0.0.1", listener.port), timeout=5, source_address=("127.0.0.2", 0)
+            ("127.0.0.1", listener.port), timeout=PATIENCE, source_address=("127.0.0.2", 0)
         ) as other:
             other.sendall(b"hello")
             assert await asyncio.to_thread(other.recv, 5) == b"HELLO"
@@ -160,7 +160,7 @@ async def test_all_addresses_together_have_no_more_than_the_bound() -> None:
 
 
 def _is_reset(connection: socket.socket) -> bool:
-    connection.settimeout(5)
+    connection.settimeout(PATIENCE)
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:
@@ -178,7 +178,7 @@ async def test_what_is_not_asked_for_anything_any_more_is_closed() -> None:
 async def test_a_request_that_stops_half_way_ends_its_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.05)
+    monkeypatch.setattr(listening, "REQUEST_SECONDS", 1.0)
     async with listener_of(20) as listener:
         with sockets(listener, 1, b"hello") as [slow]:
             assert await asyncio.to_thread(slow.recv, 5) == b"HELLO"
@@ -193,7 +193,7 @@ async def test_half_of_everything_is_for_other_addresses() -> None:
             assert {await asyncio.to_thread(each.recv, 1) for each in used} == {b"X"}
             assert await answer(listener) == b""
             with socket.create_connection(
-                ("127.0.0.1", listener.port), timeout=5, source_address=("127.0.0.2", 0)
+                ("127.0.0.1", listener.port), timeout=PATIENCE, source_address=("127.0.0.2", 0)
             ) as other:
                 other.sendall(b"hello")
                 assert await asyncio.to_thread(other.recv, 5) == b"HELLO"
@@ -212,7 +212,7 @@ async def test_few_are_silent_at_a_time_and_half_of_them_of_one_address(
 
 
 async def test_silent_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.05)
+    monkeypatch.setattr(listening, "REQUEST_SECONDS", 1.0)
     async with listener_of(20) as listener:
         with sockets(listener, 5):
             await eventually("they have come", lambda: len(listener.silent) == 5)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from podsched.app.local_cluster import LocalCluster
 from podsched.app.supervisor import ManagedProcess
+from support.eventually import PATIENCE
 
 KUBECTL = Path(sys.executable).with_name("kubectl")
 
@@ -34,7 +35,7 @@ class KubeCluster:
         """What kubectl prints, errors included; its exit code must be ``code``."""
         done = self.start(*arguments)
         try:
-            output, _ = done.communicate(stdin, timeout=60)
+            output, _ = done.communicate(stdin, timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             done.kill()
             done.communicate()

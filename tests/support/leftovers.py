@@ -16,7 +16,7 @@ from pathlib import Path
 from support.eventually import eventually_blocking
 
 #: Seconds in which processes that were just killed may still be there.
-_GRACE = 10.0
+_GRACE = 60.0
 #: The variable by which processes of a run are known.
 _MARK = "PODSCHED_TESTS"
 

@@ -71,7 +71,7 @@ async def test_an_extender_that_does_not_answer_in_time_is_given_up() -> None:
         began = asyncio.get_running_loop().time()
         with pytest.raises(ExtenderError, match="no answer within 200ms"):
             await send(configured(url, httpTimeout="200ms"))
-        assert asyncio.get_running_loop().time() - began < 5
+        assert asyncio.get_running_loop().time() - began < 25
 
 
 async def test_an_extender_that_cannot_be_reached_is_an_error_that_shows_no_password() -> None:

@@ -340,7 +340,7 @@ async def test_stopping_lets_calls_finish(
 ) -> None:
     """What is under way is answered; watches end at once; what comes too late is told so."""
     server = await servers.start()
-    client = ApiClient(server.address, ClientOptions(timeout=1))
+    client = ApiClient(server.address, ClientOptions(timeout=PATIENCE, wait_for_server=False))
     informer = Informer(servers.client(server), ["Pod"])
     task = asyncio.create_task(informer.run(lambda batch: None))
     await informer.synced.wait()

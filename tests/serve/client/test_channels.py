@@ -17,6 +17,7 @@ from podsched.testing.memory_store import MemoryStore
 from podsched.v1.api_pb2 import WatchRequest
 from support.api_servers import start_api_server
 from support.certificates import Certificates, make_certificates
+from support.eventually import PATIENCE
 from support.relay import Relay
 
 
@@ -94,11 +95,15 @@ async def test_calls_and_watches_of_a_silent_server_go_on_at_another_one() -> No
     await relay.start()
     try:
         endpoints = [f"127.0.0.1:{relay.port}", servers[1].address]
-        async with ApiClient(endpoints, ClientOptions(silence=0.1)) as client:
+        # Nothing else ends calls and watches, and the other server is not silent even on a busy
+        # machine.
+        long = 10 * PATIENCE
+        options = ClientOptions(silence=2.0, timeout=long, watch_silence=long)
+        async with ApiClient(endpoints, options) as client:
             watch = client.watch_stream(WatchRequest(kinds=["Node"]))
             await anext(watch)
             relay.cut()
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(PATIENCE):
                 await client.list("Node")
                 with pytest.raises(Unavailable, match="the server did not answer"):
                     async for _ in watch:

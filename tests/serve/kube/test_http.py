@@ -83,7 +83,7 @@ async def test_a_server_of_another_authority_is_not_trusted(
     tls.load_cert_chain(files.cert, files.key)
     async with serve(store, tls=tls) as url:
         access = from_kubeconfig(kubeconfig(tmp_path, url, other, {}))
-        clients.append(client := KubeHttp(access, timeout=0.5))
+        clients.append(client := KubeHttp(access, wait_for_server=False))
         with pytest.raises(Unavailable, match="certificate verify failed"):
             await client.request("GET", POD)
 
@@ -104,7 +104,7 @@ async def test_a_write_to_a_server_that_is_slow_has_an_unknown_outcome(
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    clients.append(client := KubeHttp(ClusterAccess(f"http://127.0.0.1:{port}"), timeout=0.3))
+    clients.append(client := KubeHttp(ClusterAccess(f"http://127.0.0.1:{port}"), timeout=3.0))
     async with server:
         with pytest.raises(OutcomeUnknown, match="did not answer in time"):
             await client.request("POST", f"{POD}/binding", body={})

@@ -58,12 +58,13 @@ async def test_a_watch_that_nobody_reads_is_ended_and_says_to_list_again(
 
 
 async def test_a_watch_that_is_read_slowly_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "UNREAD_SECONDS", 0.5)
+    monkeypatch.setattr(calls, "UNREAD_SECONDS", 3.0)
     async with serving() as (_, watch):
         stream = watch(v1.WatchRequest(kinds=["Pod"]).SerializeToString())
-        for _ in range(3):
+        for _ in range(2):
             assert await stream.read()
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(3.5)
+        assert await stream.read()
         stream.cancel()
 
 

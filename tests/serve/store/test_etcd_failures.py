@@ -14,6 +14,7 @@ import pytest
 from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
 from podsched.lab.chaos.system import EtcdMembers
+from podsched.lib.network import free_port
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.endpoints import Endpoints
 from podsched.serve.store.errors import (
@@ -48,6 +49,14 @@ async def etcd(tmp_path: Path) -> AsyncIterator[EmbeddedEtcd]:
 
 @pytest.fixture
 async def store(etcd: EmbeddedEtcd) -> AsyncIterator[EtcdStore]:
+    """A store that waits for answers for as long as a busy machine takes."""
+    store = await connect(EtcdOptions((etcd.endpoint,), request_timeout=PATIENCE))
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def impatient(etcd: EmbeddedEtcd) -> AsyncIterator[EtcdStore]:
     store = await connect(EtcdOptions((etcd.endpoint,), request_timeout=2.0))
     yield store
     await store.close()
@@ -142,20 +151,20 @@ async def test_a_watch_whose_revision_was_compacted_while_etcd_was_away_says_so(
 
 
 async def test_calls_to_a_dead_etcd_fail_as_unavailable_in_time(
-    etcd: EmbeddedEtcd, store: EtcdStore
+    etcd: EmbeddedEtcd, impatient: EtcdStore
 ) -> None:
     await crash(etcd)
     async with asyncio.timeout(PATIENCE):
         with pytest.raises(Unavailable):
-            await store.get("/a")
+            await impatient.get("/a")
         with pytest.raises((Unavailable, MaybeApplied)):
-            await store.write(put("/a"))
-        outcomes = await store.write_many([put("/a"), put("/b")])
+            await impatient.write(put("/a"))
+        outcomes = await impatient.write_many([put("/a"), put("/b")])
     assert [type(o) for o in outcomes] == [Unavailable, Unavailable]
 
 
 async def test_a_write_whose_answer_is_lost_is_reported_as_maybe_applied(
-    etcd: EmbeddedEtcd, store: EtcdStore
+    etcd: EmbeddedEtcd, store: EtcdStore, impatient: EtcdStore
 ) -> None:
     assert etcd.pid is not None
     os.kill(etcd.pid, signal.SIGSTOP)
@@ -166,7 +175,7 @@ async def test_a_write_whose_answer_is_lost_is_reported_as_maybe_applied(
     )
     try:
         with pytest.raises(MaybeApplied):
-            await store.write(put("/a"))
+            await impatient.write(put("/a"))
     finally:
         os.kill(etcd.pid, signal.SIGCONT)
     await store.get("/a")  # tells which, and that the store works again
@@ -348,11 +357,11 @@ class Relay:
         self._target = target
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
-        self.port = 0
+        #: None of those that outgoing connections get, so that it is free while this is shut.
+        self.port = free_port()
 
     async def open(self) -> None:
         self._server = await asyncio.start_server(self._join, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def shut(self) -> None:
         assert self._server is not None
@@ -452,13 +461,14 @@ async def test_reads_and_watches_of_a_silent_member_go_on_at_another_one(
     relay = SilentRelay(int(etcd.endpoint.rpartition(":")[2]))
     await relay.start()
     members = (f"127.0.0.1:{relay.port}", etcd.endpoint)
-    store = await connect(EtcdOptions(members, silence=0.1))
+    # Calls end in no other way, and the other member is not silent even on a busy machine.
+    store = await connect(EtcdOptions(members, silence=3.0, request_timeout=10 * PATIENCE))
     watch = store.watch("/a", start_revision=1)
     try:
         await store.write(put("/a/1"))
         await anext(watch)
         relay.cut()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE):
             with pytest.raises(MaybeApplied, match="the member did not answer"):
                 await store.write(put("/a/2"))
             assert (await store.get("/a/1")).kv is not None
@@ -543,7 +553,8 @@ async def test_writes_while_etcd_elects_a_leader_wait_and_none_is_lost(tmp_path:
         # leader would end with a timeout.
         broken = [one for one in results if "closed" in str(one)]
         assert len(broken) < 5
-        assert sum(isinstance(one, WriteResult) for one in results) == 20 - len(broken)
+        left = [one for one in results if not isinstance(one, WriteResult)]
+        assert left == broken
     finally:
         await store.close()
         await members.stop()

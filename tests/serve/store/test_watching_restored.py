@@ -15,6 +15,7 @@ from podsched.serve.store.etcd import EtcdOptions, connect
 from podsched.serve.store.protocol import Put, Store, WriteOp
 from podsched.serve.store.snapshot import restore_snapshot, save_snapshot
 from podsched.testing.memory_store import MemoryStore
+from support.eventually import PATIENCE
 
 PREFIX = "/restored/"
 
@@ -91,7 +92,7 @@ class Watch:
                 self.seen.set()
 
     async def fails(self) -> BaseException | None:
-        await asyncio.wait({self.task}, timeout=20)
+        await asyncio.wait({self.task}, timeout=PATIENCE)
         return self.task.exception()
 
 
@@ -104,7 +105,7 @@ async def test_a_watch_that_has_come_further_than_the_backup_is_told(
     await restorable.back_up()
     for number in range(3):
         await write(store, Put(f"{PREFIX}a", b"%d" % number))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await watch.seen.wait()
     await restorable.restore()
     assert isinstance(await watch.fails(), Restored)

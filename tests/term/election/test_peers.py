@@ -45,13 +45,20 @@ async def follow_at() -> AsyncIterator[Callable[[int], Follower]]:
     await asyncio.gather(*(f.task for f in followers), return_exceptions=True)
 
 
+async def is_met(listener: PeerListener) -> None:
+    """Wait until a follower is connected, and has read who is there."""
+    await eventually("a connection", lambda: len(listener._writers), 1)
+    for _ in range(10):  # turns of the event loop: this process may stand still in some of them
+        await asyncio.sleep(0.01)
+
+
 async def test_a_leader_that_goes_away_is_reported_as_confirmed(
     follow_at: Callable[[int], Follower],
 ) -> None:
     """Broken, and the address refuses since."""
     listener = PeerListener("leader")
     follower = follow_at(await listener.start("127.0.0.1", 0))
-    await asyncio.sleep(0.05)
+    await is_met(listener)
     await listener.close()
     await eventually("a report", lambda: len(follower.reports), 1)
     assert follower.reports == [True]
@@ -68,7 +75,7 @@ async def test_a_leader_that_stops_is_missed_unless_it_has_released_the_lock(
     running = asyncio.create_task(elector.run())
     await eventually("it leads", elector.is_leader)
     follower = follow_at(int(elector.state.view.candidate.address.rpartition(":")[2]))
-    await asyncio.sleep(0.05)
+    await is_met(elector._listener)
     await elector.stop()
     await running
     if releases:
@@ -87,10 +94,11 @@ async def test_a_leader_that_is_back_at_once_is_not_reported_as_gone(
     relay = Relay(await listener.start("127.0.0.1", 0))
     await relay.start()
     follower = follow_at(relay.port)
-    await asyncio.sleep(0.05)
+    await is_met(listener)
     await relay.drop()
     await eventually("a report", lambda: len(follower.reports), 1)
     assert follower.reports == [False]
+    await is_met(listener)
     await relay.stop()
     await eventually("another report", lambda: len(follower.reports), 2)
     assert follower.reports == [False, True]

@@ -17,7 +17,7 @@ from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
 from support.api_objects import pod
 from support.api_servers import start_api_server
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -42,7 +42,7 @@ def connected(server: ApiServer, said: bytes = b"") -> socket.socket:
     """A connection whose client takes little at a time."""
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    made.settimeout(10)
+    made.settimeout(PATIENCE)
     made.connect(("127.0.0.1", server.kube_port))
     made.sendall(said)
     return made
@@ -157,7 +157,7 @@ async def test_one_address_leaves_room_for_another(server: ApiServer) -> None:
     await eventually("half are served", lambda: server.core.watcher.watching == _MOST // 2)
     assert await status(server) == ""
     other = socket.create_connection(
-        ("127.0.0.1", server.kube_port), timeout=10, source_address=("127.0.0.2", 0)
+        ("127.0.0.1", server.kube_port), timeout=PATIENCE, source_address=("127.0.0.2", 0)
     )
     other.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
     assert b" 200 " in await asyncio.to_thread(_end, other)
