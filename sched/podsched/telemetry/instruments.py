@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
@@ -57,19 +57,13 @@ class CounterCell:
         self.value += amount
 
 
-class GaugeCell:
+class GaugeCell(CounterCell):
     """One time series of a gauge."""
 
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value = 0.0
+    __slots__ = ()
 
     def set(self, value: float) -> None:
         self.value = value
-
-    def inc(self, amount: float = 1.0) -> None:
-        self.value += amount
 
 
 class HistogramCell:
@@ -211,22 +205,11 @@ def go_float(value: float) -> str:
     return text
 
 
-class Instrument(Protocol):
-    """What a registry needs from a metric."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def help(self) -> str: ...
-
-    def collect(self) -> Metric: ...
-
-
+Instrument = Counter | Gauge | Histogram
 InstrumentT = TypeVar("InstrumentT", bound=Instrument)
 
 
-class MetricRegistry:
+class MetricRegistry(Collector):
     """The metrics of one process, and their text for /metrics."""
 
     def __init__(self, disabled: Iterable[str] = ()) -> None:
@@ -235,7 +218,7 @@ class MetricRegistry:
         self._instruments: dict[str, Instrument] = {}
         self._before: list[Callable[[], None]] = []
         self._prometheus = CollectorRegistry(auto_describe=False)
-        self._prometheus.register(_Bridge(self))
+        self._prometheus.register(self)
 
     def add(self, instrument: InstrumentT) -> InstrumentT:
         """Register a metric. Raises ``ValueError`` if the name is taken."""
@@ -302,14 +285,6 @@ class _Only(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return self._metrics
-
-
-class _Bridge(Collector):
-    def __init__(self, registry: MetricRegistry) -> None:
-        self._registry = registry
-
-    def collect(self) -> Iterable[Metric]:
-        return self._registry.collect()
 
 
 class MetricSet:

@@ -74,13 +74,11 @@ class ApiClient:
         endpoints: str | Sequence[str],
         options: ClientOptions | None = None,
         *,
-        jitter: random.Random | None = None,
         observer: ClientTelemetry | None = None,
     ) -> None:
         self._observer = observer
         self.options = options or ClientOptions()
         self._channels = Channels(endpoints, self.options)
-        self._jitter = jitter or random.Random()
 
     @property
     def endpoint(self) -> str:
@@ -341,7 +339,7 @@ class ApiClient:
 
         At the end of the block all are answered. See ``PodStream`` for broken streams.
         """
-        stream = await open_stream(self._channels, self.options, self._jitter)
+        stream = await open_stream(self._channels, self.options)
         try:
             yield stream
             await stream.close()
@@ -443,7 +441,7 @@ class ApiClient:
         backoff = Backoff(
             _FIRST_PAUSE,
             _LONGEST_PAUSE,
-            self._jitter.random,
+            random.random,
             immediate=len(self._channels) - 1,  # try every server before the first pause
         )
         cause, unreached = "", 0

@@ -217,24 +217,14 @@ class Informer:
         source: WatchSource,
         kinds: Sequence[str],
         *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
         metadata_only: bool = False,
-        jitter: random.Random | None = None,
     ) -> None:
         """Follow ``kinds``; ``metadata_only``: keep only the objects' metadata."""
         names = [find_kind(kind).name for kind in kinds]
         self._source = source
         self._metadata_only = metadata_only
         self._mirror = Mirror(names, metadata_only=metadata_only)
-        self._request = v1.WatchRequest(
-            kinds=names,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-        )
-        self._jitter = jitter or random.Random()
+        self._request = v1.WatchRequest(kinds=names)
         self._paced = asyncio.Event()
         self._waiters = RevisionWaiters()
         self.synced = asyncio.Event()
@@ -288,7 +278,7 @@ class Informer:
             self._on_error,
             # The last two may be temporary, too: a bug on one server, a response too large.
             transient=(Compacted, Forbidden, Unavailable, ServerBug, TooLarge),
-            backoff=Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random),
+            backoff=Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random),
         )
         async with aclosing(following) as batches:
             async for batch in batches:

@@ -58,7 +58,6 @@ class Outbox(Generic[T]):
         merge: Callable[[T, T], T] = _newest,
         retry_for: float = math.inf,
         given_up: Callable[[Sequence[T], ClientError], None] | None = None,
-        jitter: random.Random | None = None,
     ) -> None:
         """Create an outbox; nothing is sent before ``run``.
 
@@ -77,7 +76,6 @@ class Outbox(Generic[T]):
         self._merge = merge
         self._retry_for = retry_for
         self._given_up = given_up
-        self._jitter = jitter or random.Random()
         #: Not a dict, where finding the oldest item looks at each item dropped before it.
         self._waiting: OrderedDict[str, T] = OrderedDict()
         self._under_way: list[dict[str, T]] = []
@@ -159,7 +157,7 @@ class Outbox(Generic[T]):
         Raises:
             FenceLost: no write with this fence can succeed any more.
         """
-        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         clock = asyncio.get_running_loop().time
         give_up_at = clock() + self._retry_for
         while batch:

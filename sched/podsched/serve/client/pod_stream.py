@@ -118,18 +118,15 @@ class PodStream:
                 answer.exception()  # callers need not await it, as ``close`` raises, too
 
 
-async def open_stream(
-    channels: Channels, options: ClientOptions, jitter: random.Random
-) -> PodStream:
+async def open_stream(channels: Channels, options: ClientOptions) -> PodStream:
     """Open a stream to the first server that accepts it, within ``options.timeout``.
 
     Raises ClientError.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + options.timeout
-    pauses = Backoff(
-        _FIRST_PAUSE, _LONGEST_PAUSE, jitter.random, immediate=max(len(channels) - 1, 0)
-    )
+    untried = max(len(channels) - 1, 0)
+    pauses = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random, immediate=untried)
     while True:
         endpoint = channels.endpoint
         metadata = (*to_metadata(options.traceparent), *channels.credentials()) or None

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,14 +81,12 @@ class KubeCluster:
         rates: Rates | None = None,
         *,
         now: Callable[[], float] = time.time,
-        jitter: random.Random | None = None,
     ) -> None:
         """``leads``: returns whether the term of a fence is still valid."""
         rates = rates or Rates()
         self._http = http
         self._leads = leads
         self._now = now
-        self._jitter = jitter
         self._limit = RateLimit(rates.qps, rates.burst)
         # Events have their own limit, as in kube-scheduler, so that they do not delay bindings.
         self._event_limit = RateLimit(rates.qps, rates.burst)
@@ -97,7 +94,7 @@ class KubeCluster:
 
     def informer(self, kinds: Sequence[str]) -> KubeInformer:
         """See ``Cluster``. Status patches take the conditions' times from its pods."""
-        self._informer = KubeInformer(self._http, kinds, jitter=self._jitter)
+        self._informer = KubeInformer(self._http, kinds)
         return self._informer
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:

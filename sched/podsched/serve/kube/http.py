@@ -81,7 +81,6 @@ class KubeHttp:
         *,
         timeout: float = 10.0,
         wait_for_server: bool = True,
-        jitter: random.Random | None = None,
         observer: ClientTelemetry | None = None,
     ) -> None:
         """Create a client; it connects with its first request.
@@ -92,7 +91,6 @@ class KubeHttp:
         self.access = access
         self._timeout = timeout
         self._wait_for_server = wait_for_server
-        self._jitter = jitter or random.Random()
         self._observer = observer
         self._host = access.server.partition("://")[2]
         self._session: aiohttp.ClientSession | None = None
@@ -154,7 +152,7 @@ class KubeHttp:
         data = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
         clock = asyncio.get_running_loop().time
         deadline = None
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         repeatable = repeatable or method == "GET"
         renew = False
         while True:

@@ -46,20 +46,13 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 class KubeInformer:
     """An ``InformerPort``, and the sink of its reflectors; ``run`` it once, as a task."""
 
-    def __init__(
-        self, http: KubeHttp, kinds: Sequence[str], *, jitter: random.Random | None = None
-    ) -> None:
+    def __init__(self, http: KubeHttp, kinds: Sequence[str]) -> None:
         names = [find_kind(kind).name for kind in kinds]
         self._http = http
-        self._jitter = jitter or random.Random()
         self._mirror = Mirror(names)
         self._reflectors = {
             name: Reflector(
-                http,
-                KINDS[name],
-                self,
-                field_selector=UNFINISHED if name == "Pod" else "",
-                jitter=self._jitter,
+                http, KINDS[name], self, field_selector=UNFINISHED if name == "Pod" else ""
             )
             for name in names
         }
@@ -206,7 +199,7 @@ class KubeInformer:
 
     async def _without_node(self) -> set[tuple[str, str]]:
         """Return key and uid of the pods that have no node, by a consistent read."""
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         while True:
             try:
                 return await self._list_without_node()

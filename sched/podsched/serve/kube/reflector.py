@@ -90,14 +90,12 @@ class Reflector:
         sink: Sink,
         *,
         field_selector: str = "",
-        jitter: random.Random | None = None,
     ) -> None:
         self._source = source
         self._kind = kind
         self._sink = sink
         self._path = collection(kind)
         self._selected = {"fieldSelector": field_selector} if field_selector else {}
-        self._jitter = jitter or random.Random()
         #: Whether the server streams lists; set to False after the first refusal.
         self._streams_lists = True
         self._version = ""
@@ -113,7 +111,7 @@ class Reflector:
             self._stream,
             self._on_error,
             transient=(ClientError,),
-            backoff=Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random),
+            backoff=Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random),
         )
         async with aclosing(following) as responses:
             async for events, version, _ in responses:
@@ -211,7 +209,7 @@ class Reflector:
             **self._selected,
             "watch": "1",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(int(_WATCH_SECONDS * (1 + self._jitter.random()))),
+            "timeoutSeconds": str(int(_WATCH_SECONDS * (1 + random.random()))),
             **wanted,
         }
         async with aclosing(self._source.lines(self._path, params)) as chunks:

@@ -161,7 +161,6 @@ class Endpoints:
     def __init__(
         self,
         options: EtcdOptions,
-        jitter: random.Random | None = None,
         elects: Callable[[], None] = lambda: None,
     ) -> None:
         """Raise InvalidRequest without endpoints, CertificateError for unusable files.
@@ -175,7 +174,6 @@ class Endpoints:
         self._files = CertificateFiles(*names)
         self._outdated: list[Connection] = []
         self.closed = False
-        self._jitter = jitter or random.Random()
         self._connections: list[Connection | None] = [None] * len(options.endpoints)
         self._current = 0
         self._token: str | None = None
@@ -337,7 +335,7 @@ class Endpoints:
     def backoff(self) -> Backoff:
         """Return a new backoff for a call's retries; the first round of endpoints has no pauses."""
         rest = len(self._connections) - 1
-        return Backoff(RETRY_FIRST, RETRY_MOST, self._jitter.random, immediate=rest)
+        return Backoff(RETRY_FIRST, RETRY_MOST, random.random, immediate=rest)
 
     async def connected(self) -> Connection:
         """Return a ready connection, trying the endpoints in turn until the request timeout.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -44,12 +43,9 @@ GROUP_WRITES = 120
 max-txn-ops of 128 are left to each."""
 
 
-async def connect(options: EtcdOptions, *, jitter: random.Random | None = None) -> EtcdStore:
-    """Open a store; raises ``Unavailable`` if no endpoint answers, ``Unauthorized`` if refused.
-
-    jitter: source of chance for the pauses between retries.
-    """
-    store = EtcdStore(options, jitter=jitter)
+async def connect(options: EtcdOptions) -> EtcdStore:
+    """Open a store; raises ``Unavailable`` if no endpoint answers, ``Unauthorized`` if refused."""
+    store = EtcdStore(options)
     try:
         await store.status()
     except BaseException:
@@ -61,8 +57,8 @@ async def connect(options: EtcdOptions, *, jitter: random.Random | None = None) 
 class EtcdStore:
     """A ``Store`` on etcd; open it with ``connect``. Belongs to the event loop it is created on."""
 
-    def __init__(self, options: EtcdOptions, *, jitter: random.Random | None = None) -> None:
-        self._endpoints = Endpoints(options, jitter, lambda: self._group_commit.elects())
+    def __init__(self, options: EtcdOptions) -> None:
+        self._endpoints = Endpoints(options, lambda: self._group_commit.elects())
         limits = GroupLimits(
             max_writes=GROUP_WRITES,
             max_txn_ops=options.max_txn_ops,
