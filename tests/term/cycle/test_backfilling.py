@@ -265,6 +265,38 @@ async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:
         assert condition(world, "wide", RESERVED)[1] == "Overtaken"
 
 
+async def test_a_unit_that_overtakes_is_not_blamed_for_its_limit() -> None:
+    world = a_world(nodes=2)
+    async with world.running():
+        run(world, "long", 6, 100)
+        run(world, "other", 6, 60)
+        await asyncio.sleep(1)
+        run_gang(world, "wide", 2, 8, 50)
+        await asyncio.sleep(1)
+        run(world, "urgent", 2, 101, priority=10)
+        await asyncio.sleep(40)
+        end(world, "other")
+        await asyncio.sleep(2)
+        assert "urgent" in bound(world)
+        [said] = world.events("wide-0", "StartWithdrawn")
+        assert "default/pod:urgent takes what was reserved" in said
+
+
+async def test_a_unit_that_is_still_there_after_its_limit_is_named() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 6, 100, grace=30)
+        await asyncio.sleep(1)
+        run_gang(world, "wide", 1, 8, 50)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "wide") or (0, [])
+        # No kubelet removes the pod, which was evicted after its limit.
+        await asyncio.sleep(start + 5)
+        assert bound(world) == ["long"]
+        said = world.events("wide-0", "StartWithdrawn")[0]
+        assert "default/pod:long runs for longer than its limit" in said
+
+
 async def test_a_start_is_promised_on_another_flavor_if_the_first_has_no_room_on_nodes() -> None:
     world = TermWorld()
     big_node(world, "small", of={"cpu": "4"}, labels={"kind": "blue"})

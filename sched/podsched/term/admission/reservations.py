@@ -83,6 +83,8 @@ class Reservations:
         self.enabled = False
         """Whether a ClusterQueue has backfill."""
         self._nodes_version = -1
+        #: When changes were taken in last.
+        self._now = -inf
         #: Keys of units whose annotation has been read.
         self._read: set[str] = set()
         self._news: dict[str, News] = {}
@@ -229,8 +231,9 @@ class Reservations:
         ]
         if above:
             return "Overtaken", f"{above[0]} of higher priority takes what was reserved"
-        if late and self.timetable.ends[late[0]] <= old.start + SLACK < inf:
-            return "LimitExceeded", f"{late[0]} runs for longer than its limit"
+        overdue = (one for one, end in self.timetable.ends.items() if end <= self._now)
+        if over := next((one for one in overdue if self._overlaps(self._units[one], old)), ""):
+            return "LimitExceeded", f"{over} runs for longer than its limit"
         if found := self._pod_without_queue(key, old):
             pod, name = found
             return "NoLongerFits", f"pod {pod.key}, which is in no queue, takes room of node {name}"
@@ -280,6 +283,7 @@ class Reservations:
 
         That is its start, or when it has waited for long enough to be promised one.
         """
+        self._now = now
         # Once: a unit that finds no room at its time would be tried without end.
         due = [key for key, one in self.of.items() if one.start <= now and key not in self._due]
         self._due.update(due)
