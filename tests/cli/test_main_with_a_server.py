@@ -470,7 +470,7 @@ def test_status_says_who_leads(sched: Commands, cluster: LocalCluster) -> None:
         (["get", "pods", "-l", "a in ("], 1),
         (["get", "pods", "--field-selector", "spec.colour=red"], 1),
         (["describe", "pod", "nothing"], 1),
-        (["apply", "-f", "nowhere.yaml"], 1),
+        (["apply", "-f", "nowhere.yaml"], 2),
         (["get"], 2),
         (["get", "pods", "-o", "table3"], 2),
         (["get", "pods", "--nonsense"], 2),

@@ -60,8 +60,9 @@ async def test_a_leader_that_goes_away_is_reported_as_confirmed(
     follower = follow_at(await listener.start("127.0.0.1", 0))
     await is_met(listener)
     await listener.close()
-    await eventually("a report", lambda: len(follower.reports), 1)
-    assert follower.reports == [True]
+    # Not once: the first claim of the lock may be refused.
+    await eventually("reports", lambda: len(follower.reports) > 2)
+    assert set(follower.reports) == {True}
 
 
 @pytest.mark.parametrize("releases", [True, False])
@@ -82,7 +83,7 @@ async def test_a_leader_that_stops_is_missed_unless_it_has_released_the_lock(
         await eventually("the follower ends", follower.task.done)
         assert follower.reports == []
     else:
-        await eventually("a report", lambda: follower.reports, [True])
+        await eventually("a report", lambda: True in follower.reports)
     await store.close()
 
 
@@ -100,8 +101,7 @@ async def test_a_leader_that_is_back_at_once_is_not_reported_as_gone(
     assert follower.reports == [False]
     await is_met(listener)
     await relay.stop()
-    await eventually("another report", lambda: len(follower.reports), 2)
-    assert follower.reports == [False, True]
+    await eventually("another report", lambda: follower.reports[:2], [False, True])
     await listener.close()
 
 

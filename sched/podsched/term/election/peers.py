@@ -148,9 +148,9 @@ async def follow_leader(
 ) -> None:
     """Hold a connection to the replica of this identity until cancelled.
 
-    report(confirmed) is called at most once per broken connection: with True when the address
-    refuses connections, with False when the replica answers again. While the address cannot be
-    reached, nothing is reported. Returns when the replica announces its exit.
+    After a broken connection report(confirmed) is called with True whenever the address refuses
+    another one, and with False when the replica answers again. While the address cannot be reached,
+    nothing is reported. Returns when the replica announces its exit.
     """
     broken = False
     backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, chance)
@@ -165,7 +165,8 @@ async def follow_leader(
         if ending is _Ending.LEFT:
             return
         if ending is _Ending.REFUSED and broken:
-            broken = False
+            # Again and again: the first claim is refused if the replica renewed the lock just
+            # before it died, and without another report only the lease's end permits the next.
             report(True)
         await asyncio.sleep(backoff.next_delay())
 
