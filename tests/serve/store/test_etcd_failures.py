@@ -15,6 +15,7 @@ from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 
 from podsched.lab.chaos.system import EtcdMembers
 from podsched.lib.network import free_port
+from podsched.serve.store import endpoints
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.endpoints import Endpoints
 from podsched.serve.store.errors import (
@@ -536,11 +537,15 @@ async def test_calls_and_watches_go_to_the_leader_of_etcd(tmp_path: Path) -> Non
         await members.stop()
 
 
-async def test_writes_while_etcd_elects_a_leader_wait_and_none_is_lost(tmp_path: Path) -> None:
+async def test_writes_while_etcd_elects_a_leader_wait_and_none_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # On a busy machine an election lasts longer than writes usually wait for it.
+    monkeypatch.setattr(endpoints, "LEADER_WAIT", PATIENCE)
     members = EtcdMembers(tmp_path, 3)
     await members.start()
     leader = await members.leader()
-    store = await connect(EtcdOptions(members.endpoints))
+    store = await connect(EtcdOptions(members.endpoints, request_timeout=PATIENCE))
     try:
         await store.write(put("/a/0"))
         await members.members[leader].kill()
