@@ -176,7 +176,7 @@ def _judge(done: Done, arguments: list[str], codes: set[int]) -> None:
         pytest.param(_replay, {0, 1, 2}, id="replay"),
         pytest.param(_trace, {0, 2}, id="replay --trace"),
         pytest.param(_bundle, {0, 1, 2}, id="simulate --bundle"),
-        pytest.param(_decisions, {0, 1}, id="decisions --file"),
+        pytest.param(_decisions, {0, 1, 2}, id="decisions --file"),
     ],
 )
 def test_any_file_is_taken_or_refused(
