@@ -40,9 +40,8 @@ class Kind:
     """One kind of object."""
 
     message: type[Any]
-    plural: str
-    api_version: str
     short_names: tuple[str, ...] = ()
+    api_version: str = "v1"
     namespaced: bool = True
     columns: tuple[c.Column, ...] = (c.NAME, c.AGE)
     #: Values of fields that a client has not set; ``defaulting`` fills in the rest.
@@ -77,6 +76,7 @@ class Kind:
     secret: bool = False
 
     name: str = field(init=False)
+    plural: str = field(init=False)
     #: Its member of ``Object``.
     oneof_field: str = field(init=False)
     has_status: bool = field(init=False)
@@ -86,6 +86,7 @@ class Kind:
         members = Object.DESCRIPTOR.fields
         found = {
             "name": descriptor.name,
+            "plural": _plural(descriptor.name.lower()),
             "oneof_field": next(m.name for m in members if m.message_type is descriptor),
             "has_status": "status" in descriptor.fields_by_name,
         }
@@ -106,6 +107,15 @@ class Kind:
     def new(self) -> o.AnyObject:
         """Return an empty object of this kind."""
         return cast(o.AnyObject, self.message())
+
+
+def _plural(singular: str) -> str:
+    """Return the resource of a kind (meta.UnsafeGuessKindToResource)."""
+    if singular.endswith("y"):
+        return f"{singular[:-1]}ies"
+    if singular.endswith("ss"):
+        return f"{singular}es"
+    return f"{singular.removesuffix('s')}s"  # endpoints
 
 
 def function(name: str) -> Callable[..., Any] | None:

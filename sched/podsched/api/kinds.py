@@ -6,6 +6,7 @@ Server, client and command line read it, so that they need no code for single ki
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -37,24 +38,44 @@ def _controller(obj: Any, _: float) -> str:
     return NONE
 
 
-_SCHEDULING, _POLICY, _APPS = "scheduling.k8s.io/v1", "policy/v1", "apps/v1"
-_GROUPS = "scheduling.k8s.io/v1alpha2"
-_DEVICES, _BATCH = "resource.k8s.io/v1", "batch/v1"
-_QUEUES = "kueue.x-k8s.io/v1beta2"
-_STORAGE, _COORDINATION = "storage.k8s.io/v1", "coordination.k8s.io/v1"
+_APPS, _BATCH, _STORAGE = "apps/v1", "batch/v1", "storage.k8s.io/v1"
+_GROUPS, _QUEUES = "scheduling.k8s.io/v1alpha2", "kueue.x-k8s.io/v1beta2"
 _RBAC_GROUP = "rbac.authorization.k8s.io"
-_RBAC = f"{_RBAC_GROUP}/v1"
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENT_FIELDS = (
     *(f"involvedObject.{name}" for name in _REFERENCE),
     *("reason", "reportingComponent", "source", "type"),
 )
 
+# What kinds of one family have in common.
+_workload = partial(
+    Kind,
+    api_version=_APPS,
+    rules="workloads",
+    role=Access.EDIT,
+    in_all=True,
+    generation=Generation.COUNTED,
+)
+_storage = partial(
+    Kind, api_version=_STORAGE, namespaced=False, rules="storage", answers_deletion=True
+)
+_rbac = partial(Kind, api_version=f"{_RBAC_GROUP}/v1", name_rule="path_segment_name", rules="rbac")
+_role = partial(_rbac, columns=(c.NAME, *c.CREATED))
+_binding = partial(_rbac, columns=c.BINDING, defaults={"role_ref.api_group": _RBAC_GROUP})
+_devices = partial(Kind, api_version="resource.k8s.io/v1", rules="devices", answers_deletion=True)
+_queues = partial(
+    Kind,
+    api_version=_QUEUES,
+    namespaced=False,
+    rules="queues",
+    generation=Generation.COUNTED,
+    needs_version=True,
+    kept=True,
+)
+
 _ALL = (
     Kind(
         o.Pod,
-        "pods",
-        "v1",
         ("po",),
         columns=(
             c.NAME,
@@ -86,8 +107,6 @@ _ALL = (
     ),
     Kind(
         o.Node,
-        "nodes",
-        "v1",
         ("no",),
         namespaced=False,
         columns=(
@@ -118,8 +137,6 @@ _ALL = (
     ),
     Kind(
         o.Namespace,
-        "namespaces",
-        "v1",
         ("ns",),
         namespaced=False,
         columns=(c.NAME, Column("Status", lambda o, _: o.status.phase or "Active"), c.AGE),
@@ -133,9 +150,8 @@ _ALL = (
     ),
     Kind(
         o.PriorityClass,
-        "priorityclasses",
-        _SCHEDULING,
         ("pc",),
+        api_version="scheduling.k8s.io/v1",
         namespaced=False,
         columns=(
             c.NAME,
@@ -152,9 +168,8 @@ _ALL = (
     ),
     Kind(
         o.PodDisruptionBudget,
-        "poddisruptionbudgets",
-        _POLICY,
         ("pdb",),
+        api_version="policy/v1",
         columns=(
             c.NAME,
             Column("Min Available", lambda o, _: o.spec.min_available or "N/A"),
@@ -169,8 +184,6 @@ _ALL = (
     ),
     Kind(
         o.Service,
-        "services",
-        "v1",
         ("svc",),
         columns=(
             c.NAME,
@@ -189,24 +202,16 @@ _ALL = (
         in_all=True,
         selectable=("spec.clusterIP", "spec.type"),
     ),
-    Kind(
+    _workload(
         o.ReplicaSet,
-        "replicasets",
-        _APPS,
         ("rs",),
         columns=(*c.REPLICAS, c.SELECTOR),
         defaults={"spec.replicas": 1},
-        rules="workloads",
-        role=Access.EDIT,
         subresources=("scale",),
-        in_all=True,
         selectable=("status.replicas",),
-        generation=Generation.COUNTED,
     ),
-    Kind(
+    _workload(
         o.StatefulSet,
-        "statefulsets",
-        _APPS,
         ("sts",),
         columns=(
             c.NAME,
@@ -219,30 +224,19 @@ _ALL = (
             "spec.pod_management_policy": "OrderedReady",
             "spec.revision_history_limit": 10,
         },
-        rules="workloads",
-        role=Access.EDIT,
         subresources=("scale",),
-        in_all=True,
-        generation=Generation.COUNTED,
     ),
-    Kind(
+    _workload(
         o.ReplicationController,
-        "replicationcontrollers",
-        "v1",
         ("rc",),
+        api_version="v1",
         columns=c.REPLICAS,
         defaults={"spec.replicas": 1},
-        rules="workloads",
-        role=Access.EDIT,
         subresources=("scale",),
-        in_all=True,
         selectable=("status.replicas",),
-        generation=Generation.COUNTED,
     ),
     Kind(
         o.PersistentVolume,
-        "persistentvolumes",
-        "v1",
         ("pv",),
         namespaced=False,
         columns=(
@@ -269,8 +263,6 @@ _ALL = (
     ),
     Kind(
         o.PersistentVolumeClaim,
-        "persistentvolumeclaims",
-        "v1",
         ("pvc",),
         columns=(
             c.NAME,
@@ -289,12 +281,9 @@ _ALL = (
         status_at_creation=True,
         answers_deletion=True,
     ),
-    Kind(
+    _storage(
         o.StorageClass,
-        "storageclasses",
-        _STORAGE,
         ("sc",),
-        namespaced=False,
         columns=(
             c.NAME,
             Column("Provisioner", lambda o, _: o.provisioner),
@@ -304,25 +293,17 @@ _ALL = (
             c.AGE,
         ),
         defaults={"reclaim_policy": "Delete", "volume_binding_mode": "Immediate"},
-        rules="storage",
         needs_version=True,
-        answers_deletion=True,
         kept=True,
     ),
-    Kind(
+    _storage(
         o.CSINode,
-        "csinodes",
-        _STORAGE,
-        namespaced=False,
         columns=(c.NAME, Column("Drivers", lambda o, _: len(o.spec.drivers)), c.AGE),
-        rules="storage",
         needs_version=True,
-        answers_deletion=True,
     ),
     Kind(
         o.CSIDriver,
-        "csidrivers",
-        _STORAGE,
+        api_version=_STORAGE,
         namespaced=False,
         columns=(
             c.NAME,
@@ -346,8 +327,7 @@ _ALL = (
     ),
     Kind(
         o.CSIStorageCapacity,
-        "csistoragecapacities",
-        _STORAGE,
+        api_version=_STORAGE,
         columns=(
             c.NAME,
             Column("StorageClassName", lambda o, _: o.storage_class_name),
@@ -356,11 +336,8 @@ _ALL = (
         ),
         rules="storage",
     ),
-    Kind(
+    _storage(
         o.VolumeAttachment,
-        "volumeattachments",
-        _STORAGE,
-        namespaced=False,
         columns=(
             c.NAME,
             Column("Attacher", lambda o, _: o.spec.attacher),
@@ -369,13 +346,9 @@ _ALL = (
             Column("Attached", lambda o, _: o.status.attached),
             c.AGE,
         ),
-        rules="storage",
-        answers_deletion=True,
     ),
     Kind(
         o.Event,
-        "events",
-        "v1",
         ("ev",),
         columns=(
             Column("Last Seen", c.last_seen),
@@ -395,8 +368,7 @@ _ALL = (
     ),
     Kind(
         o.Lease,
-        "leases",
-        _COORDINATION,
+        api_version="coordination.k8s.io/v1",
         columns=(
             c.NAME,
             Column("Holder", lambda o, _: o.spec.holder_identity),
@@ -406,50 +378,12 @@ _ALL = (
         rules="cluster",
         needs_version=True,
     ),
-    Kind(
-        o.Role,
-        "roles",
-        _RBAC,
-        columns=(c.NAME, *c.CREATED),
-        name_rule="path_segment_name",
-        rules="rbac",
-        role=Access.ADMIN,
-    ),
-    Kind(
-        o.ClusterRole,
-        "clusterroles",
-        _RBAC,
-        namespaced=False,
-        columns=(c.NAME, *c.CREATED),
-        name_rule="path_segment_name",
-        rules="rbac",
-        kept=True,
-    ),
-    Kind(
-        o.RoleBinding,
-        "rolebindings",
-        _RBAC,
-        columns=c.BINDING,
-        name_rule="path_segment_name",
-        defaults={"role_ref.api_group": _RBAC_GROUP},
-        rules="rbac",
-        role=Access.ADMIN,
-    ),
-    Kind(
-        o.ClusterRoleBinding,
-        "clusterrolebindings",
-        _RBAC,
-        namespaced=False,
-        columns=c.BINDING,
-        name_rule="path_segment_name",
-        defaults={"role_ref.api_group": _RBAC_GROUP},
-        rules="rbac",
-        kept=True,
-    ),
+    _role(o.Role, role=Access.ADMIN),
+    _role(o.ClusterRole, namespaced=False, kept=True),
+    _binding(o.RoleBinding, role=Access.ADMIN),
+    _binding(o.ClusterRoleBinding, namespaced=False, kept=True),
     Kind(
         o.ConfigMap,
-        "configmaps",
-        "v1",
         ("cm",),
         columns=(c.NAME, Column("Data", lambda o, _: len(o.data) + len(o.binary_data)), c.AGE),
         rules="config_maps",
@@ -457,8 +391,6 @@ _ALL = (
     ),
     Kind(
         o.ResourceQuota,
-        "resourcequotas",
-        "v1",
         ("quota",),
         columns=(
             c.NAME,
@@ -471,25 +403,16 @@ _ALL = (
     ),
     Kind(
         o.RuntimeClass,
-        "runtimeclasses",
-        "node.k8s.io/v1",
+        api_version="node.k8s.io/v1",
         namespaced=False,
         columns=(c.NAME, Column("Handler", lambda o, _: o.handler), c.AGE),
         rules="cluster",
         kept=True,
     ),
-    Kind(
-        o.LimitRange,
-        "limitranges",
-        "v1",
-        ("limits",),
-        rules="limit_ranges",
-        role=Access.VIEW,
-    ),
+    Kind(o.LimitRange, ("limits",), rules="limit_ranges", role=Access.VIEW),
     Kind(
         o.ControllerRevision,
-        "controllerrevisions",
-        _APPS,
+        api_version=_APPS,
         columns=(
             c.NAME,
             Column("Controller", _controller),
@@ -501,16 +424,14 @@ _ALL = (
     ),
     Kind(
         o.Workload,
-        "workloads",
-        _GROUPS,
+        api_version=_GROUPS,
         columns=(c.NAME, *c.CREATED),
         rules="pod_groups",
         role=Access.EDIT,
     ),
     Kind(
         o.PodGroup,
-        "podgroups",
-        _GROUPS,
+        api_version=_GROUPS,
         columns=(
             c.NAME,
             Column("Policy", c.group_policy),
@@ -522,37 +443,13 @@ _ALL = (
         rules="pod_groups",
         role=Access.EDIT,
     ),
-    Kind(
-        o.DeviceClass,
-        "deviceclasses",
-        _DEVICES,
-        namespaced=False,
-        rules="devices",
-        generation=Generation.COUNTED,
-        answers_deletion=True,
-        kept=True,
+    _devices(o.DeviceClass, namespaced=False, generation=Generation.COUNTED, kept=True),
+    _devices(
+        o.ResourceClaim, columns=(c.NAME, Column("State", c.claim_state), c.AGE), role=Access.EDIT
     ),
-    Kind(
-        o.ResourceClaim,
-        "resourceclaims",
-        _DEVICES,
-        columns=(c.NAME, Column("State", c.claim_state), c.AGE),
-        rules="devices",
-        role=Access.EDIT,
-        answers_deletion=True,
-    ),
-    Kind(
-        o.ResourceClaimTemplate,
-        "resourceclaimtemplates",
-        _DEVICES,
-        rules="devices",
-        role=Access.EDIT,
-        answers_deletion=True,
-    ),
-    Kind(
+    _devices(o.ResourceClaimTemplate, role=Access.EDIT),
+    _devices(
         o.ResourceSlice,
-        "resourceslices",
-        _DEVICES,
         namespaced=False,
         columns=(
             c.NAME,
@@ -564,23 +461,17 @@ _ALL = (
         rules="resource_slices",
         selectable=("spec.nodeName", "spec.driver"),
         generation=Generation.COUNTED,
-        answers_deletion=True,
     ),
-    Kind(
+    _devices(
         o.DeviceTaintRule,
-        "devicetaintrules",
-        "resource.k8s.io/v1beta2",
+        api_version="resource.k8s.io/v1beta2",
         namespaced=False,
         columns=(c.NAME, *c.CREATED),
-        rules="devices",
         generation=Generation.COUNTED,
-        answers_deletion=True,
         kept=True,
     ),
-    Kind(
+    _workload(
         o.Deployment,
-        "deployments",
-        _APPS,
         ("deploy",),
         columns=(
             c.NAME,
@@ -597,16 +488,10 @@ _ALL = (
             "spec.revision_history_limit": 10,
             "spec.progress_deadline_seconds": 600,
         },
-        rules="workloads",
-        role=Access.EDIT,
         subresources=("scale",),
-        in_all=True,
-        generation=Generation.COUNTED,
     ),
-    Kind(
+    _workload(
         o.DaemonSet,
-        "daemonsets",
-        _APPS,
         ("ds",),
         columns=(
             c.NAME,
@@ -624,15 +509,10 @@ _ALL = (
             "spec.update_strategy.type": "RollingUpdate",
             "spec.revision_history_limit": 10,
         },
-        rules="workloads",
-        role=Access.EDIT,
-        in_all=True,
-        generation=Generation.COUNTED,
     ),
-    Kind(
+    _workload(
         o.Job,
-        "jobs",
-        _BATCH,
+        api_version=_BATCH,
         columns=(
             c.NAME,
             Column("Status", c.job_status),
@@ -648,15 +528,11 @@ _ALL = (
             "spec.manual_selector": False,
         },
         rules="jobs",
-        role=Access.EDIT,
-        in_all=True,
-        generation=Generation.COUNTED,
     ),
-    Kind(
+    _workload(
         o.CronJob,
-        "cronjobs",
-        _BATCH,
         ("cj",),
+        api_version=_BATCH,
         columns=(
             c.NAME,
             Column("Schedule", lambda o, _: o.spec.schedule),
@@ -674,14 +550,9 @@ _ALL = (
             "spec.failed_jobs_history_limit": 1,
         },
         rules="jobs",
-        role=Access.EDIT,
-        in_all=True,
-        generation=Generation.COUNTED,
     ),
     Kind(
         o.PodTemplate,
-        "podtemplates",
-        "v1",
         columns=(
             c.NAME,
             *c.containers_of(lambda o: o.template.spec, c.Show.ALWAYS),
@@ -695,9 +566,8 @@ _ALL = (
     ),
     Kind(
         o.HorizontalPodAutoscaler,
-        "horizontalpodautoscalers",
-        "autoscaling/v2",
         ("hpa",),
+        api_version="autoscaling/v2",
         columns=(
             c.NAME,
             Column("Reference", c.scale_target),
@@ -714,8 +584,6 @@ _ALL = (
     ),
     Kind(
         o.Endpoints,
-        "endpoints",
-        "v1",
         ("ep",),
         columns=(c.NAME, Column("Endpoints", c.endpoints), c.AGE),
         rules="endpoints",
@@ -723,8 +591,7 @@ _ALL = (
     ),
     Kind(
         o.EndpointSlice,
-        "endpointslices",
-        "discovery.k8s.io/v1",
+        api_version="discovery.k8s.io/v1",
         columns=(
             c.NAME,
             Column("AddressType", lambda o, _: o.address_type),
@@ -738,8 +605,6 @@ _ALL = (
     ),
     Kind(
         o.Secret,
-        "secrets",
-        "v1",
         columns=(
             c.NAME,
             Column("Type", lambda o, _: o.type),
@@ -754,8 +619,6 @@ _ALL = (
     ),
     Kind(
         o.ServiceAccount,
-        "serviceaccounts",
-        "v1",
         ("sa",),
         columns=(c.NAME, Column("Secrets", lambda o, _: len(o.secrets)), c.AGE),
         rules="config_maps",
@@ -763,23 +626,10 @@ _ALL = (
         subresources=("token",),
         answers_deletion=True,
     ),
-    Kind(
-        o.ResourceFlavor,
-        "resourceflavors",
-        _QUEUES,
-        ("flavor", "flavors", "rf"),
-        namespaced=False,
-        rules="queues",
-        generation=Generation.COUNTED,
-        needs_version=True,
-        kept=True,
-    ),
-    Kind(
+    _queues(o.ResourceFlavor, ("flavor", "flavors", "rf")),
+    _queues(
         o.ClusterQueue,
-        "clusterqueues",
-        _QUEUES,
         ("cq",),
-        namespaced=False,
         columns=(
             c.NAME,
             Column("Cohort", lambda o, _: o.spec.cohort_name),
@@ -797,16 +647,11 @@ _ALL = (
             "spec.preemption.within_cluster_queue": "Never",
             "spec.stop_policy": "None",
         },
-        rules="queues",
-        generation=Generation.COUNTED,
-        needs_version=True,
-        kept=True,
     ),
     Kind(
         o.LocalQueue,
-        "localqueues",
-        _QUEUES,
         ("queue", "queues", "lq"),
+        api_version=_QUEUES,
         columns=(
             c.NAME,
             Column("ClusterQueue", lambda o, _: o.spec.cluster_queue),
@@ -820,45 +665,17 @@ _ALL = (
         generation=Generation.COUNTED,
         needs_version=True,
     ),
-    Kind(
-        o.Cohort,
-        "cohorts",
-        _QUEUES,
-        ("co",),
-        namespaced=False,
-        rules="queues",
-        generation=Generation.COUNTED,
-        needs_version=True,
-        kept=True,
-    ),
-    Kind(
+    _queues(o.Cohort, ("co",)),
+    _queues(
         o.WorkloadPriorityClass,
-        "workloadpriorityclasses",
-        _QUEUES,
         ("wpc",),
-        namespaced=False,
         columns=(c.NAME, Column("Value", lambda o, _: o.value), c.OWN_AGE),
-        rules="queues",
-        generation=Generation.COUNTED,
-        needs_version=True,
-        kept=True,
     ),
-    Kind(
-        o.Topology,
-        "topologies",
-        _QUEUES,
-        ("topo",),
-        namespaced=False,
-        rules="queues",
-        generation=Generation.COUNTED,
-        needs_version=True,
-        kept=True,
-    ),
+    _queues(o.Topology, ("topo",)),
     Kind(
         o.CertificateSigningRequest,
-        "certificatesigningrequests",
-        "certificates.k8s.io/v1",
         ("csr",),
+        api_version="certificates.k8s.io/v1",
         namespaced=False,
         columns=(
             c.NAME,
