@@ -16,7 +16,7 @@ from podsched.api import objects as o
 from podsched.api.device_claims import MOST_ALTERNATIVES, MOST_DEVICES, MOST_REQUESTS
 from podsched.api.field_errors import FieldError
 from podsched.api.kinds import kind_of
-from podsched.api.kubelet_defaults import default_template
+from podsched.api.kubelet_defaults import default_template, template_of
 from podsched.api.limit_ranges import default_limit_range
 from podsched.api.metadata_defaulting import default_metadata
 from podsched.api.owners import KUBERNETES_FINALIZER
@@ -50,6 +50,8 @@ def default_object(
     default_metadata(message, now=now, uid=uid)
     for path, value in kind_of(message).defaults.items():
         _set_default(message, path, value)
+    if not isinstance(message, o.ReplicationController) and (template := template_of(message)):
+        default_template(template)
     if (fill := _FILL.get(type(message))) is not None:
         fill(message)
     if isinstance(message, o.ResourceSlice):
@@ -89,18 +91,8 @@ def _fill_lease(item: o.Lease) -> None:
     item.spec.ClearField("preferred_holder")
 
 
-def _fill_disruption_budget(item: o.PodDisruptionBudget) -> None:
-    """Drop a status that a client has set."""
-    item.ClearField("status")
-
-
-def _fill_replica_set(item: o.ReplicaSet) -> None:
-    default_template(item.spec.template)
-
-
 def _fill_stateful_set(item: o.StatefulSet) -> None:
-    """Fill in how its pods are made, updated and removed."""
-    default_template(item.spec.template)
+    """Fill in how its pods are updated and removed."""
     update = item.spec.update_strategy
     _default(update, "type", "RollingUpdate")
     if update["type"] == "RollingUpdate":
@@ -116,7 +108,6 @@ def _default(struct: Struct, name: str, value: str | int) -> None:
 
 def _fill_deployment(item: o.Deployment) -> None:
     """Fill in how many pods a rolling update may miss, and have too many."""
-    default_template(item.spec.template)
     strategy = item.spec.strategy
     if strategy.type == "RollingUpdate":
         for name in ("max_unavailable", "max_surge"):
@@ -126,7 +117,6 @@ def _fill_deployment(item: o.Deployment) -> None:
 
 def _fill_daemon_set(item: o.DaemonSet) -> None:
     """Fill in how many pods a rolling update may miss, and have too many."""
-    default_template(item.spec.template)
     update = item.spec.update_strategy
     if update.type == "RollingUpdate":
         for name, value in (("max_unavailable", "1"), ("max_surge", "0")):
@@ -137,7 +127,6 @@ def _fill_daemon_set(item: o.DaemonSet) -> None:
 def _fill_job(item: o.Job) -> None:
     """Fill in how often pods run and fail, and select them by the job's uid."""
     spec = item.spec
-    default_template(spec.template)
     if not spec.HasField("parallelism"):
         if not spec.HasField("completions"):
             spec.completions = 1
@@ -178,14 +167,6 @@ def default_queued_job(item: o.Job) -> None:
         least = item.metadata.annotations.get(LEAST_PARALLELISM, "")
         fewer = least.isdecimal() and 0 < int(least[:9]) < spec.parallelism
         template.annotations[QUEUE_GROUP_COUNT] = least if fewer else str(spec.parallelism)
-
-
-def _fill_cron_job(item: o.CronJob) -> None:
-    default_template(item.spec.job_template.spec.template)
-
-
-def _fill_pod_template(item: o.PodTemplate) -> None:
-    default_template(item.template)
 
 
 def _select_pods_of_job(item: o.Job) -> None:
@@ -252,14 +233,6 @@ def _fill_role_binding(item: o.RoleBinding | o.ClusterRoleBinding) -> None:
             subject.namespace = subject.namespace or item.metadata.namespace
         else:
             subject.api_group = subject.api_group or RBAC_GROUP
-
-
-def _fill_claim(item: o.ResourceClaim) -> None:
-    _fill_requests(item.spec)
-
-
-def _fill_claim_template(item: o.ResourceClaimTemplate) -> None:
-    _fill_requests(item.spec.spec)
 
 
 def _fill_requests(spec: o.ResourceClaimSpec) -> None:
@@ -341,16 +314,13 @@ _FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     o.Namespace: _fill_namespace,
     o.Node: _fill_node,
     o.Lease: _fill_lease,
-    o.PodDisruptionBudget: _fill_disruption_budget,
+    o.PodDisruptionBudget: lambda item: item.ClearField("status"),
     o.Service: default_service,
-    o.ReplicaSet: _fill_replica_set,
     o.StatefulSet: _fill_stateful_set,
     o.ReplicationController: _fill_replication_controller,
     o.Deployment: _fill_deployment,
     o.DaemonSet: _fill_daemon_set,
     o.Job: _fill_job,
-    o.CronJob: _fill_cron_job,
-    o.PodTemplate: _fill_pod_template,
     o.HorizontalPodAutoscaler: _fill_autoscaler,
     o.Endpoints: _fill_endpoints,
     o.EndpointSlice: _fill_endpoint_slice,
@@ -360,8 +330,8 @@ _FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     o.RoleBinding: _fill_role_binding,
     o.ClusterRoleBinding: _fill_role_binding,
     o.LimitRange: default_limit_range,
-    o.ResourceClaim: _fill_claim,
-    o.ResourceClaimTemplate: _fill_claim_template,
+    o.ResourceClaim: lambda item: _fill_requests(item.spec),
+    o.ResourceClaimTemplate: lambda item: _fill_requests(item.spec.spec),
     o.ResourceSlice: _fill_slice,
     o.ClusterQueue: _fill_weight,
     o.LocalQueue: _fill_weight,

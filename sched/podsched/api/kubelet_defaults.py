@@ -9,7 +9,6 @@ Source: pkg/apis/core/v1/defaults.go, v1.36.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from google.protobuf.struct_pb2 import Struct
@@ -35,8 +34,10 @@ def set_kubelet_defaults(message: AnyObject, old: AnyObject | None = None) -> No
         if old is None or (isinstance(old, Pod) and old.spec.HasField("security_context")):
             _complete(message.spec)
         return
-    template, before = _template_of(message), _template_of(old)
-    if template is not None and (before is None or before.spec.HasField("security_context")):
+    template, before = template_of(message), template_of(old)
+    if template is None or not template.ListFields():
+        return
+    if before is None or before.spec.HasField("security_context"):
         default_template(template)
 
 
@@ -46,16 +47,15 @@ def default_template(template: PodTemplateSpec) -> None:
     _complete(template.spec)
 
 
-def _template_of(message: Any) -> Any:
-    """Return the pod template in an object; None if there is none."""
+def template_of(message: Any) -> Any:
+    """Return the pod template of an object; None for kinds without one."""
     if isinstance(message, PodTemplate):
         return message.template
     spec: Any = getattr(message, "spec", None)
     if isinstance(message, CronJob):
         spec = spec.job_template.spec
-    if spec is None or "template" not in spec.DESCRIPTOR.fields_by_name:
-        return None
-    return spec.template if spec.HasField("template") else None
+    found = spec is not None and "template" in spec.DESCRIPTOR.fields_by_name
+    return spec.template if found else None
 
 
 def _complete(spec: Any) -> None:
@@ -84,14 +84,10 @@ def _complete_container(container: Any) -> None:
 def _complete_probe(probe: Struct) -> None:
     for name, value in _PROBE.items():
         _default(probe, name, value)
-    if "httpGet" in _names(probe):
+    if "httpGet" in probe.fields:
         _default(probe["httpGet"], "scheme", "HTTP")
 
 
 def _default(target: Any, name: str, value: Any) -> None:
     if isinstance(target, Struct) and not (name in target.fields and target[name]):
         target[name] = value
-
-
-def _names(target: Struct) -> Iterable[str]:
-    return list(target.fields)
