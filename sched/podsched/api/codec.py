@@ -297,8 +297,8 @@ class Reader:
             return
         message.SetInParent()
         if isinstance(message, objects_pb2.RawJSON):
-            merged = _merged(_raw_json(message), content) if message.text else content
-            message.text = self._scalar(_raw_text, merged, path) or message.text
+            whole = merged(_raw_json(message), content) if message.text else content
+            message.text = self._scalar(_raw_text, whole, path) or message.text
             return
         fields = _fields(message.DESCRIPTOR)
         for key, value in content.items():
@@ -384,10 +384,10 @@ class Reader:
 
     def _read_struct(self, message: Struct, content: Mapping[Any, Any], path: str) -> None:
         try:
-            merged = _merged(object_json(message), content)
+            whole = merged(object_json(message), content)
             message.Clear()
             message.SetInParent()
-            message.update(merged)
+            message.update(whole)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             self._mismatch(path, content, f"not a JSON object: {error}")
 
@@ -425,7 +425,8 @@ def _got(value: object) -> str:
     return kind if kind in ("null", "object", "array") else f"{kind} {_shown(value)}"
 
 
-def _merged(target: object, patch: object) -> Any:
+def merged(target: object, patch: object) -> Any:
+    """Apply a JSON merge patch (RFC 7396) to a value."""
     if not isinstance(patch, Mapping):
         return patch
     result = dict(target) if isinstance(target, Mapping) else {}
@@ -433,7 +434,7 @@ def _merged(target: object, patch: object) -> Any:
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = _merged(result.get(key), value)
+            result[key] = merged(result.get(key), value)
     return result
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from podsched.api.objects import NodeSelector, NodeSelectorRequirement
+from podsched.api.objects import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from podsched.api.selectors import Requirement, SelectorError, requirement
 
 # Larger selectors are compiled each time: caches count entries, whatever their size.
@@ -60,28 +60,15 @@ def compile_node_selector(selector: NodeSelector) -> NodeTerms:
 @lru_cache(_CACHE)
 def _compile_node_selector(content: bytes) -> NodeTerms:
     selector = NodeSelector.FromString(content)
-    return NodeTerms(
-        tuple(
-            _node_term(tuple(term.match_expressions), tuple(term.match_fields))
-            for term in selector.node_selector_terms
-        )
-    )
+    return NodeTerms(tuple(map(compile_node_term, selector.node_selector_terms)))
 
 
-def compile_node_term(
-    expressions: tuple[NodeSelectorRequirement, ...], fields: tuple[NodeSelectorRequirement, ...]
-) -> NodeTerm:
+def compile_node_term(term: NodeSelectorTerm) -> NodeTerm:
     """Return the compiled form of one term, as preferred node affinity has it."""
-    return _node_term(expressions, fields)
-
-
-def _node_term(
-    expressions: tuple[NodeSelectorRequirement, ...], fields: tuple[NodeSelectorRequirement, ...]
-) -> NodeTerm:
     try:
         return NodeTerm(
-            tuple(requirement(e.key, e.operator, tuple(e.values)) for e in expressions),
-            tuple(_field_requirement(e) for e in fields),
+            tuple(requirement(e.key, e.operator, tuple(e.values)) for e in term.match_expressions),
+            tuple(_field_requirement(e) for e in term.match_fields),
         )
     except SelectorError:
         return NodeTerm(valid=False)

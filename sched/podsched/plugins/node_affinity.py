@@ -294,12 +294,7 @@ def _term_names(term: v1.NodeSelectorTerm) -> frozenset[str] | None:
 
 def _preferred_terms(affinity: v1.NodeAffinity) -> list[tuple[int, NodeTerm]]:
     return [
-        (
-            term.weight,
-            compile_node_term(
-                tuple(term.preference.match_expressions), tuple(term.preference.match_fields)
-            ),
-        )
+        (term.weight, compile_node_term(term.preference))
         for term in affinity.preferred_during_scheduling_ignored_during_execution
         if term.weight
     ]

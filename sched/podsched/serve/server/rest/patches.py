@@ -9,6 +9,7 @@ from typing import Any, Final
 import jsonpatch
 import jsonpointer
 
+from podsched.api.codec import merged
 from podsched.api.json_text import MAX_VALUES, load_json
 from podsched.lib.bounded_text import separators
 from podsched.serve.server.errors import Violation
@@ -62,19 +63,6 @@ def patched_content(kind: str, raw: bytes) -> Callable[[Content], Content]:
     if kind == MERGE:
         return lambda content: merged(content, patch)
     return lambda content: _strategic(content, patch)
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """Apply a JSON merge patch (RFC 7396) to a value."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = merged(result.get(name), value)
-    return result
 
 
 def _strategic(content: Content, patch: Mapping[str, Any]) -> Content:
