@@ -141,7 +141,8 @@ def _answered(answer: Explanation) -> str:
 def _admission(admission: QueueAdmission) -> list[str]:
     """Return why a unit waits in its ClusterQueue, and what would help."""
     lines = _wrapped(admission.sentence, "  ")
-    lines += _row("Queue", f"{admission.local_queue}, ClusterQueue {admission.cluster_queue}")
+    cluster_queue = f", ClusterQueue {admission.cluster_queue}" if admission.cluster_queue else ""
+    lines += _row("Queue", f"{admission.local_queue}{cluster_queue}")
     if admission.ahead:
         first = admission.ahead_admissible
         names = f": {', '.join(admission.first)}" if admission.first else ""

@@ -76,6 +76,16 @@ async def test_a_gang_that_nodes_have_room_for_would_not_start_without_quota() -
         assert not found.pod_group.fits
 
 
+async def test_a_gang_that_is_kept_out_of_its_queue_would_not_start() -> None:
+    world = world_with("n1")
+    cluster_queue(world, "team", {"cpu": 8}, stop="Hold")
+    async with world.running():
+        gang(world, "train", "team", 3, cpu=1)
+        found = await explained(world, "train", group=True)
+        assert found.admission.sentence.startswith("It is kept out of its queue")
+        assert not found.pod_group.fits
+
+
 async def test_a_unit_whose_victims_would_make_no_room_says_that_none_is_evicted() -> None:
     world = world_with("n1", "n2", team=9)
     async with world.running():

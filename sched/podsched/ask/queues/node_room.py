@@ -18,6 +18,8 @@ from podsched.v1.scheduling_pb2 import Explanation
 
 #: End of the message for a unit that has quota. ``_lack`` may be appended.
 WAITS_FOR_NODES: Final = "its quota suffices, so it waits for nodes"
+#: Start of the message for a unit that has started. Its other members may follow.
+IS_ADMITTED: Final = "it is admitted to ClusterQueue"
 
 
 def add_node_room(answer: Explanation, world: World, unit: str, victims: Sequence[str]) -> None:
@@ -38,9 +40,10 @@ def add_node_room(answer: Explanation, world: World, unit: str, victims: Sequenc
         )
         text += f"; without those it would preempt, {then}"
     admission.nodes = text
-    if domains and (admission.shortages or admission.victims or admission.first):
+    sentence = f"{admission.sentence[:1].lower()}{admission.sentence[1:]}"
+    if domains and not sentence.startswith((WAITS_FOR_NODES, IS_ADMITTED)):
         answer.pod_group.fits = False
-    if admission.sentence.lower().startswith(WAITS_FOR_NODES) and not fits:
+    if sentence.startswith(WAITS_FOR_NODES) and not fits:
         admission.sentence = f"{admission.sentence.rstrip('.')}: {text}."
 
 

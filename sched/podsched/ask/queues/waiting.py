@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from podsched.ask.queues.node_room import WAITS_FOR_NODES
+from podsched.ask.queues.node_room import IS_ADMITTED, WAITS_FOR_NODES
 from podsched.queues.amounts import amount_text
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.cycle import nominate
@@ -51,7 +51,7 @@ def explain_admission(admission: Admission, key: str) -> QueueAdmission | None:
         return None
     answer = QueueAdmission(local_queue=unit.local_queue_key, cluster_queue=unit.queue)
     if not unit.waiting:
-        answer.sentence = f"It is admitted to ClusterQueue {unit.queue}."
+        answer.sentence = f"{_capital(IS_ADMITTED)} {unit.queue}."
         return answer
     workload, problem = admission.turns.waiting(key), admission.problems.get(key)
     if problem is not None:
@@ -102,7 +102,11 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
             why += f"; it would preempt {_named(names)} if it fits nodes then"
         answer.changes.extend(_changes(admission, workload, victims))
     why = "; ".join(filter(None, (why, admission.reservations.promise(workload.key))))
-    answer.sentence = f"{why[0].upper()}{why[1:]}."
+    answer.sentence = f"{_capital(why)}."
+
+
+def _capital(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _kept_for_others(admission: Admission, workload: Workload, assignment: Assignment) -> str:
