@@ -73,6 +73,17 @@ async def test_the_priority_that_is_told_is_the_lowest_that_finds_victims() -> N
         assert list(found.changes)[1:] == ["priority 6: it would then preempt others"]
 
 
+async def test_a_gang_that_grows_is_not_told_to_preempt_itself() -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 2}, within="LowerPriority")
+    async with world.running():
+        gang(world, "train", "team", 2, cpu=1)
+        await asyncio.sleep(1)
+        job(world, "late", "team", cpu=1, spec={"schedulingGroup": {"podGroupName": "train"}})
+        found = await why(world, "train")
+        assert list(found.changes) == ["nominalQuota of ClusterQueue team: default/cpu=3 (+1)"]
+
+
 async def test_a_gang_is_told_how_many_of_its_pods_have_quota() -> None:
     world = two_nodes()
     cluster_queue(world, "team", {"cpu": 4})

@@ -280,5 +280,7 @@ def test_admission_to_a_queue_is_told_in_lines() -> None:
 
 
 def test_a_queue_that_leads_to_no_cluster_queue_is_told_alone() -> None:
-    rows = Script("format", "explain").run("admissionRows(found)", found={"localQueue": "default/a"})
+    rows = Script("format", "explain").run(
+        "admissionRows(found)", found={"localQueue": "default/a"}
+    )
     assert rows == [["Queue", "default/a"]]

@@ -323,13 +323,15 @@ def _more_priority(admission: Admission, workload: Workload) -> int | None:
         for name, node in snapshot.forest.queues.items()
         if node.root is root
         for one in snapshot.workloads[name].values()
+        if one.key != workload.key
     }
     above = sorted(number + 1 for number in running if number >= workload.priority)
     for priority in above[:_MOST_TRIED]:
         if priority > MAX_PRIORITY:
             return None
         _, victims = _nominated(admission, snapshot, replace(workload, priority=priority))
-        if victims:
+        # A gang that grows is admitted already, and cannot be preempted by itself.
+        if victims and all(one.workload.key != workload.key for one in victims):
             return priority
     return None
 
