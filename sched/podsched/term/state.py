@@ -31,7 +31,7 @@ from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.term.admission.admission import Admission, AdmissionGate
-from podsched.term.admission.changes import OBJECTS
+from podsched.term.admission.changes import RELEVANT_KINDS
 from podsched.term.faulty_pods import PodFault
 from podsched.term.set_aside import SetAside
 
@@ -157,7 +157,7 @@ class SchedulingState:
         if event.kind in _NOT_CACHED:
             return
         applied = self.set_aside.apply(self.cache, event)
-        if event.kind in OBJECTS:
+        if event.kind in RELEVANT_KINDS:
             self.admission.note(event.kind, event.old, event.new)
         changes, pending, anomaly = applied
         if anomaly is not None:

@@ -30,7 +30,7 @@ class World:
     def leave(self, key: str) -> None:
         unit = self.units.pop(key)
         self.snapshot.remove_usage("team", unit.usage)
-        self.holds.note(key)
+        self.holds.note_changed(key)
 
     def used(self) -> int:
         return self.snapshot.node("team").usage.get(CPU, 0)
@@ -51,7 +51,7 @@ def test_the_queue_is_tried_again_once_when_the_last_victim_is_gone() -> None:
     world.leave("a")
     assert list(world.holds.recount()) == []
     world.units["b"].held.clear()
-    world.holds.note("b")
+    world.holds.note_changed("b")
     assert list(world.holds.recount()) == ["team"]
     assert list(world.holds.recount()) == []
 

@@ -1,11 +1,11 @@
-"""The queues of a cluster: which units wait, who may be tried, and what is used.
+"""The queues of a cluster with their waiting units and their usage, kept current with the cache.
 
-Everything is derived from the cache. Usage is the sum over the pods with a node, bound or assumed,
-of what ``usage`` says; waiting are the pods without one. So a new leader knows what the last one
-knew, but for the victims that a unit waits for, which it chooses again: they are terminating.
+Everything is derived from the cache. Pods with a node, bound or assumed, use quota (``usage``);
+pods without a node wait. So a new leader knows what the last one knew, except the victims that a
+unit waits for: it chooses them again, as they are terminating already.
 
-A pod of a queue never enters activeQ: the gate keeps it out, and the cycle of admission pops the
-pods of a unit whose turn it is (``turns``).
+A pod of a queue never enters activeQ: the gate keeps it out, and the admission cycle pops the pods
+of a unit when it is the head of its queue (``turns``).
 
 Pure and synchronous. Without ClusterQueues and LocalQueues nothing is kept and no pod is gated.
 """
@@ -30,7 +30,7 @@ from podsched.queues.objects import ClusterQueue, Workload
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor, read_levels
-from podsched.term.admission.changes import KINDS, matters
+from podsched.term.admission.changes import REBUILD_KINDS, matters
 from podsched.term.admission.devices import CLAIM, DeviceQuota, UncountableError
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.histories import Histories
@@ -48,19 +48,19 @@ from podsched.term.admission.units import (
     unit_key,
     waiting_workload,
 )
-from podsched.term.admission.usage import Flavors, read, used
+from podsched.term.admission.usage import Flavors, read_flavors, usage_of
 
 REASON_GATED: Final = "waiting for admission to a queue"
 _GATED: Final = unresolvable(REASON_GATED)
-#: Keys of which the first is removed again and again: a dict would look through the removed ones.
+#: A queue of distinct keys. In a plain dict, finding the first key passes over all removed ones.
 _Keys = OrderedDict[str, None]
-#: Changed pods that are counted in one step; it takes some 0.5 ms.
+#: Changed pods that are counted in one step, which takes some 0.5 ms.
 _COUNTED_AT_ONCE: Final = 20
 
 
 @dataclass(slots=True)
 class _Place:
-    """Where a pod is counted."""
+    """The unit that a pod is counted for, and the quota that it uses there."""
 
     pod: PodInfo
     unit: str
@@ -69,7 +69,7 @@ class _Place:
 
 
 class _Known(NamedTuple):
-    """What a pod uses; pods of its class with these flavors use the same in this queue."""
+    """The quota that all pods of a class with these flavors use in this queue."""
 
     cls: PodClass
     flavors: Flavors
@@ -95,38 +95,38 @@ class Admission:
         self._queues_only = frozenset((*settings.require_queue, *require_queue))
         self.endings = Endings(cache.cluster, settings.wait_for_pods_ready)
         self.now = 0.0
-        """When changes were taken in last."""
+        """The time of the last ``refresh``."""
         self._devices = DeviceQuota(cache.cluster, settings.resources.device_class_mappings)
         self.snapshot = Snapshot(())
         self.active = bool(self._queues_only)
-        """Whether there are queues, or some have to be."""
+        """Whether there are queues, or namespaces whose pods have to be in one."""
         self.current = ""
         """The key of the unit whose pods may be popped."""
         self.problems: dict[str, Problem] = {}
-        """Of units that can wait in no queue, by key."""
+        """Why units cannot wait in their queues, by key of the unit."""
         self.units: dict[str, Unit] = {}
-        #: Keys of units with pods that are nominated to nodes, although no hold says for how long.
+        #: Keys of units whose pods are nominated to nodes although the unit has no hold.
         self._unheld: dict[str, None] = {}
         #: By LocalQueue, until an object that it depends on changes.
         self._states: dict[str, QueueState] = {}
-        #: Keys of units that wait for their claims to be made, by namespace.
+        #: Keys of units that wait for their claims to be created, by namespace.
         self._claimless: dict[str, dict[str, None]] = {}
+        #: Whether everything has to be read from the cache again.
         self._outdated = True
         #: By key of the pod.
         self._places: dict[str, _Place] = {}
         #: The flavors of pods that were assumed, by uid, until the pod is gone.
         self._flavors: dict[str, Flavors] = {}
-        #: What was found last.
+        #: The amounts of the last pod that was counted: the next one is mostly of the same class.
         self._known: _Known | None = None
-        #: What is used more, or less, than the snapshot and the tallies have, by ClusterQueue and
-        #: LocalQueue.
+        #: Changes of usage that the snapshot and the tallies lack, by ClusterQueue and LocalQueue.
         self._unsettled: dict[tuple[str, str], dict[FlavorResource, int]] = {}
-        #: Keys of units to look at again: as a part of the change that has been counted, and later.
+        #: Keys of units to refresh: in the same step as the counted change, and in later steps.
         self._stale: _Keys = OrderedDict()
         self._stale_later: _Keys = OrderedDict()
         #: Keys of pods to count again.
         self._stale_pods: _Keys = OrderedDict()
-        #: The uids of pods that have joined or left queues, whose gate has to be asked again.
+        #: The uids of pods that joined or left queues: PreEnqueue has to run for them again.
         self._gated_anew: dict[str, None] = {}
         #: Keys of units whose problem has changed.
         self._new_problems: dict[str, None] = {}
@@ -142,15 +142,15 @@ class Admission:
 
     def note(self, kind: str, old: Any | None, new: Any | None) -> None:
         """Note a change of an object that is neither a pod nor a node."""
-        if kind in KINDS:
+        if kind in REBUILD_KINDS:
             if matters(kind, old, new):
                 self._outdated = True
-                # Pods that come after the first queue are gated before all is read.
+                # Pods that arrive between the first queue and the next refresh are gated, too.
                 self.active |= new is not None and kind in ("ClusterQueue", "LocalQueue")
         elif self.active and matters(kind, old, new):
             metadata = (new if new is not None else old).metadata  # type: ignore[union-attr]
             if kind == CLAIM:
-                self._note_claim(f"{metadata.namespace}/{metadata.name}")
+                self._stale_later |= self._claimless.pop(metadata.namespace, {})
                 return
             if kind == "Namespace":
                 self._states.clear()
@@ -162,25 +162,21 @@ class Admission:
                 self._cluster.note_pod(pod.key)
                 self._stale_later[unit_key(pod)] = None
 
-    def _note_claim(self, key: str) -> None:
-        """Look again at the units that wait for a claim to be made."""
-        waiting = self._claimless.pop(key.partition("/")[0], {})
-        self._stale_later |= waiting
-
     def gate(self, pod: PodInfo) -> Status:
-        """Return whether a pod may enter activeQ, or be popped: only with its unit, in its turn."""
+        """Reject a pod of a queue, unless its unit is being admitted; let other pods pass."""
         if not self.active:
             return SUCCESS
         key = unit_key(pod)
-        # The queue last, because finding it out takes longest.
+        # The queue last, because finding it takes longest.
         if key == self.current or self._queue_of(pod) is None:
             return SUCCESS
-        # The queue asks the gate when an event may help the pod: turns learn of the event here.
+        # The scheduling queue runs PreEnqueue again when an event may help the pod. So this call is
+        # how ``turns`` learns of such events.
         self.turns.note_helped(key)
         return _GATED
 
     def _queue_of(self, pod: PodInfo) -> str | None:
-        """Return the LocalQueue of a pod, "" if it lacks one that it needs; None: it needs none."""
+        """Return the LocalQueue of a pod, "" if it must name one but does not, None without one."""
         name = local_queue(self._cluster, pod)
         if name:
             return name
@@ -190,9 +186,10 @@ class Admission:
         return "" if needed else None
 
     def refresh(self, now: float) -> Iterator[None]:
-        """Take in what has changed, in steps. All have to be done before heads are taken.
+        """Bring everything up to date with the cache, in steps of about half a millisecond.
 
-        No trial may be open during a step.
+        The generator has to be exhausted before ``heads`` is called. No trial may be open during a
+        step.
         """
         self.now = now
         # An object may change between two steps, so one reading may not be enough.
@@ -209,7 +206,7 @@ class Admission:
                 number = min(len(changed), _COUNTED_AT_ONCE)
                 self._count_pods([_pop_first(changed) for _ in range(number)])
                 yield
-            # Afterwards, so that a unit is looked at once for all its pods.
+            # Afterwards, so that a unit is refreshed once for all its pods.
             self._stale_later |= self._stale
             self._stale.clear()
             yield from self._refresh_later()
@@ -218,7 +215,7 @@ class Admission:
         self.turns.refresh(now)
 
     def try_reserved(self, now: float) -> None:
-        """Have units tried whose time has come, or whose start may be another by now."""
+        """Have queues tried again in which a promised start is due, or may be another by now."""
         reservations = self.reservations
         queues = [*reservations.take_due(now), *reservations.take_disturbed()]
         if reservations.take_freed(now):
@@ -227,7 +224,7 @@ class Admission:
             self.turns.try_again(name)
 
     def count(self, keys: Collection[str]) -> None:
-        """Take in changes of some pods, given by their keys."""
+        """Count some pods as the cache has them now, given by their keys, and refresh units."""
         self._count_pods(keys)
         self._refresh_units()
         for queue in self.holds.recount():
@@ -241,18 +238,18 @@ class Admission:
         self._settle()
 
     def discard(self) -> None:
-        """Read everything anew: a decision was given up half-way."""
+        """Have everything read again: a decision was given up half-way."""
         self._outdated = True
 
     def _sample(self, now: float) -> Iterator[None]:
-        """Take samples of what LocalQueues use, if they are due."""
+        """Take samples of the usage of LocalQueues, if they are due."""
         due = self.histories.next_time()
         if due is None or now + self.endings.epoch < due:
             return
         keys = []
         for local in self._cluster.list("LocalQueue"):
             queue = self._cluster.get("ClusterQueue", "", local.spec.cluster_queue)
-            if queue is not None and self.histories.decide(queue):
+            if queue is not None and self.histories.orders(queue):
                 keys.append(f"{local.metadata.namespace}/{local.metadata.name}")
         sampled = self.histories.sample(now + self.endings.epoch, keys, self._running)
         for key in sampled:
@@ -270,19 +267,19 @@ class Admission:
         return used
 
     def take_gated_anew(self) -> list[str]:
-        """Remove and return the uids of pods whose gate has to be asked again."""
+        """Remove and return the uids of pods for which PreEnqueue has to run again."""
         found, self._gated_anew = list(self._gated_anew), {}
         return found
 
     def take_new_problems(self) -> list[tuple[str, Problem]]:
-        """Remove and return the problems of units that are new."""
+        """Remove and return the new problems of units, with the keys of the units."""
         found, self._new_problems = self._new_problems, {}
         return [(key, self.problems[key]) for key in found if key in self.problems]
 
     def take_unheld(self) -> list[str]:
-        """Remove and return the keys of units that may keep no nodes any longer.
+        """Remove and return the keys of units whose pods may stay nominated no longer.
 
-        They wait for no victims, and are not about to be tried.
+        These units wait for no victims, and are not about to be tried.
         """
         found = [key for key in self._unheld if not self._is_about_to_be_tried(key)]
         for key in found:
@@ -296,7 +293,10 @@ class Admission:
     # ------------------------------------------------------------------ heads
 
     def next_time(self) -> float | None:
-        """Return when a backoff ends next, or a unit has to be ready."""
+        """Return the next time at which something is due without a change of the cluster.
+
+        That is the end of a backoff or of a limit, a sample, or a promised start.
+        """
         sample = self.histories.next_time()
         sample = None if sample is None else sample - self.endings.epoch
         starts = self.reservations.next_time()
@@ -310,14 +310,14 @@ class Admission:
         return found
 
     def admitted(self, key: str, flavors: Mapping[str, Flavors], keys: Sequence[str]) -> None:
-        """Count pods that were assumed: their flavors by uid, and their keys."""
+        """Count the pods of a unit that were assumed: ``flavors`` by uid, ``keys`` of the pods."""
         changed = self._cluster.changed_pods
         assert changed is not None
         self._flavors |= flavors
         self.turns.admitted(key)
         self._stale[key] = None
         for pod in keys:
-            # They are counted below, so the next refresh need not count them again.
+            # The next refresh need not count them again.
             changed.pop(pod, None)
         self.count(keys)
 
@@ -331,6 +331,7 @@ class Admission:
     # ------------------------------------------------------------------ reading everything
 
     def _rebuild(self) -> Iterator[None]:
+        """Read all objects and pods again, in steps; what may not be lost by that is kept."""
         cluster = self._cluster
         self._outdated = False
         queues = cluster.list("ClusterQueue")
@@ -340,7 +341,8 @@ class Admission:
             lost.clear()
         self._devices.forget()
         self._unsettled.clear()
-        # Before pods are read: what changes between the steps below is counted by the next refresh.
+        # From now on the cluster lists pods that change; ``refresh`` counts those that change
+        # between the steps below.
         cluster.changed_pods = OrderedDict() if self.active else None
         listed = cluster.list("Topology")
         topologies = {one.metadata.name: read_levels(one) for one in listed}
@@ -359,7 +361,8 @@ class Admission:
             key = f"{local.metadata.namespace}/{local.metadata.name}"
             self.tallies.changed[QueueKey("LocalQueue", key)] = None
         if self.active:
-            # A pod that is deleted during its binding is only here, and uses quota until that ends.
+            # A pod that is deleted while it is being bound is only in the cache: it uses quota
+            # until its binding ends.
             assumed = [pod.key for pod, _ in self._cache.held_pods()]
             for key in dict.fromkeys([*cluster.pods, *assumed]):
                 self._count(key)
@@ -377,7 +380,7 @@ class Admission:
         yield from self._gate_anew(before)
 
     def _gate_anew(self, before: Mapping[str, _Place]) -> Iterator[None]:
-        """Find the pods that joined or left queues while everything was read."""
+        """Find the pods that joined or left queues since the last reading."""
         for old, new in ((before, self._places), (self._places, before)):
             for key, place in old.items():
                 other = new.get(key)
@@ -388,11 +391,11 @@ class Admission:
     # ------------------------------------------------------------------ pods
 
     def _count(self, key: str) -> None:
-        """Count a pod where it is now."""
+        """Count a pod for its unit as it is in the cache now."""
         old, known = self._places.get(key), self._cluster.pods.get(key)
         name = None if known is None else self._queue_of(known)
         if old is None and name is None:
-            return  # Most pods of a cluster may be in no queue.
+            return  # The fast path: most pods of a cluster may be in no queue.
         pod, held = self._find(key, old)
         if pod is not known:
             name = None if pod is None else self._queue_of(pod)
@@ -407,7 +410,7 @@ class Admission:
             counted = self.units[unit]
             if counted.local_queue == name:
                 (counted.held if held else counted.waiting)[pod.uid] = pod
-                # The pod's new status may say that it is Ready.
+                # The pod may have become Ready.
                 if held and self.endings.waits_for_ready:
                     self._stale[unit] = None
                 if pod.cls is old.pod.cls and pod.terminating is old.pod.terminating:
@@ -418,7 +421,7 @@ class Admission:
         self._places[key] = self._join(pod, unit, name, held=held)
 
     def _count_anew(self, key: str) -> None:
-        """Count a pod that a claim counts for, after another has left it."""
+        """Count a pod again to which the devices of a shared claim have passed."""
         place = self._places.get(key)
         if place is not None and place.held:
             self._leave(place)
@@ -426,9 +429,9 @@ class Admission:
             self._places[key] = self._join(place.pod, place.unit, name, held=True)
 
     def _find(self, key: str, old: _Place | None) -> tuple[PodInfo | None, bool]:
-        """Return the pod of a key, and whether it has a node.
+        """Return the pod of a key, and whether it has a node; None if it is in no queue.
 
-        One that was deleted while it was being bound has it until its binding is given up.
+        A pod that was deleted while it was being bound keeps its node until its binding ends.
         """
         known = self._cluster.pods.get(key)
         for uid in (known.uid if known else None, old.pod.uid if old else None):
@@ -441,6 +444,7 @@ class Admission:
         return (known if ours else None), False
 
     def _join(self, pod: PodInfo, key: str, name: str, *, held: bool) -> _Place:
+        """Add a pod to its unit in the LocalQueue ``name``, and count the quota that it uses."""
         unit = self.units.get(key)
         if unit is None:
             unit = self.units[key] = Unit(key, name)
@@ -463,7 +467,7 @@ class Admission:
         return _Place(pod, key, held, amounts)
 
     def _use(self, unit: Unit, amounts: Mapping[FlavorResource, int], sign: int) -> None:
-        """Count what a pod uses, or no longer uses (``sign`` -1)."""
+        """Add the usage of a pod to its unit, or remove it (``sign`` -1)."""
         unsettled = self._unsettled.setdefault((unit.queue, unit.local_queue_key), {})
         for one, amount in amounts.items():
             unit.usage[one] = unit.usage.get(one, 0) + sign * amount
@@ -472,7 +476,7 @@ class Admission:
             unsettled[one] = unsettled.get(one, 0) + sign * amount
 
     def _settle(self) -> None:
-        """Count what several pods use in the snapshot and in the tallies, for all of them once."""
+        """Pass the changes of usage on to the snapshot and the tallies, once for many pods."""
         for (queue, local), amounts in self._unsettled.items():
             more = {one: amount for one, amount in amounts.items() if amount > 0}
             less = {one: -amount for one, amount in amounts.items() if amount < 0}
@@ -482,21 +486,23 @@ class Admission:
         self._unsettled.clear()
 
     def _amounts(self, pod: PodInfo, unit: Unit) -> Mapping[FlavorResource, int]:
+        """Return the quota that a pod with a node uses."""
         queue = self.snapshot.queues.get(unit.queue)
         if queue is None:
             return {}
-        # The annotation of an assumed pod comes with its binding, later than its count.
-        flavors = self._flavors.get(pod.uid) or read(pod)
+        # An assumed pod is counted before it gets its annotation, which comes with the binding.
+        flavors = self._flavors.get(pod.uid) or read_flavors(pod)
         devices, known = self._devices.use(pod), self._known
         if known is not None and not devices and known.is_for(pod.cls, flavors, queue):
             return known.amounts
-        amounts = used(pod, queue, flavors, self.snapshot.flavors, self._cluster, devices)
-        # Other flavors depend on the pod's node.
+        amounts = usage_of(pod, queue, flavors, self.snapshot.flavors, self._cluster, devices)
+        # If ``flavors`` lacks a resource, its flavor depends on the pod's node: do not keep it.
         if not devices and all(one.flavor == flavors.get(one.resource) for one in amounts):
             self._known = _Known(pod.cls, flavors, queue, amounts)
         return amounts
 
     def _leave(self, place: _Place) -> None:
+        """Remove a pod from its unit, with the quota that it used."""
         unit = self.units[place.unit]
         self._stale[unit.key] = None
         if not place.held:
@@ -524,27 +530,27 @@ class Admission:
             yield
 
     def _refresh_unit(self, key: str) -> None:
-        """Keep a unit among those that wait, or are admitted, as its pods are."""
+        """Bring a unit up to date whose pods or objects have changed, or remove an empty one."""
         unit = self.units.get(key)
-        self.holds.note(key)
+        self.holds.note_changed(key)
         if unit is None:
             return
         empty = not unit.held and not unit.waiting
         group = None if empty else unit_group(self._cluster, unit)
         admitted = self.snapshot.workloads.get(unit.queue, {})
-        # A victim of one unit is no candidate for others: each waits for victims of its own. Nor
-        # does it grow, else it would never be gone.
+        # The victim of one unit is no candidate for another: each waits for victims of its own.
+        # Nor may it start more pods, else it would never be gone.
         is_victim = bool(unit.held) and self.holds.is_victim(key)
         if unit.held and not is_victim:
             admitted[key] = self._as_admitted(unit, group)
         else:
             admitted.pop(key, None)
         state = self._state_of(unit)
-        self.endings.look(unit, state.drains, self.now)
+        self.endings.update(unit, state.drains, self.now)
         problem = find_problem(state, self.endings, unit) if unit.waiting else None
         workload = None
-        # Nor does a unit that leaves as a whole: what starts next is the unit anew, with all of its
-        # minimum, and what was planned with the end of its pods would not hold.
+        # Nor may a unit whose pods with a node are all terminating: it starts again as a whole,
+        # with all of its minimum, and plans count on the end of its pods.
         leaves = bool(unit.held) and all(pod.terminating for pod in unit.held.values())
         asks = bool(unit.waiting) and not is_victim and not leaves
         if problem is None and group is not None and asks and self._is_complete(unit):
@@ -561,20 +567,20 @@ class Admission:
             self.problems[key] = problem
             self._new_problems[key] = None
         why = "" if problem is None else problem.message
-        workload = self.reservations.look(unit, workload, why, self.now)
-        self.turns.ask(key, workload, self.now)
+        workload = self.reservations.update(unit, workload, why, self.now)
+        self.turns.update(key, workload, self.now)
         if key not in self.holds.of and any(map(self._cluster.nominated_node, unit.waiting)):
             self._unheld[key] = None
         standing = None
         if not empty:
             parts = unit.queue, unit.local_queue_key
             standing = Standing(*parts, bool(unit.waiting), bool(unit.held))
-        self.tallies.place(key, standing)
+        self.tallies.set_standing(key, standing)
         if empty:
             del self.units[key]
 
     def _state_of(self, unit: Unit) -> QueueState:
-        """Return what a unit's LocalQueue and ClusterQueue, and its namespace, mean for it."""
+        """Return the state of a unit's queues, read once for each LocalQueue."""
         found = self._states.get(unit.local_queue_key)
         if found is None:
             found = self._states[unit.local_queue_key] = queue_state(
@@ -583,7 +589,7 @@ class Admission:
         return found
 
     def _is_complete(self, unit: Unit) -> bool:
-        """Whether no waiting pod is gated by others, and all their claims are there."""
+        """Whether no waiting pod has scheduling gates, and all claims of the pods exist."""
         pods = unit.waiting.values()
         if any(pod.pod.spec.scheduling_gates for pod in pods):
             return False
@@ -593,6 +599,7 @@ class Admission:
         return False
 
     def _as_admitted(self, unit: Unit, group: PodGroup | None) -> Workload:
+        """Return the pods of a unit that have a node, as a candidate for preemption."""
         pods = unit.held.values()
         first = next(iter(pods))
         created, uid, priority = first.creation_time, first.uid, first.priority
@@ -617,7 +624,7 @@ class Admission:
 
 
 class AdmissionGate:
-    """PreEnqueue: keeps the pods of queues out of activeQ."""
+    """A PreEnqueue plugin that keeps the pods of queues out of activeQ."""
 
     name: ClassVar[str] = "Admission"
 
@@ -625,7 +632,7 @@ class AdmissionGate:
         self._admission = admission
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Let a pod pass that is in no queue, or whose unit's turn it is."""
+        """See ``Admission.gate``."""
         return self._admission.gate(pod)
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 from podsched.term.admission.devices import CLAIM
 from podsched.term.admission.endings import EVICTED
 
-#: The kinds of which a change means that everything is read anew.
-KINDS: Final = frozenset(
+#: A change of these kinds means that everything is read again.
+REBUILD_KINDS: Final = frozenset(
     {
         "ClusterQueue",
         "LocalQueue",
@@ -19,19 +19,19 @@ KINDS: Final = frozenset(
         "Topology",
     }
 )
-#: The kinds whose changes matter here, beside Pod and Node.
-OBJECTS: Final = KINDS | {"Namespace", "PodGroup", CLAIM}
+#: All kinds that queues depend on, besides Pod and Node.
+RELEVANT_KINDS: Final = REBUILD_KINDS | {"Namespace", "PodGroup", CLAIM}
 
 
 def matters(kind: str, old: Any | None, new: Any | None) -> bool:
-    """Whether a part of an object has changed that decides; None: it was not, or is not, there."""
+    """Whether a change of an object can change a decision; None: it did not, or does not, exist."""
     if old is None or new is None:
         return old is not new
-    return _decides(kind, old) != _decides(kind, new)
+    return _relevant_part(kind, old) != _relevant_part(kind, new)
 
 
-def _decides(kind: str, item: Any) -> object:
-    """Return the part of an object that decides."""
+def _relevant_part(kind: str, item: Any) -> object:
+    """Return the part of an object that decisions depend on."""
     if kind == "Namespace":
         return dict(item.metadata.labels)
     if kind == "WorkloadPriorityClass":

@@ -1,7 +1,7 @@
-"""Devices of DRA as quota: what ResourceClaims ask for, by the resource that each class counts as.
+"""The devices of ResourceClaims as amounts of resources, for quota.
 
-A DeviceClass counts as the resource to which the configuration maps it, else as its extended
-resource. A claim that several pods use counts once, for the first of them.
+A device counts as one of the resource to which the configuration maps its DeviceClass, or else of
+the class's extended resource. A claim that several pods use counts once, for the first of them.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class UncountableError(Exception):
 
 
 class DeviceQuota:
-    """Counts the devices of claims, and knows which pods with a node use which claim."""
+    """Counts the devices of claims, and remembers which pods with a node use which claim."""
 
     def __init__(self, cluster: ClusterView, mappings: Iterable[DeviceClassMapping]) -> None:
         self._cluster = cluster
         self._resources = {
             name: mapping.name for mapping in mappings for name in mapping.device_class_names
         }
-        #: By key of the claim, the keys of the pods with a node; it counts for the first.
+        #: By key of the claim, the keys of its pods with a node; the claim counts for the first.
         self._users: dict[str, dict[str, None]] = {}
 
     def is_complete(self, pod: PodInfo) -> bool:
-        """Whether all claims of a pod are there."""
+        """Whether all claims of a pod exist."""
         if not pod.cls.spec.resource_claims:
             return True
         return all(
@@ -53,9 +53,9 @@ class DeviceQuota:
         )
 
     def asked(self, pods: Iterable[PodInfo]) -> dict[str, dict[str, int]]:
-        """Return the devices that pods without a node would use, by uid of the pod.
+        """Return the devices that pods without a node would use: amounts by resource, by pod uid.
 
-        Left out are claims that are counted for a pod with a node. Raises UncountableError.
+        Claims that already count for a pod with a node are left out. Raises UncountableError.
         """
         seen: set[str] = set()
         found = {}
@@ -67,7 +67,7 @@ class DeviceQuota:
         return found
 
     def use(self, pod: PodInfo) -> dict[str, int]:
-        """Note that a pod has a node; return what is counted for it."""
+        """Note that a pod has a node; return the devices that count for it, by resource."""
         new = []
         for key in _claims(pod):
             users = self._users.setdefault(key, {})
@@ -77,10 +77,10 @@ class DeviceQuota:
         try:
             return self._sum(new)
         except UncountableError:
-            return {}  # It runs already.
+            return {}  # The pod runs already: it is too late to refuse it.
 
     def leave(self, pod: PodInfo) -> list[str]:
-        """Note that a pod is gone; return the keys of pods that claims count for from now on."""
+        """Note that a pod is gone; return the keys of the pods to which its shared claims pass."""
         heirs = []
         for key in _claims(pod):
             users = self._users.get(key, {})

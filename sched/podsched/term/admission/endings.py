@@ -1,16 +1,16 @@
-"""Units that are evicted, apart from preemption: why, and when they may be admitted again.
+"""Why units are evicted, other than by preemption, and when they may be admitted again.
 
-| reason | a unit is evicted, as | it is admitted again |
+| reason | a unit is evicted because | it is admitted again |
 | --- | --- | --- |
 | ClusterQueueStopped, LocalQueueStopped | its queue drains | once the queue goes on |
 | PodsReadyTimeout | its pods were not ready in time | after a backoff |
-| Deactivated | that happened once too often | once its count is removed |
+| Deactivated | it was not ready in time too often | once its count is removed |
 | Deactivated | it reached its execution time (``limits``) | once the annotation is removed |
 | DeadlineExceeded | its pods have outlived their deadline | at once |
 
-What must outlive a leader is on the PodGroup: the condition Evicted, the condition PodsReady, and
-the annotations ``podsched.io/requeue-count`` and ``podsched.io/deactivated``. A pod without a group
-is gone once it is evicted.
+The PodGroup has what the next leader needs: the conditions Evicted and PodsReady, and the
+annotations ``podsched.io/requeue-count`` and ``podsched.io/deactivated``. A pod without a group is
+gone once it is evicted.
 
 Source: Kueue 0.20, pkg/controller/core/workload_controller.go.
 """
@@ -47,7 +47,7 @@ PREEMPTED: Final = "Preempted"
 DEADLINE: Final = "DeadlineExceeded"
 DRAINS: Final = "HoldAndDrain"
 _OF_QUEUES: Final = (QUEUE_STOPPED, LOCAL_QUEUE_STOPPED)
-#: The reasons for which pods are evicted here.
+#: The reasons of evictions that ``Endings`` starts.
 REASONS: Final = (*_OF_QUEUES, EVICTED_BY_READINESS, DEACTIVATED, DEADLINE)
 _DEACTIVATED_TEXT: Final = "The workload is deactivated"
 _TOO_LONG: Final = f"{_DEACTIVATED_TEXT} ({EXEC_TIME_EXCEEDED}): it has run for {{:g}} s"
@@ -55,10 +55,11 @@ _DEADLINE_TEXT: Final = "Pods were active on their nodes longer than the specifi
 
 
 class Ending(NamedTuple):
-    """Why a unit is evicted.
+    """Why the pods of a unit lose their nodes.
 
-    ``evicts``: its pods are not evicted by others. ``deactivated_by``: the cause, if it may not be
-    admitted again until the PodGroup's annotation is removed.
+    ``evicts``: its pods have to be evicted; False if preemption does it, or they are gone already.
+    ``deactivated_by``: the cause that is written to the PodGroup's annotation, which keeps the unit
+    from being admitted again; "" for none.
     """
 
     reason: str
@@ -67,12 +68,15 @@ class Ending(NamedTuple):
     deactivated_by: str = ""
 
 
-#: Of a unit whose pods were not evicted by its queue: they could not be bound, or are gone.
+#: The pods could not be bound, or were deleted by others.
 _WITHOUT_NODES: Final = Ending("", "No pod of the workload has a node any more", evicts=False)
 
 
 class Endings:
-    """The units that are evicted, and those that have to get ready. Pure; times are monotonic."""
+    """The units that are being evicted, and the times at which others will be.
+
+    Pure. Times are monotonic, in seconds, unless stated otherwise.
+    """
 
     def __init__(self, cluster: ClusterView, settings: WaitForPodsReady | None) -> None:
         self._cluster = cluster
@@ -80,27 +84,27 @@ class Endings:
         self.epoch = 0.0
         """The Unix time of the monotonic time 0."""
         self.current: dict[str, Ending] = {}
-        """By key, until no pod of the unit has a node any more."""
+        """The units that are being evicted, by key, until no pod of the unit has a node."""
         self._ended: dict[str, Ending] = {}
         #: Keys of units with a pod that has a node.
         self._running: set[str] = set()
-        #: By key, when a unit has to be ready; and these times in order, with some outdated ones.
+        #: When a unit has to be ready, by key; and a heap of these times, some of them outdated.
         self._due: dict[str, float] = {}
         self._times: list[tuple[float, str]] = []
         self._new_ready: dict[str, None] = {}
-        #: By key, when and how a unit ends that has a limit; and the times, with outdated ones.
+        #: When and how a unit with a limit ends, by key; and a heap of the times, some outdated.
         self._limits: dict[str, tuple[float, Ending]] = {}
         self._limit_times: list[tuple[float, str]] = []
 
     @property
     def waits_for_ready(self) -> bool:
-        """Whether units have to get ready in time."""
+        """Whether units have to be ready in time, as ``waitForPodsReady`` says."""
         return self._settings is not None
 
     # ------------------------------------------------------------------ what happens to units
 
-    def look(self, unit: Unit, stopped: str, now: float) -> None:
-        """Look at a unit that has changed; ``stopped``: the reason why its queue drains, or ""."""
+    def update(self, unit: Unit, stopped: str, now: float) -> None:
+        """Take in a changed unit; ``stopped``: the reason with which its queue drains, or ""."""
         key, known = unit.key, self.current.get(unit.key)
         if not unit.held:
             self._due.pop(key, None)
@@ -142,13 +146,13 @@ class Endings:
             heappush(self._limit_times, (due, unit.key))
 
     def started_at(self, unit: Unit, now: float) -> float:
-        """Return when a unit was admitted, or its first pod got its node; now, if unknown."""
+        """Return when a unit was admitted, or its first pod got a node; ``now`` if unknown."""
         return min([now, self.admitted_at(unit), *map(self._bound_at, unit.held.values())])
 
     def admitted_at(self, unit: Unit) -> float:
         """Return when a group was admitted; infinity for a lone pod, or while that is not known.
 
-        Unlike the times of its pods it stays when pods end, or more of them join.
+        Unlike the start times of its pods, this does not change when pods end or more pods join.
         """
         group = self._group(unit.key)
         for condition in () if group is None else group.status.conditions:
@@ -160,7 +164,8 @@ class Endings:
         if unit.was_ready:
             return
         pods = [pod for pod in unit.held.values() if not pod.terminating]
-        # Once all pods have been Ready the time does not count any more, also for the next leader.
+        # Once all pods have been Ready the limit no longer applies. The condition tells the next
+        # leader so.
         if _is_true(self._group(unit.key), PODS_READY):
             unit.was_ready = True
         elif pods and all(is_pod_ready(pod.pod) for pod in pods):
@@ -169,17 +174,17 @@ class Endings:
         if unit.was_ready:
             self._due.pop(unit.key, None)
         elif unit.key not in self._due:
-            # From the binding, which a new leader knows, too: it does not start the time anew.
+            # Measured from the binding, which a new leader also knows: a takeover extends no limit.
             begun = min([now, *(self._bound_at(pod) for pod in pods)])
             due = self._due[unit.key] = begun + settings.timeout
             heappush(self._times, (due, unit.key))
 
-    def preempt(self, key: str, message: str) -> None:
-        """Note that a unit is evicted for another, which others do."""
+    def note_preemption(self, key: str, message: str) -> None:
+        """Note that preemption evicts a unit for another one."""
         self.current[key] = Ending(PREEMPTED, message, evicts=False)
 
     def refresh(self, now: float) -> None:
-        """Have units evicted that are not ready in time, or have reached their limit."""
+        """Begin to evict the units that were not ready in time, or have reached their limit."""
         while self._limit_times and self._limit_times[0][0] <= now:
             due, key = heappop(self._limit_times)
             at, ending = self._limits.get(key, (inf, None))
@@ -194,18 +199,18 @@ class Endings:
     def _late(self, key: str) -> Ending:
         assert self._settings is not None
         limit = self._settings.requeuing_strategy.backoff_limit_count
-        # The count includes this eviction only afterwards, and then exceeds the limit.
+        # The count grows by one after this eviction, and then exceeds the limit.
         if limit is not None and self.count(key) >= limit:
             return Ending(DEACTIVATED, _DEACTIVATED_TEXT)
         name = key.replace("/pod:", "/")
         return Ending(EVICTED_BY_READINESS, f"Exceeded the PodsReady timeout {name}")
 
     def next_time(self) -> float | None:
-        """Return when a unit has to be ready next, or reaches its limit."""
+        """Return the next time at which a unit has to be ready, or reaches its limit."""
         return min((of[0][0] for of in (self._times, self._limit_times) if of), default=None)
 
     def take_ended(self) -> dict[str, Ending]:
-        """Remove and return the units of which no pod has a node any more."""
+        """Remove and return the units, by key, whose last pod with a node is gone, and why."""
         found, self._ended = self._ended, {}
         return found
 
@@ -228,14 +233,14 @@ class Endings:
         return "" if group is None else str(group.metadata.annotations.get(DEACTIVATED_BY, ""))
 
     def is_deactivated(self, key: str) -> bool:
-        """Whether a unit was not ready in time for once too often."""
+        """Whether a unit was not ready in time more often than ``backoffLimitCount`` permits."""
         limit = None
         if self._settings is not None:
             limit = self._settings.requeuing_strategy.backoff_limit_count
         return limit is not None and self.count(key) > limit
 
     def queued_at(self, key: str, created: float) -> float:
-        """Return the time that orders a unit in its queue."""
+        """Return the Unix time that orders a unit in its queue: of creation, or of eviction."""
         reason, at = self._eviction(key)
         by_creation = False
         if self._settings is not None:
@@ -243,14 +248,14 @@ class Endings:
         return queue_time(created, reason, at, by_creation=by_creation)
 
     def not_before(self, key: str) -> float:
-        """Return when a unit may be admitted again."""
+        """Return when a unit may be admitted again; 0.0 if it need not wait."""
         reason, at = self._eviction(key)
         if reason != EVICTED_BY_READINESS or self._settings is None:
             return 0.0
         return at - self.epoch + self.backoff(self.count(key))
 
     def backoff(self, count: int) -> float:
-        """Return the seconds of a backoff after so many attempts."""
+        """Return the seconds of the backoff after ``count`` evictions."""
         if self._settings is None:
             return 0.0
         strategy = self._settings.requeuing_strategy

@@ -1,7 +1,7 @@
-"""What LocalQueues have used in the past, where it orders their ClusterQueue.
+"""The past usage of LocalQueues, which orders the units of ClusterQueues with fair sharing.
 
-It is read from the LocalQueues' status, where the leader writes it after each sample. So the next
-leader goes on with it; what was admitted since the last sample counts less until the next one.
+The leader writes it to the status of each LocalQueue after each sample, and the next leader reads
+it there. The penalties of units admitted since the last sample are lost then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _USAGE_BASED: Final = "UsageBasedAdmissionFairSharing"
 
 
 class Histories:
-    """Pure; times are Unix times."""
+    """The histories of all LocalQueues. Pure; times are Unix times."""
 
     def __init__(self, cluster: ClusterView, settings: AdmissionFairSharing | None) -> None:
         self._cluster = cluster
@@ -31,13 +31,13 @@ class Histories:
         self._of: dict[str, History] = {}
         self._sampled_at: float | None = None
 
-    def decide(self, queue: Any) -> bool:
-        """Whether they order a ClusterQueue."""
+    def orders(self, queue: Any) -> bool:
+        """Whether past usage orders the units of a ClusterQueue."""
         mode = queue.spec.admission_scope.admission_mode
         return self._settings is not None and mode == _USAGE_BASED
 
     def usage(self, key: str) -> float:
-        """Return the number that orders a LocalQueue, given by "namespace/name"."""
+        """Return the weighted past usage of a LocalQueue, "namespace/name"; less goes first."""
         item = self._item(key)
         if self._settings is None or item is None:
             return 0.0
@@ -53,7 +53,7 @@ class Histories:
         return found
 
     def admitted(self, key: str, unit: str, requests: Mapping[str, int]) -> None:
-        """Count at once what a unit of a LocalQueue asks for."""
+        """Count the requests of an admitted unit at once, before the next sample (a penalty)."""
         self._of[key] = self.of(key).admit(unit, requests, self._decay)
 
     def next_time(self) -> float | None:
@@ -65,7 +65,10 @@ class Histories:
     def sample(
         self, now: float, keys: Iterable[str], running: Callable[[str], Mapping[str, int]]
     ) -> list[str]:
-        """Take a sample, if it is due, of what runs in LocalQueues; return those that have one."""
+        """Take a sample of the usage of LocalQueues, if it is due; return those that were sampled.
+
+        ``running`` returns the amounts that a LocalQueue uses now, by resource.
+        """
         due = self.next_time()
         if due is None or (self._sampled_at is not None and now < due):
             return []

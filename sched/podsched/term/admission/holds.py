@@ -1,4 +1,4 @@
-"""What is kept for units that wait for their victims: quota, until they are tried again."""
+"""Holds: quota that is kept for units that wait for their victims, until they are tried again."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from podsched.term.admission.units import Unit
 
 @dataclass(eq=False, slots=True)
 class Hold:
-    """What is kept for a unit that waits for its victims.
+    """The quota that is kept for one unit.
 
-    It is the need, less what the victims still use: they are counted until they are gone.
+    It is what the unit needs, less what its victims still use: their usage counts until they are
+    gone.
     """
 
     queue: str
@@ -27,10 +28,10 @@ class Hold:
 
 
 class Holds:
-    """The holds of a cluster, which are counted as usage of the snapshot."""
+    """The holds of a cluster. They count as usage in the snapshot."""
 
     def __init__(self, units: Mapping[str, Unit], stale: dict[str, None]) -> None:
-        """``stale`` gets the keys of units to look at again."""
+        """``stale``: the set to which this adds the keys of units that have to be refreshed."""
         self._units = units
         self._stale = stale
         self._snapshot = Snapshot(())
@@ -42,14 +43,14 @@ class Holds:
         self._changed: dict[str, None] = {}
 
     def begin(self, snapshot: Snapshot) -> None:
-        """Count the holds in a new snapshot, with the next ``recount``."""
+        """Use a new snapshot; the next ``recount`` counts the holds in it."""
         self._snapshot = snapshot
         for key, hold in self.of.items():
             hold.counted = {}
             self._changed[key] = None
 
     def add(self, key: str, hold: Hold) -> None:
-        """Keep quota for a unit that waits for victims; count it with ``recount``."""
+        """Keep quota for a unit that waits for victims; ``recount`` counts it."""
         self.of[key] = hold
         self._changed[key] = None
         for victim in hold.victims:
@@ -57,7 +58,7 @@ class Holds:
         self._stale |= dict.fromkeys(hold.victims)
 
     def lift(self, key: str) -> None:
-        """End the hold of a unit, which is decided about, or gone."""
+        """End the hold of a unit, if it has one."""
         hold = self.of.pop(key, None)
         if hold is None:
             return
@@ -67,15 +68,15 @@ class Holds:
             self._stale |= dict.fromkeys((key, *hold.victims))
 
     def is_victim(self, key: str) -> bool:
-        """Whether a unit waits for this one to be gone."""
+        """Whether another unit waits for this one to be gone."""
         return key in self._waiting_for
 
-    def note(self, key: str) -> None:
-        """Note that a unit has changed, which may be a victim."""
+    def note_changed(self, key: str) -> None:
+        """Note that a unit has changed: the holds that it is a victim of are counted again."""
         self._changed |= dict.fromkeys(self._waiting_for.get(key, ()))
 
     def recount(self) -> Iterator[str]:
-        """Count the holds as they are now; yield the queues of those whose last victim is gone."""
+        """Count the changed holds; yield the queue of each whose last victim is gone."""
         changed, self._changed = self._changed, {}
         for key in changed:
             hold = self.of.get(key)
@@ -85,7 +86,7 @@ class Holds:
                 self._count(hold)
 
     def _forget_gone(self, key: str, hold: Hold) -> bool:
-        """Forget the victims that are gone; return whether the last one is gone now."""
+        """Remove the victims that are gone; return whether the last one was among them."""
         units = self._units
         gone = {one for one in hold.victims if one not in units or not units[one].held}
         hold.victims -= gone
@@ -100,7 +101,7 @@ class Holds:
                 del self._waiting_for[victim]
 
     def _count(self, hold: Hold) -> None:
-        """Count a hold as what is missing of the need, once all its victims are gone."""
+        """Count what the unit needs beyond what its victims still use."""
         wanted = {}
         for key, need in hold.need.items():
             still = sum(self._units[one].usage.get(key, 0) for one in hold.victims)

@@ -1,12 +1,12 @@
-"""How long a unit may run, and when all that it takes is free again at the latest.
+"""How long a unit may run, and how long it keeps its quota and nodes at most.
 
 | limit | at its end the unit is |
 | --- | --- |
 | execution time: the label of the PodGroup, else of its pods | evicted and deactivated |
 | deadline: ``activeDeadlineSeconds``, if all pods have one | evicted, if it is still there |
 
-The annotations of the ClusterQueue have the execution time of units without the label, and the
-longest of any unit. Both limits of a group count from its admission, those of a lone pod from the
+Two annotations of the ClusterQueue set the execution time of units without the label, and the
+maximum for all units. Both limits of a group count from its admission, those of a lone pod from the
 time at which it got its node.
 
 Source: Kueue 0.20, pkg/controller/core/workload_controller.go. There, the time before an eviction
@@ -28,7 +28,7 @@ from podsched.term.admission.units import Unit
 #: Seconds that an eviction and its confirmation may take beyond the grace period.
 SLACK: Final = 5.0
 _DEFAULT_GRACE: Final = 30
-#: Digits of a number of seconds that is read; the API permits no others.
+#: Digits of a number of seconds; the API refuses longer ones.
 _MOST_DIGITS: Final = 10
 
 
@@ -48,7 +48,7 @@ def execution_time(cluster: ClusterView, unit: Unit) -> float:
 
 
 def deadline(pods: Iterable[PodInfo]) -> float:
-    """Return the seconds after which kubelets have ended all pods; infinity if not known."""
+    """Return the longest deadline of some pods in seconds; infinity if one of them has none."""
     latest = 0.0
     for pod in pods:
         spec = pod.pod.spec
@@ -59,7 +59,10 @@ def deadline(pods: Iterable[PodInfo]) -> float:
 
 
 def occupied(cluster: ClusterView, unit: Unit) -> float:
-    """Return the seconds from the start of a unit until all that it takes is free again."""
+    """Return the most seconds from a unit's start until its quota and nodes are free again.
+
+    That is its limit, the grace period of its pods and ``SLACK``; infinity without a limit.
+    """
     pods = unit.held or unit.waiting
     limit = min(execution_time(cluster, unit), deadline(pods.values()))
     return limit if limit == inf else limit + grace(unit) + SLACK

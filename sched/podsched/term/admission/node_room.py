@@ -1,8 +1,8 @@
-"""What nodes have left at later times, by requests alone.
+"""How many pods of a unit fit on the nodes at later times, by requests alone.
 
-A trial on the nodes says exactly whether a unit fits at a time. It takes a millisecond or more, and
-on a full cluster most times fail for lack of room: this finds those that no trial need look at. It
-is an upper bound, because it knows no affinity, ports, volumes or devices.
+A trial on the nodes says exactly whether a unit fits at a time, but takes a millisecond or more. On
+a full cluster most times fail for lack of room; this check rules them out without a trial. It is an
+upper bound, because it ignores affinity, ports, volumes and devices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Amounts = Mapping[str, Mapping[str, int]]
 
 
 class NodeRoom:
-    """See the module, for the pods of one unit. Times are asked about in ascending order."""
+    """The free room of all nodes for the pods of one unit, at times in ascending order."""
 
     def __init__(
         self,
@@ -27,15 +27,15 @@ class NodeRoom:
         endings: Iterable[tuple[float, str, Mapping[str, int]]],
         pods: Mapping[PodClass, int],
     ) -> None:
-        """Read the nodes as they are now; ``pods``: the number of each class.
+        """Read the nodes as they are now; ``pods``: the unit's number of pods of each class.
 
-        ``endings``: ascending, when a pod will have ended, its node, and what it requests.
+        ``endings``: for pods that will end, in ascending order: when, on which node, and requests.
         """
         self._nodes = nodes
         self._pods = pods
         self._endings = iter(endings)
         self._next = next(self._endings, None)
-        # The nodes are read once: a trial that is open at a later time has placeholders on them.
+        # Read now and not in ``may_fit``: then a trial may be open, with placeholders on the nodes.
         self._free = {
             resource: nodes.allocatable(resource) - nodes.requested(resource)
             for cls in pods
@@ -43,9 +43,10 @@ class NodeRoom:
         }
 
     def may_fit(self, least: int, at: float, kept: Collection[_Amounts]) -> bool:
-        """Return False if fewer than ``least`` of the pods can be on nodes at a time.
+        """Return False if fewer than ``least`` of the pods can have nodes at time ``at``.
 
-        ``kept``: what is not free then.
+        ``at`` is never less than in the last call. ``kept``: the amounts that promised starts take
+        then.
         """
         while self._next is not None and self._next[0] <= at:
             self._change(self._next[1], self._next[2], 1)

@@ -39,14 +39,14 @@ class Problem(NamedTuple):
 
 
 class QueueState(NamedTuple):
-    """What a LocalQueue and its ClusterQueue mean for their units in a namespace."""
+    """Whether units may wait in a LocalQueue and its ClusterQueue, and whether they drain."""
 
     drains: str
-    """The reason why units are evicted, as a queue drains, or ""."""
+    """The reason with which units are evicted, because a queue drains; "" if none drains."""
     stopped: Problem | None
-    """Why no unit can wait."""
+    """A problem of the queues that comes before any problem of a unit itself."""
     refused: Problem | None
-    """Why no unit can, unless another problem of a unit comes first."""
+    """A problem of the queues that comes after the problems of a unit itself."""
 
 
 def find_problem(state: QueueState, endings: Endings, unit: Unit) -> Problem | None:

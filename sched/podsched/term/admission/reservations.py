@@ -1,16 +1,16 @@
-"""Starts that are promised to units that wait, in ClusterQueues with backfill.
+"""Reservations: starts that are promised to waiting units, in ClusterQueues with backfill.
 
 | from | to | when |
 | --- | --- | --- |
-| none | reserved | it cannot start now, but later beside all that runs and is reserved |
-| reserved | reserved, earlier | something has ended before its limit |
+| none | reserved | the unit cannot start now, but later, beside all that runs and is reserved |
+| reserved | reserved, earlier | a unit has ended before its limit |
 | reserved | started | its time has come, or there is room before |
-| reserved | withdrawn | what it was made of is gone: a node, quota, a unit's end, its own turn |
+| reserved | withdrawn | it cannot be kept: ``_why_late`` has the reasons |
 
 An annotation of the PodGroup, or of the pod, has the reservation, so that the next leader knows it.
-Quota and nodes are kept for it from its start on: a unit that would not end before uses only what
-is left over then. When a unit could start, and what it must leave to others, is found by
-``timetable``. Times are monotonic, as in ``endings``.
+Quota and nodes are kept for it from its start on: a unit that would still run then may use only
+what the reservation leaves over. ``timetable`` finds when a unit could start, and what it must
+leave to others. Times are monotonic, as in ``endings``.
 
 Source: Slurm's backfill scheduler, https://slurm.schedmd.com/sched_config.html#backfill.
 """
@@ -42,19 +42,22 @@ from podsched.term.admission.units import Unit, unit_key
 
 #: Annotation of a PodGroup or pod: its reservation, as JSON.
 RESERVATION: Final = "podsched.io/reservation"
-#: Seconds between two rounds over the units that wait because starts have moved: each round may
-#: move more of them, and tries up to ``_MOST_RESERVED`` units. Doubled while rounds follow each
-#: other; the longest is that of Slurm (bf_interval).
+#: Seconds between two rounds in which the waiting units are tried again because starts have moved.
+#: A round may move more starts, and tries up to ``_MOST_RESERVED`` units. The pause is doubled
+#: while rounds follow each other, up to Slurm's default (bf_interval).
 PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
-#: Names of nodes that are told.
+#: Max names of nodes in a message.
 _MOST_NAMED: Final = 5
 #: Max promised starts: the cost of each grows with their number.
 _MOST_RESERVED: Final = 100
 
 
-class News(NamedTuple):
-    """What is to be told about the reservation of a unit; None: it has none any more."""
+class ReservationChange(NamedTuple):
+    """A change of a unit's reservation, for its annotation, condition and Event.
+
+    ``reservation``: the new one, None if it has none any more.
+    """
 
     reservation: Reservation | None
     reason: str
@@ -63,7 +66,7 @@ class News(NamedTuple):
 
 
 class Reservations:
-    """See the module."""
+    """The reservations of all units; see the module's table."""
 
     def __init__(
         self,
@@ -83,24 +86,24 @@ class Reservations:
         self.enabled = False
         """Whether a ClusterQueue has backfill."""
         self._nodes_version = -1
-        #: When changes were taken in last.
+        #: The time of the last ``take_due``.
         self._now = -inf
         #: Keys of units whose annotation has been read.
         self._read: set[str] = set()
-        self._news: dict[str, News] = {}
-        #: Keys of units that were tried once their time had come.
+        self._changes: dict[str, ReservationChange] = {}
+        #: Keys of units that were returned as due: each is tried once at its start.
         self._due: set[str] = set()
-        #: By key, when a unit may be promised a start that has not waited for long yet; its queue.
-        self._young: dict[str, tuple[float, str]] = {}
-        self._freed, self._said_until, self._pause = False, -inf, PAUSE
+        #: Units that have waited less than ``minAge``, by key: when they have, and their queue.
+        self._below_min_age: dict[str, tuple[float, str]] = {}
+        self._freed, self._next_round, self._pause = False, -inf, PAUSE
         parts = cache, units, endings, holds, self.of
         self.timetable = Timetable(*parts, settings.window or inf)
 
     def begin(self, snapshot: Snapshot) -> None:
-        """Use a new snapshot; all units are looked at again."""
+        """Use a new snapshot; ``update`` is called again for all units."""
         self._snapshot = snapshot
         self.timetable.begin(snapshot)
-        self._young.clear()
+        self._below_min_age.clear()
         self.enabled = any(queue.backfill is not None for queue in snapshot.queues.values())
 
     def end_without_unit(self) -> None:
@@ -115,17 +118,20 @@ class Reservations:
 
     # ------------------------------------------------------------------ what happens to units
 
-    def look(self, unit: Unit, workload: Workload | None, why: str, now: float) -> Workload | None:
-        """Look at a unit that has changed, and return what it waits for, with its seconds.
+    def update(
+        self, unit: Unit, workload: Workload | None, why: str, now: float
+    ) -> Workload | None:
+        """Take in a changed unit; return its workload with the seconds that it will take.
 
-        ``workload``: the same without; None if it waits for nothing, and then ``why``, or "".
+        ``workload``: what it waits for, without these seconds. None if it waits for nothing; then
+        ``why`` says why, or is "".
         """
         if not self.enabled:
             return workload
         key = unit.key
-        self.timetable.look(unit, now)
+        self.timetable.update(unit, now)
         if unit.held and key in self.of:
-            self._end(key, News(None, "Started", "It has started"))
+            self._end(key, ReservationChange(None, "Started", "It has started"))
         if not unit.waiting:
             self._read.discard(key)
             if key in self.of:
@@ -133,20 +139,20 @@ class Reservations:
         if workload is None:
             self.withdraw(key, "Suspended", why or "pods of it, or their claims, are missing")
             return None
-        # The limit is a part of the shape: a shorter unit may pass where a longer one may not.
+        # The limit is a part of the shape: a shorter unit may start where a longer one may not.
         seconds = occupied(self._cluster, unit)
         workload = replace(workload, seconds=seconds, shape=(workload.shape, seconds))
         if not unit.held:
             self._look_at_reservation(unit, workload)
-        # A unit with a promise is tried alone: another of its shape may have none, and then fails
-        # where this one only has to wait.
+        # Without a shape, a unit with a reservation is decided on its own: the failure of a unit of
+        # the same shape without a reservation says nothing about it.
         return replace(workload, shape=None) if key in self.of else workload
 
     def _look_at_reservation(self, unit: Unit, workload: Workload) -> None:
-        """Read the reservation of a waiting unit, or bring the one that is known up to date."""
+        """Read the reservation of a waiting unit from its annotation, or update the known one."""
         key, found = unit.key, self.of.get(unit.key)
         if key not in self._read:
-            # Only once: afterwards the annotation may be older than what is known here.
+            # Only once: afterwards the annotation may be older than the known reservation.
             self._read.add(key)
             found = found or _parsed(self._annotation(unit), workload, self._endings.epoch)
         if found is not None:
@@ -162,55 +168,59 @@ class Reservations:
             metadata = [group.metadata]
         return next((text for of in metadata if (text := of.annotations.get(RESERVATION, ""))), "")
 
-    def make(self, key: str, made: Reservation) -> None:
-        """Promise a start to a unit, or another one than before."""
+    def reserve(self, key: str, made: Reservation) -> None:
+        """Promise a start to a unit, or change its promised start."""
         epoch, old = self._endings.epoch, self.of.get(key)
-        # Whole seconds, as in the annotation: the next leader reads the same start, none earlier.
+        # Rounded up to whole seconds, as in the annotation: the next leader reads the same start.
         made = replace(made, start=ceil(made.start + epoch) - epoch)
         if old == made:
             return
         message = f"It {self._promise(made)}"
-        news = News(made, "Reserved", message)
+        change = ReservationChange(made, "Reserved", message)
         if old is not None and made.start > old.start:
             cause, why = self._why_late(key, old)
             before = self._endings.time_text(old.start)
             text = f"The start at {before} is withdrawn: {why}. {message}"
-            news = News(made, cause, text, withdrawn=True)
-        # Others may start earlier, or those of lower priority have to be planned anew.
+            change = ReservationChange(made, cause, text, withdrawn=True)
+        # Others may be able to start earlier, or have a lower priority and must be planned again.
         below = any(one.priority < made.priority for one in self.of.values())
         self._freed |= below or (old is not None and made.start != old.start)
-        untold = self._news.get(key)
-        if untold is not None and untold.withdrawn and not news.withdrawn:
-            # The promise that people know of is the one that was withdrawn.
+        untold = self._changes.get(key)
+        if untold is not None and untold.withdrawn and not change.withdrawn:
+            # Users know only the promise that was withdrawn, so the message has to mention it.
             text = f"{untold.message.partition('. It ')[0]}. {message}"
-            news = untold._replace(reservation=made, message=text)
+            change = untold._replace(reservation=made, message=text)
         self.of[key] = made
         self._due.discard(key)
-        self._news[key] = news
-        self.timetable.note(key, made)
+        self._changes[key] = change
+        self.timetable.set_reservation(key, made)
 
     def withdraw(self, key: str, cause: str = "", why: str = "") -> None:
-        """Take a promise back, if a unit has one; the reason is looked for unless it is given."""
+        """Withdraw a unit's reservation, if it has one.
+
+        ``cause`` is the reason of the condition, ``why`` the text. Without them the reason is
+        searched.
+        """
         old = self.of.get(key)
         if old is None:
             return
         if not cause:
             cause, why = self._why_late(key, old)
         text = f"The start at {self._endings.time_text(old.start)} is withdrawn: {why}"
-        self._end(key, News(None, cause, text, withdrawn=True))
+        self._end(key, ReservationChange(None, cause, text, withdrawn=True))
 
-    def _end(self, key: str, news: News) -> None:
+    def _end(self, key: str, change: ReservationChange) -> None:
         self._forget(key)
-        self._news[key] = news
+        self._changes[key] = change
 
     def _forget(self, key: str) -> None:
         del self.of[key]
         self._due.discard(key)
         self._freed = True
-        self.timetable.note(key, None)
+        self.timetable.set_reservation(key, None)
 
     def _why_late(self, key: str, old: Reservation) -> tuple[str, str]:
-        """Return the reason, as a word and as a text, why a reservation cannot be kept."""
+        """Return why a reservation cannot be kept: a condition's reason, and a text."""
         if missing := self._missing_node(old):
             return "NodeGone", missing
         late = [
@@ -242,7 +252,10 @@ class Reservations:
         return "NoLongerFits", "its nodes have no room any more"
 
     def _pod_without_queue(self, key: str, old: Reservation) -> tuple[PodInfo, str] | None:
-        """Return the last pod without a queue on a node that has too little room, and the node."""
+        """Return a pod in no queue that takes reserved room of a node, and the node.
+
+        If there are several on the node, it is the one that was bound last.
+        """
         nodes = self._cluster.nodes
         others = [
             one
@@ -273,25 +286,28 @@ class Reservations:
 
     # ------------------------------------------------------------------ what is to be done
 
-    def take_news(self) -> dict[str, News]:
-        """Remove and return what is to be told, by the key of the unit."""
-        found, self._news = self._news, {}
+    def take_changes(self) -> dict[str, ReservationChange]:
+        """Remove and return the changes since the last call, by the key of the unit."""
+        found, self._changes = self._changes, {}
         return found
 
     def take_due(self, now: float) -> list[str]:
-        """Return the ClusterQueues in which a unit's time has come, each once for a unit.
+        """Return the ClusterQueues in which units are due since the last call.
 
-        That is its start, or when it has waited for long enough to be promised one.
+        A unit is due at its promised start, and once it has waited for ``minAge``.
         """
         self._now = now
-        # Once: a unit that finds no room at its time would be tried without end.
+        # Once for each unit: one that finds no room at its start would be tried without end.
         due = [key for key, one in self.of.items() if one.start <= now and key not in self._due]
         self._due.update(due)
-        grown = [key for key, (at, _) in self._young.items() if at <= now]
-        return [*(self.of[key].queue for key in due), *(self._young.pop(key)[1] for key in grown)]
+        grown = [key for key, (at, _) in self._below_min_age.items() if at <= now]
+        return [
+            *(self.of[key].queue for key in due),
+            *(self._below_min_age.pop(key)[1] for key in grown),
+        ]
 
     def take_disturbed(self) -> list[str]:
-        """Return the ClusterQueues in which nodes are missing that were reserved."""
+        """Return the ClusterQueues of reservations whose nodes are gone or unschedulable."""
         version = self._cluster.version("Node")
         if not self.of or version == self._nodes_version:
             return []
@@ -310,22 +326,23 @@ class Reservations:
         return ""
 
     def take_freed(self, now: float) -> bool:
-        """Whether a reservation has ended or moved, so that others may start earlier.
+        """Whether others may start earlier, because a reservation has ended or moved.
 
-        That is said less and less often, see ``PAUSE``: each may move others in turn.
+        Returns True at most once in a pause, since each round may move others in turn; see
+        ``PAUSE``.
         """
-        freed = self._freed and now >= self._said_until
+        freed = self._freed and now >= self._next_round
         if freed:
-            calm = now >= self._said_until + self._pause
+            calm = now >= self._next_round + self._pause
             self._pause = PAUSE if calm else min(2 * self._pause, _LONGEST_PAUSE)
-            self._freed, self._said_until = False, now + self._pause
+            self._freed, self._next_round = False, now + self._pause
         return freed
 
     def next_time(self) -> float | None:
-        """Return when a unit's time comes next, or others are to be tried again."""
+        """Return the next time at which a unit is due, or others have to be tried again."""
         times = [one.start for key, one in self.of.items() if key not in self._due]
-        times += [self._said_until] if self._freed else []
-        times += [at for at, _ in self._young.values()]
+        times += [self._next_round] if self._freed else []
+        times += [at for at, _ in self._below_min_age.values()]
         return min(times, default=None)
 
     def has(self, queue: str) -> bool:
@@ -333,7 +350,7 @@ class Reservations:
         return any(one.queue == queue for one in self.of.values())
 
     def promise(self, key: str) -> str:
-        """Return what a unit is promised, as a part of a sentence; "" for nothing."""
+        """Return the promise to a unit as a clause of a message; "" without one."""
         return f"it {self._promise(self.of[key])}" if key in self.of else ""
 
     def _promise(self, made: Reservation) -> str:
@@ -342,8 +359,8 @@ class Reservations:
         where = f"reserved on nodes {', '.join(names[:_MOST_NAMED])}{more}"
         return f"starts at {self._endings.time_text(made.start)} at the latest, {where}"
 
-    def written(self, made: Reservation) -> str:
-        """Return the annotation."""
+    def annotation(self, made: Reservation) -> str:
+        """Return the text of the annotation ``RESERVATION``, which ``_parsed`` reads."""
         usage = {f"{one.flavor}/{one.resource}": number for one, number in made.usage.items()}
         body: dict[str, Any] = {
             "start": self._endings.time_text(made.start),
@@ -357,7 +374,7 @@ class Reservations:
     # ------------------------------------------------------------------ when a unit can start
 
     def may_promise(self, workload: Workload, policy: Backfill, now: float) -> bool:
-        """Whether a unit that cannot start now may be promised a start; it keeps one it has."""
+        """Whether a unit that cannot start now may be promised a start, or keep the one it has."""
         key, settings = workload.key, self._settings
         if key in self.of:
             return True
@@ -367,7 +384,7 @@ class Reservations:
         # ``queued_at`` is a Unix time, ``now`` is monotonic.
         grown = workload.queued_at - self._endings.epoch + settings.min_age
         if settings.min_age and grown > now:
-            self._young[key] = grown, workload.queue
+            self._below_min_age[key] = grown, workload.queue
             return False
         who = key, workload.queue, workload.priority
         return self.timetable.plan(now).may_reserve(*who, policy, settings.starts_per_queue)

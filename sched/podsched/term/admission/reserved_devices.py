@@ -1,7 +1,7 @@
-"""The devices that a unit is promised: which it would get later, and what keeps them from others.
+"""The devices of promised starts: which ones a unit gets later, and claims that keep them free.
 
-While a start is planned, the claims of pods that have ended by then have no devices any more. The
-devices of other reservations are those of claims that exist in the trial alone.
+A start is planned in a trial. There, the claims of pods that will have ended are not allocated, and
+claims that exist only in the trial have the devices of other reservations.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ MOST_DEVICES: Final = 1_000
 
 
 class PromisedDevice(NamedTuple):
-    """A device, or a share of it; ``capacity``: what the share consumes, "" for a whole device."""
+    """A device, or a share of it.
+
+    ``share``: the share's id, "" for a whole device. ``capacity``: names and amounts of the
+    capacity that the share consumes.
+    """
 
     driver: str
     pool: str
@@ -29,8 +33,8 @@ class PromisedDevice(NamedTuple):
     capacity: tuple[tuple[str, str], ...] = ()
 
 
-def taken_by(cluster: ClusterView, pods: Iterable[PodInfo]) -> tuple[PromisedDevice, ...]:
-    """Return the devices that are assumed to be allocated for pods."""
+def assumed_devices(cluster: ClusterView, pods: Iterable[PodInfo]) -> tuple[PromisedDevice, ...]:
+    """Return the devices of the assumed allocations whose claims are reserved for these pods."""
     uids = {pod.uid for pod in pods}
     found = []
     for claim in cluster.assumed(CLAIM).assumed():
@@ -43,8 +47,8 @@ def taken_by(cluster: ClusterView, pods: Iterable[PodInfo]) -> tuple[PromisedDev
     return tuple(sorted(found))
 
 
-def placeholder(key: str, devices: Iterable[PromisedDevice]) -> ResourceClaim:
-    """Return a claim that has the devices of a unit, by its key."""
+def placeholder_claim(key: str, devices: Iterable[PromisedDevice]) -> ResourceClaim:
+    """Return a claim to which the devices promised to the unit ``key`` are allocated."""
     claim = ResourceClaim()
     claim.metadata.namespace, _, name = key.partition("/")
     claim.metadata.name = f"reserved:{name}"  # No claim that is stored has such a name.
@@ -59,14 +63,14 @@ def placeholder(key: str, devices: Iterable[PromisedDevice]) -> ResourceClaim:
 
 
 def may_use_devices(pod: PodInfo) -> bool:
-    """Whether a pod has claims, or asks for resources that devices may provide."""
+    """Whether a pod has claims, or requests extended resources, which devices may provide."""
     return bool(pod.cls.spec.resource_claims) or any("/" in name for name in pod.cls.requests)
 
 
-def given_back(cluster: ClusterView, gone: Collection[PodInfo]) -> Iterator[ResourceClaim]:
-    """Yield the claims of pods as they are once these pods are gone.
+def deallocated_claims(cluster: ClusterView, gone: Collection[PodInfo]) -> Iterator[ResourceClaim]:
+    """Yield, without their allocation, the claims that are free once the pods ``gone`` have ended.
 
-    Those are among them whose pods are gone already, and that are still allocated.
+    This includes claims that are still allocated although their pods have been deleted.
     """
     uids = {pod.uid for pod in gone}
     for claim in cluster.list(CLAIM):

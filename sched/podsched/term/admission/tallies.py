@@ -1,4 +1,4 @@
-"""Counts of units and usage by ClusterQueue and LocalQueue, kept current unit by unit."""
+"""Numbers of units, and usage, of each ClusterQueue and LocalQueue, for the queues' statuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class QueueKey(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Where a unit stands. It may run and wait: for some of its pods."""
+    """The queues of a unit, and whether it waits or runs: both, if only some of its pods wait."""
 
     queue: str
     local_queue: str
@@ -28,7 +28,7 @@ class Standing(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """The units of a queue, and what they use."""
+    """The numbers of a queue's units, and what they use."""
 
     pending: int = 0
     admitted: int = 0
@@ -36,26 +36,26 @@ class Tally:
 
 
 class Tallies:
-    """See the module."""
+    """The tallies of all queues, changed unit by unit."""
 
     def __init__(self) -> None:
         self._of: defaultdict[QueueKey, Tally] = defaultdict(Tally)
         self._standings: dict[str, Standing] = {}
         self.changed: dict[QueueKey, None] = {}
-        """The queues whose tally has changed since its reader cleared this."""
+        """The queues whose tally has changed since the reader last cleared this."""
 
     def of(self, key: QueueKey) -> Tally:
         """Return the tally of a queue."""
         return self._of.get(key) or Tally()
 
     def clear(self) -> None:
-        """Forget everything: it is counted anew."""
+        """Remove all counts; everything is counted again."""
         self.changed |= dict.fromkeys(self._of)
         self._of.clear()
         self._standings.clear()
 
-    def place(self, unit: str, standing: Standing | None) -> None:
-        """Note where a unit stands; None: it is gone."""
+    def set_standing(self, unit: str, standing: Standing | None) -> None:
+        """Count a unit in its queues; None: it is gone."""
         old = self._standings.get(unit)
         if old == standing:
             return
@@ -70,7 +70,7 @@ class Tallies:
             self._standings[unit] = standing
 
     def use(self, queue: str, local_queue: str, amounts: Mapping[FlavorResource, int]) -> None:
-        """Count usage; amounts below 0 are not used any longer."""
+        """Add amounts to the usage of both queues; amounts below 0 reduce it."""
         for tally in self._both(queue, local_queue):
             for key, amount in amounts.items():
                 tally.usage[key] += amount

@@ -1,4 +1,8 @@
-"""The flavors of a unit as terms that it may start on, and its victims by quota and placement."""
+"""Terms on which a unit may start: one choice of flavors each, and the victims that it needs.
+
+A ``FlavorTerms`` restricts the pods to the nodes of their flavors, adds the flavors' tolerations,
+and searches for victims that free both quota and nodes. The group cycle tries one after another.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +28,11 @@ from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
 from podsched.term.admission.admission import Admission
-from podsched.term.admission.reserved_devices import PromisedDevice, taken_by
+from podsched.term.admission.reserved_devices import PromisedDevice, assumed_devices
 from podsched.term.admission.units import Level, Unit, level_of, set_name, unit_key
-from podsched.term.admission.usage import Flavors, written
+from podsched.term.admission.usage import Flavors, flavors_annotation
 
-#: Classes of pods with tolerations of flavors that are kept.
+#: Max classes of pods with added tolerations that are kept.
 _MOST_ADAPTED: Final = 10_000
 REASON_NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 PENDING: Final = "Pending the preemption of {} workload(s)"
@@ -40,7 +44,7 @@ _Asking = Generator[Sequence[PodInfo] | Try, bool | None, list[Victim]]
 
 
 class FlavorNodes:
-    """The nodes of flavors, kept until a node or flavor changes."""
+    """The names of the nodes of flavors, cached until a node or flavor changes."""
 
     def __init__(self, admission: Admission, cluster: ClusterView) -> None:
         self._admission = admission
@@ -50,7 +54,7 @@ class FlavorNodes:
         self._found: dict[frozenset[str], frozenset[str] | None] = {}
 
     def of(self, flavors: Iterable[str]) -> frozenset[str] | None:
-        """Return the names of the nodes that are of all these flavors; None: all nodes."""
+        """Return the names of the nodes that belong to all these flavors; None: all nodes."""
         known = self._admission.snapshot.flavors
         version = self._cluster.version("Node")
         if version != self._version or known is not self._flavors:
@@ -67,7 +71,7 @@ class FlavorNodes:
         return self._found[key]
 
     def _with_labels(self, wanted: Mapping[str, Collection[str] | None]) -> frozenset[str]:
-        """Return the nodes that have labels; those of levels of a Topology with any value."""
+        """Return the nodes that have these labels with one of the values; None: with any value."""
         nodes = self._cluster.nodes
         return frozenset(
             nodes.names[row]
@@ -77,7 +81,7 @@ class FlavorNodes:
 
 
 def _has(labels: Mapping[str, str], wanted: Mapping[str, Collection[str] | None]) -> bool:
-    # No node has two values of one label, so none is of flavors that differ in it.
+    # A node has one value of a label: it cannot belong to two flavors that want different values.
     return all(
         label in labels and (values is None or (len(values) == 1 and labels[label] in values))
         for label, values in wanted.items()
@@ -85,7 +89,7 @@ def _has(labels: Mapping[str, str], wanted: Mapping[str, Collection[str] | None]
 
 
 class FlavorTolerations:
-    """Pods with the tolerations of flavors, which are added to them when they are bound."""
+    """Adds the tolerations of flavors to pods: while they are decided, and when they are bound."""
 
     def __init__(self, admission: Admission, classes: PodClasses) -> None:
         self._admission = admission
@@ -108,7 +112,7 @@ class FlavorTolerations:
         return found
 
     def adapted(self, member: QueuedPodInfo, flavors: Iterable[str]) -> QueuedPodInfo:
-        """Return a pod with the tolerations of flavors."""
+        """Return a queued pod whose class has the tolerations of flavors."""
         pod, names = member.info, frozenset(flavors)
         more = self.of(pod, names)
         if not more:
@@ -143,7 +147,7 @@ class FlavorTerms:
         *,
         whole: bool = False,
     ) -> None:
-        """``whole``: only for all pods of the assignment, not for the minimum of the group."""
+        """``whole``: all pods of the assignment have to start, not just the group's minimum."""
         self._admission = admission
         self._cluster = cluster
         self._nodes = nodes
@@ -155,11 +159,11 @@ class FlavorTerms:
         self._whole = whole
         self.fits = assignment.mode is Mode.FIT
         self.victims: list[Victim] = []
-        """Those that were found."""
+        """The victims that ``search`` found."""
         self.placeholders: Sequence[PodInfo] = ()
-        """For what is kept for others, while it is tried."""
+        """Pods in the trial that take the room which is kept for promised starts."""
         self._notes: dict[str, str] = {}
-        #: Flavors, and the annotation that says them.
+        #: The last flavors, and their annotation.
         self._written: tuple[Flavors, dict[str, str]] | None = None
         self._flavors = self._by_class()
         self.members = self._first_members()
@@ -171,8 +175,10 @@ class FlavorTerms:
         }
 
     def _first_members(self) -> frozenset[str]:
-        """Return the uids of the pods that may start: of each pod set as many as are admitted."""
-        # In partial admission fewer are admitted than wait.
+        """Return the uids of the pods that may start.
+
+        In partial admission these are fewer than wait: of each pod set the first ones.
+        """
         left = {pods.name: pods.count for pods in self.assignment.pod_sets}
         chosen = []
         for pod in self._unit.waiting.values():
@@ -197,7 +203,8 @@ class FlavorTerms:
     def flavors_of(self, pod: PodInfo) -> Flavors:
         """Return the flavor of each resource of a pod.
 
-        A claim that several pods use may be counted for any of them.
+        If the pod has claims, flavors of other pod sets are included: a shared claim may count for
+        a pod of another set.
         """
         own = self._flavors.get(set_name(self._unit, pod), {})
         if len(self._flavors) > 1 and pod.cls.spec.resource_claims:
@@ -205,7 +212,7 @@ class FlavorTerms:
         return own
 
     def group(self, group: PodGroup) -> PodGroup:
-        """See ``Terms``: within one domain of a Topology, if it asks for that."""
+        """See ``Terms``: adds the Topology's levels and the domain that the unit asks for."""
         if self._whole:
             group = replace(group, min_count=len(self._unit.held) + len(self.members))
         levels = self._levels()
@@ -215,7 +222,7 @@ class FlavorTerms:
         group = replace(group, levels=levels)
         if level.required:
             return replace(group, topology_key=level.label)
-        # Levels go from the widest to the narrowest. The one that is asked for is tried first.
+        # Levels go from the widest to the narrowest. The preferred one is tried first.
         wider = levels[: levels.index(level.label) + 1]
         return replace(group, preferred_topology=wider[::-1])
 
@@ -247,11 +254,11 @@ class FlavorTerms:
         flavors = self.flavors_of(pod)
         # Most pods of a set have the same object, so its annotation is made once.
         if self._written is None or self._written[0] is not flavors:
-            self._written = flavors, written(flavors)
+            self._written = flavors, flavors_annotation(flavors)
         return self._written[1]
 
     def delay(self, victims: Iterable[Victim] = ()) -> str:
-        """Return whose promised start would be late if the unit started on these terms, or ""."""
+        """Return which promised start would be late if the unit started on these terms, or ""."""
         reservations = self._admission.reservations
         if not reservations.of:
             return ""
@@ -262,14 +269,14 @@ class FlavorTerms:
 
     @property
     def need(self) -> dict[FlavorResource, int]:
-        """What the unit will use."""
+        """The quota that the unit will use."""
         return {key: amount for key, amount in self.assignment.usage.items() if amount}
 
     def search(self) -> VictimSearch:
         """Search for victims without whom both quota and nodes have room.
 
-        At first only workloads count that use what quota is short of; then all that use anything of
-        what the unit needs, since they may be where it has to go.
+        At first the candidates are the workloads that use quota which is short. If that fails, they
+        are all that use any quota that the unit needs, since these may be on the nodes it needs.
         """
         need, budgets = self.need, _Budgets(self._cluster)
         spared = self._spared(budgets)
@@ -281,18 +288,22 @@ class FlavorTerms:
             found = yield from self._ask(search, budgets)
             if found:
                 self.victims = found
-                # Victims may be gone by the time that they are told.
+                # Made now, because a victim may be gone when its message is written.
                 self._notes = {one.workload.key: self.note_of(one) for one in found}
                 return Victims(self._pods(found))
         return unschedulable(REASON_NO_VICTIMS)
 
     def _ask(self, search: Search, budgets: _Budgets) -> _Asking:
-        """Carry on a search by quota with what placement says."""
+        """Run a search by quota, and answer each of its questions by placement.
+
+        It yields the state without some victims, is sent whether the unit then fits on nodes, and
+        returns the victims.
+        """
         try:
             victims = next(search)
             while True:
                 pods = self._pods(victims)
-                # Nothing is evicted for a unit that would then delay a promised start.
+                # Evict nothing for a unit that would then delay a promised start.
                 may_go = budgets.permit(pods) and not self.delay(victims)
                 fits = (yield self._without(victims)) if may_go else False
                 victims = search.send(bool(fits))
@@ -303,7 +314,11 @@ class FlavorTerms:
             search.close()
 
     def _without(self, victims: Sequence[Victim]) -> Sequence[PodInfo] | Try:
-        """Return the state without victims; until they are gone, it ends so much later."""
+        """Return the cluster's state without victims, for a trial.
+
+        With promised starts, it includes placeholders for what the unit must leave to them; the
+        unit starts, and ends, later by the grace period of its victims.
+        """
         reservations, pods = self._admission.reservations, self._pods(victims)
         if not reservations.of:
             return pods
@@ -312,6 +327,7 @@ class FlavorTerms:
         return Try([*pods, *self.placeholders], beside.pods, beside.claims)
 
     def _spared(self, budgets: _Budgets) -> frozenset[str]:
+        """Return the keys of workloads that no preemption may evict, because of their budgets."""
         if not budgets.exist:
             return frozenset()
         return frozenset(
@@ -330,7 +346,7 @@ class FlavorTerms:
         return self._notes.get(unit_key(victim), "")
 
     def note_of(self, victim: Victim) -> str:
-        """Return the text on a victim."""
+        """Return the message of a victim's eviction."""
         snapshot, queues = self._admission.snapshot, (self._queue.name, victim.workload.queue)
         paths = (_path(snapshot.node(name)) for name in queues)
         return preempted_message(self._workload, victim.reason, *paths)
@@ -342,24 +358,24 @@ class FlavorTerms:
 
 
 class LaterTerms(FlavorTerms):
-    """An assignment of flavors that a unit may start on later, at one of some times."""
+    """A choice of flavors on which a unit may start later, and the search for the first time."""
 
     later = True
 
     def __init__(self, *parts: Any, times: Iterable[float], ahead: Callable[[float], Try]) -> None:
-        """Search ``times``, iterated once; ``ahead`` returns the state of the cluster at one."""
+        """Search ``times`` in order; ``ahead`` returns the cluster's state expected at one."""
         super().__init__(*parts)
         self.fits = False
         self.start = inf
-        """The first time at which it fits."""
+        """The first time at which the unit fits, infinity if there is none."""
         self.devices: tuple[PromisedDevice, ...] = ()
-        """Those that it gets then."""
+        """The devices that it gets then."""
         self._times = times
         self._ahead = ahead
 
     @property
     def may_preempt(self) -> bool:
-        """See ``Terms``: there is a search."""
+        """See ``Terms``: True, so that ``search`` is called."""
         return True
 
     @property
@@ -376,7 +392,7 @@ class LaterTerms(FlavorTerms):
         return unschedulable(REASON_NOT_LATER)
 
     def _note(self, pods: Sequence[PodInfo]) -> None:
-        self.devices = taken_by(self._cluster, pods)
+        self.devices = assumed_devices(self._cluster, pods)
 
 
 def terms_of(
@@ -387,19 +403,19 @@ def terms_of(
     workload: Workload,
     first: Assignment,
 ) -> Iterator[FlavorTerms]:
-    """Yield the terms of a unit, beginning with the assignment that was found already."""
+    """Yield the terms of a unit, best first, beginning with the assignment ``first``."""
     unit, queue = admission.units[workload.key], admission.snapshot.queues[workload.queue]
     assignment = first
     while assignment.mode in (Mode.FIT, Mode.PREEMPT):
         parts = admission, cluster, nodes, tolerations, unit, workload
         if assignment.mode is Mode.PREEMPT and workload.can_shrink:
             yield FlavorTerms(*parts, assignment, whole=True)
-            # Victims were found by quota alone: they may free no nodes, or not enough for all.
+            # Victims are found by quota alone: they may not free enough nodes for all pods.
             fewer = nominate_fewer(admission.snapshot, queue, workload, admission.rules)
             if fewer is not None:
                 yield FlavorTerms(*parts, fewer)
         yield FlavorTerms(*parts, assignment)
-        # Unlike in Kueue, a flavor with quota may have no room on its nodes, and the next may have.
+        # Unlike Kueue: if a flavor with quota has no room on its nodes, the next one is tried.
         left = without_flavors(queue, workload, assignment)
         if left is None:
             return
@@ -408,7 +424,7 @@ def terms_of(
 
 
 class _Budgets:
-    """The PodDisruptionBudgets, which no preemption for a unit may exceed."""
+    """The PodDisruptionBudgets, none of which a preemption for a unit may exceed."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._budgets = [
@@ -422,7 +438,7 @@ class _Budgets:
 
     def permit(self, pods: Collection[PodInfo]) -> bool:
         """Whether all these pods may be evicted together."""
-        # Pods that go already count as disrupted: ``disruptionsAllowed`` is without them.
+        # ``disruptionsAllowed`` already excludes pods that are terminating or being disrupted.
         for namespace, selector, status in self._budgets:
             counted = sum(
                 pod.namespace == namespace
@@ -437,5 +453,6 @@ class _Budgets:
 
 
 def _path(node: Node) -> str:
+    """Return the names from the root of the cohorts to a node, as "/root/cohort/queue"."""
     names = [node.name, *(above.name for above in node.ancestors)]
     return "/" + "/".join(reversed(names))

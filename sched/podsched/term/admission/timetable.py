@@ -1,10 +1,10 @@
-"""When units could start, beside what runs and what is promised to others.
+"""Find when a unit can start, beside the units that run and the promised starts of others.
 
-    ends of what runs, of holds --> plan: quota over time, with the promised starts
+    ends of running units and of holds --> plan: quota over time, with the promised starts
     unit --> ``delay``, ``beside``: what it must leave to others if it starts now
-         --> ``later``, ``ahead``: when quota has room for it, and the cluster as it is then
+         --> ``later``, ``ahead``: when quota has room for it, and the cluster's state expected then
 
-It promises nothing: see ``reservations``. Times are monotonic, as in ``endings``.
+``reservations`` decides which starts are promised. Times are monotonic, as in ``endings``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from podsched.term.admission.limits import SLACK, grace, occupied
 from podsched.term.admission.node_room import NodeRoom
 from podsched.term.admission.reserved_devices import (
     PromisedDevice,
-    given_back,
+    deallocated_claims,
     may_use_devices,
-    placeholder,
+    placeholder_claim,
 )
 from podsched.term.admission.units import Unit, unit_group, unit_key
 
-#: Seconds that a sum of times may be off by.
+#: Seconds by which rounding may make a sum of times too large.
 _ROUNDING: Final = 1e-3
 #: Max later times at which a unit is tried.
 _MOST_TIMES: Final = 64
@@ -46,15 +46,16 @@ _MOST_CLASSES: Final = 1_000
 
 
 class _Ending(NamedTuple):
-    """What is free again on a node once a pod of a unit has ended."""
+    """The requests that are free on a node again once a pod has ended."""
 
     end: float
     key: str
+    """Of the pod's unit."""
     requests: Mapping[str, int]
 
 
 class Timetable:
-    """See the module."""
+    """The ends of running units, and the plan that is made of them; see the module."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Timetable:
         reserved: Mapping[str, Reservation],
         window: float,
     ) -> None:
-        """``reserved``: by the key of the unit; no start is looked for later than ``window``."""
+        """``reserved``: by key of the unit. ``window``: seconds ahead that starts are searched."""
         self._cache = cache
         self._cluster = cache.cluster
         self._units = units
@@ -75,43 +76,43 @@ class Timetable:
         self._window = window
         self._snapshot = Snapshot(())
         self.ends: dict[str, float] = {}
-        """By the key of each unit with pods that have a node: when all that it takes is free."""
-        #: Of the same units, the seconds from an eviction until then.
+        """When the quota and nodes of a unit with held pods are free again, by key."""
+        #: The seconds that the eviction of such a unit would take, by key.
         self._graces: dict[str, float] = {}
         self._plan: Plan | None = None
-        #: Until when the plan holds, and for each node what ends there.
+        #: The time until which the plan is valid, and the endings of the pods on each node.
         self._plan_until = -inf
         self._pods_on: dict[str, list[_Ending]] = {}
-        #: Of units that wait for their victims, when all that they will take is free again.
+        #: When units that wait for their victims will have started and ended, by key.
         self._hold_ends: dict[str, float] = {}
         self._placeholders = 0
-        #: Classes of placeholders by their requests: to make one takes longer than to try it.
+        #: Classes of placeholders by requests: creating one takes longer than using it in a trial.
         self._placeholder_classes: dict[frozenset[tuple[str, int]], PodClass] = {}
 
     def begin(self, snapshot: Snapshot) -> None:
-        """Use a new snapshot; all units are looked at again."""
+        """Use a new snapshot; ``update`` is called again for all units."""
         self._snapshot = snapshot
         self.ends.clear()
         self._graces.clear()
         self.outdate()
 
     def outdate(self) -> None:
-        """Make the plan anew: what runs, or what is promised, has changed."""
+        """Discard the plan, because what runs has changed."""
         self._plan = None
 
-    def note(self, key: str, made: Reservation | None) -> None:
-        """Note that a unit is promised another start, or none any more."""
+    def set_reservation(self, key: str, made: Reservation | None) -> None:
+        """Change the reservation of a unit in the plan; None: it has none any more."""
         plan = self._plan
         if plan is None:
             return
-        # Changed in place: to make the plan anew takes as long as one more look at a unit.
+        # Changed in place: a new plan would take as long as the decision about one more unit.
         plan.drop(key)
         if made is not None:
             plan.reserve(key, made)
             self._plan_until = min(self._plan_until, made.start)
 
-    def look(self, unit: Unit, now: float) -> None:
-        """Look at a unit that has changed."""
+    def update(self, unit: Unit, now: float) -> None:
+        """Take in a unit that has changed."""
         if not unit.held and unit.key not in self.ends:
             return
         self.outdate()
@@ -122,10 +123,12 @@ class Timetable:
             self._graces[unit.key] = grace(unit) + SLACK
 
     def _end_of(self, unit: Unit, now: float) -> float:
+        """Return when the quota and nodes of a unit with held pods are free again."""
         pods = unit.held.values()
         begun = self._endings.admitted_at(unit)
         if begun == inf:
-            # Its limit counts from the first of those that are left, which may be the last one.
+            # The limit counts from the start of the first pod that is left, which may be any of
+            # them. The latest start makes the end an upper bound.
             begun = max(min(now, bound_at(pod) - self._endings.epoch) for pod in pods)
         end = begun + occupied(self._cluster, unit)
         if all(pod.terminating for pod in pods):
@@ -135,14 +138,14 @@ class Timetable:
         return end
 
     def _hold_end(self, key: str, now: float) -> float:
-        """Return when all that a unit takes is free again that waits for its victims."""
+        """Return when a unit that waits for its victims will have started and ended."""
         hold = self._holds.of[key]
         gone = [hold.since + self._graces.get(victim, 0.0) for victim in hold.victims]
         return max(now + SLACK, *gone) + occupied(self._cluster, self._units[key])
 
     def plan(self, now: float) -> Plan:
-        """Return what runs and what is reserved."""
-        # Holds change with their victims, so a plan with holds is good for one use.
+        """Return the plan of all running units, holds and reservations, made anew if outdated."""
+        # Holds change with their victims, so a plan with holds is used only once.
         held = bool(self._holds.of or self._hold_ends)
         if self._plan is not None and now < self._plan_until and not held:
             return self._plan
@@ -168,7 +171,8 @@ class Timetable:
                 on = self._pods_on.setdefault(node, [])
                 on.append(_Ending(end, key, {**pod.cls.requests, PODS: 1}))
         later = profile.times[1:2].tolist()
-        # What should be gone already is planned to end at now + SLACK: no plan holds for longer.
+        # Units that should have ended already are planned to end at now + SLACK: after that, or
+        # after the first end, the plan is not valid.
         self._plan_until = min([now + SLACK, *later])
         self._plan = Plan(profile, self._reserved)
         return self._plan
@@ -176,10 +180,10 @@ class Timetable:
     def delay(
         self, workload: Workload, usage: Amounts, victims: Sequence[Workload], now: float
     ) -> str:
-        """Return whose start would be late for lack of quota if a unit started now, or ""."""
+        """Return which promised start would lack quota if a unit started now, or ""."""
         gone = [(one.queue, one.usage, self.ends.get(one.key, inf)) for one in victims]
         who = workload.key, workload.queue, workload.priority
-        # It starts only when its victims are gone, and ends so much later.
+        # It starts only when its victims are gone, and ends later by that pause.
         seconds = self._seconds(workload, now) + self.pause(victims)
         found = self.plan(now).delays(*who, usage, seconds, gone)
         if found is None:
@@ -189,16 +193,16 @@ class Timetable:
         return f"it would delay {self._of(found.key)}, by its use of {what}"
 
     def _seconds(self, workload: Workload, now: float) -> float:
-        """Return for how long a unit takes what it gets: the members of a gang end together."""
+        """Return the seconds until a unit's new pods end: a running unit ends as a whole."""
         end = self.ends.get(workload.key)
         return workload.seconds if end is None else _still(end, now) - now - _ROUNDING
 
     def pause(self, victims: Iterable[Workload]) -> float:
-        """Return the seconds until units are gone that are evicted now."""
+        """Return the seconds until all victims are gone if they are evicted now."""
         return max((self._graces.get(one.key, 0.0) for one in victims), default=0.0)
 
     def kept_node(self, workload: Workload, now: float) -> str:
-        """Return for whom a node, or devices, are kept that a unit could use otherwise, or ""."""
+        """Return for which promised start a node or devices are kept from a unit, or ""."""
         others = self.plan(now).others(workload.key, workload.priority)
         pod = next(iter(self._units[workload.key].waiting.values()))
         until = now + self._seconds(workload, now)
@@ -212,7 +216,7 @@ class Timetable:
         return ""
 
     def _keeps_out(self, pod: PodInfo, node: str, amounts: Mapping[str, int]) -> bool:
-        """Whether a node would have room for a pod if these amounts were not kept there."""
+        """Whether a node has room for a pod, but not beside these amounts that are kept there."""
         nodes = self._cluster.nodes
         row = nodes.row_of(node)
         if row is None:
@@ -231,11 +235,11 @@ class Timetable:
     def beside(
         self, workload: Workload, at: float, now: float, victims: Sequence[Workload] = ()
     ) -> Beside:
-        """Return placeholders for what a unit must leave free from ``at`` on: pods and claims.
+        """Return pods and claims that take, in a trial, what a unit must leave free if it starts.
 
-        That is what reservations that it must not delay need while it runs, beyond what those pods
-        free that have ended by then. Pods that end until ``at`` count as gone, and so do victims,
-        for whom it has to wait.
+        That is what the reservations which it must not delay need while it runs, less what pods
+        free that end before. ``at``: its start; pods that end until then count as gone, and so do
+        its victims, for whom it has to wait.
         """
         others = self.plan(now).others(workload.key, workload.priority)
         found, until = [], at + self.pause(victims) + self._seconds(workload, now)
@@ -243,7 +247,7 @@ class Timetable:
         for node, amounts in self._taken(others.values(), at, until, gone):
             found += [(pod, node) for pod in self._placeholders_for(node, amounts)]
         claims = [
-            placeholder(
+            placeholder_claim(
                 key,
                 map(PromisedDevice._make, one.devices)
                 if one.start < until and one.end > at
@@ -261,6 +265,7 @@ class Timetable:
         until: float,
         gone: Collection[str] = (),
     ) -> Iterator[tuple[str, Mapping[str, int]]]:
+        """Yield nodes, and the amounts that reservations need there between two times."""
         by_node: dict[str, list[Reservation]] = {}
         for one in reserved:
             if one.start < until and one.end > at:
@@ -274,12 +279,12 @@ class Timetable:
     def _most_needed(
         self, node: str, here: Sequence[Reservation], at: float, gone: Collection[str]
     ) -> Mapping[str, int]:
-        """Return what reservations take of a node at any time, beyond what has ended since.
+        """Return the most that reservations take of a node, less what pods free after ``at``.
 
-        ``gone``: the keys of units whose room is free already.
+        ``gone``: the keys of units that count as gone at ``at``.
         """
         most: Counter[str] = Counter()
-        # The need grows only when a reservation starts: between these times it is never more.
+        # The need grows only when a reservation starts, so it is greatest at one of these times.
         for moment in {max(one.start, at) for one in here}:
             need: Counter[str] = Counter()
             for one in here:
@@ -288,12 +293,12 @@ class Timetable:
             for ending in self._pods_on.get(node, ()):
                 if at < ending.end <= moment and ending.key not in gone:
                     need.subtract(ending.requests)
-            # This keeps the larger amount of each resource, and none below 0.
+            # On Counters, | keeps the larger amount of each resource, and drops those below 0.
             most |= need
         return most
 
     def _placeholders_for(self, node: str, amounts: Mapping[str, int]) -> Iterator[PodInfo]:
-        """Yield pods that request this much in sum, of which ``PODS`` is the number."""
+        """Yield as many pods as the amount of ``PODS`` says, which request the amounts in sum."""
         for index in range(max(1, amounts.get(PODS, 0))):
             # The first requests everything; each of the others only counts as a pod.
             requests = amounts.items() if index == 0 else ()
@@ -319,7 +324,10 @@ class Timetable:
         return found
 
     def ahead(self, workload: Workload, at: float, now: float, gone: Sequence[PodInfo]) -> Try:
-        """Return the cluster as it is expected to be later; ``gone``: placeholders for now."""
+        """Return the state of the cluster that is expected at a later time.
+
+        ``gone``: the placeholders that are in the trial for a start now, and are to be removed.
+        """
         self.plan(now)
         ended = [
             pod
@@ -327,7 +335,7 @@ class Timetable:
             if _still(end, now) <= at
             for pod in self._units[key].held.values()
         ]
-        # A nomination counts as long as its unit takes the room, which waits for victims there.
+        # The nominated pods of a unit that waits for victims take room until that unit ends.
         for node in self._cluster.nominated_nodes():
             for pod in self._cluster.nominated_pods(node):
                 key = unit_key(pod)
@@ -336,17 +344,17 @@ class Timetable:
         beside, claims = self.beside(workload, at, now)
         freed: Iterable[ResourceClaim] = ()
         if any(map(may_use_devices, self._units[workload.key].waiting.values())):
-            freed = given_back(self._cluster, ended)
+            freed = deallocated_claims(self._cluster, ended)
         return Try([*ended, *gone], beside, [*freed, *claims])
 
     def later(
         self, workload: Workload, rules: Rules, now: float
     ) -> Iterator[tuple[float, Assignment]]:
-        """Yield later times at which there may be room for a unit, with its flavors then.
+        """Yield later times at which a unit may be able to start, ascending, with its flavors then.
 
-        Quota has room, and nodes have enough of each resource. A time has all flavors that have
-        room: where the first has none on nodes, another may. Each is computed when it is asked for:
-        the first is enough if it also fits on nodes.
+        At these times quota has room, and nodes have enough of each resource (``NodeRoom``). A time
+        comes once for each choice of flavors with room, since the first may have none on nodes.
+        This is lazy: callers stop at the first time at which a trial on the nodes succeeds.
         """
         plan, known = self.plan(now), self._reserved.get(workload.key)
         others = plan.others(workload.key, workload.priority)
@@ -359,7 +367,7 @@ class Timetable:
         ]
         ending.sort(key=lambda one: one[0])
         times = {end for end, _, _ in ending} | {one.end for one in others.values()}
-        # A promised start is always tried: it may only get earlier.
+        # The promised start itself is always tried, so that the unit can keep it.
         kept = set() if known is None else {known.start}
         starts: dict[frozenset[tuple[FlavorResource, int]], set[float]] = {}
         window = self._window or inf
@@ -371,7 +379,7 @@ class Timetable:
                 _, queue, usage = ending.pop(0)
                 ended.setdefault(queue, Counter()).update(usage)
             active = [one for one in others.values() if one.start <= at < one.end]
-            # Before quota, which takes longer to compute.
+            # Checked before quota, which takes longer to compute.
             if not room.may_fit(least, at, [one.nodes for one in active]):
                 continue
             more = [(one.queue, one.usage) for one in active]
@@ -379,7 +387,7 @@ class Timetable:
                 fitting = list(_fitting(self._snapshot, workload, rules))
             for assignment in fitting:
                 of_usage = frozenset(assignment.usage.items())
-                # The plan returns all times for a usage, so it is asked once for each.
+                # The plan returns all start times for a usage, so it is called once for each usage.
                 if of_usage not in starts:
                     who = workload.key, workload.queue, workload.priority
                     starts[of_usage] = set(plan.starts(*who, assignment.usage, workload.seconds))
@@ -387,7 +395,7 @@ class Timetable:
                     yield at, assignment
 
     def _node_room(self, unit: Unit) -> tuple[NodeRoom, int]:
-        """Return the room that nodes will have, and how many pods of a unit have to fit."""
+        """Return the room on nodes for a unit's pods, and how many of them have to fit at least."""
         endings = ((e.end, node, e.requests) for node, on in self._pods_on.items() for e in on)
         pods = Counter(pod.cls for pod in unit.waiting.values())
         group = unit_group(self._cluster, unit)
@@ -397,8 +405,8 @@ class Timetable:
 
 
 def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[Assignment]:
-    """Yield the choices of flavors for which there is room, without victims."""
-    # Victims are not planned with: a promised start needs none.
+    """Yield the choices of flavors that have room in quota, without victims."""
+    # A start is promised only without victims, so preemption is off.
     queue = replace(snapshot.queues[workload.queue], preemption=Preemption())
     left: Workload | None = replace(workload, tried=())
     while left is not None:
@@ -410,11 +418,11 @@ def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[A
 
 
 def _still(end: float, now: float) -> float:
-    """Return the end of what still runs: a bit later than now if it should be gone already."""
+    """Return an end that lies ahead: for a unit that should be gone already, now + ``SLACK``."""
     return end if end > now else now + SLACK
 
 
 def _thinned(times: Sequence[float]) -> Sequence[float]:
-    """Return all times, or evenly as many as are tried, the last among them."""
+    """Return at most ``_MOST_TIMES`` of the times, evenly spread and including the last one."""
     step = ceil(len(times) / _MOST_TIMES)
     return times if step <= 1 else times[::-1][::step][::-1]

@@ -1,7 +1,6 @@
-"""Whose turn it is: the units that wait in the queues, and the heads that may be tried.
+"""The units that wait in the queues, and the heads of the queues that are tried next.
 
-In each queue only the head is tried; if it fails, it is tried again once something has changed that
-may help:
+In each queue only the head is tried. If it fails, it is tried again after a change that may help:
 
 | a unit that | is tried again after |
 | --- | --- |
@@ -32,12 +31,12 @@ from podsched.term.admission.holds import Holds
 
 #: Seconds between two choices of victims for a unit.
 PAUSE: Final = 1.0
-#: Behind every place in a queue.
+#: A key that sorts after that of every unit in a queue.
 _LAST: Final = (float("inf"),)
 
 
 class Turns:
-    """See the module."""
+    """The waiting units by queue, and why a queue's head is not tried now; see the module."""
 
     def __init__(self, holds: Holds, histories: Histories, endings: Endings) -> None:
         self._holds = holds
@@ -45,40 +44,40 @@ class Turns:
         self._endings = endings
         self._snapshot = Snapshot(())
         self._pending: dict[str, Pending | SharedPending] = {}
-        #: What waits, or is being decided about, by the unit's key.
-        self._asked: dict[str, Workload] = {}
-        #: Keys of units that wait and have been a head.
+        #: By key of the unit, those that wait or are being decided about.
+        self._workloads: dict[str, Workload] = {}
+        #: Keys of waiting units that have been a head.
         self._tried: set[str] = set()
-        #: When units may be tried that back off; and these times in order, with outdated ones.
+        #: When a unit's backoff ends, by key; and a heap of these times, some of them outdated.
         self._not_before: dict[str, float] = {}
         self._times: list[tuple[float, str]] = []
-        #: The names of queues that may have a head to try, and of others why they do not: the
-        #: place in the queue's order of the head that was tried in vain.
+        #: Names of queues that may have a head to try.
         self._ready: dict[str, None] = {}
+        #: Queues whose head was tried in vain, with the head's place in the queue's order.
         self._blocked: dict[str, tuple[Any, ...]] = {}
-        #: Names of queues below roots in which something was released, and what; None: anything.
+        #: Queues in which quota was released, and which; None: any.
         self._released: dict[str, set[FlavorResource] | None] = {}
-        #: Keys of units that could not be placed, and of those that an event may have helped.
+        #: Keys of units that fit no nodes, and of those among them that an event may have helped.
         self._parked: dict[str, None] = {}
         self._helped: dict[str, None] = {}
-        #: Keys of units that wait for their turn since recently.
+        #: Keys of units that have entered their queue since they were taken from here.
         self._new_waiting: dict[str, None] = {}
 
     def begin(self, snapshot: Snapshot, queues: Iterable[ClusterQueue]) -> None:
-        """Forget what waits, but not what may not be tried yet; there are these queues now."""
+        """Start with new queues and without units; backoffs are kept."""
         self._snapshot = snapshot
-        for of_units in (self._asked, self._parked, self._helped, self._tried):
+        for of_units in (self._workloads, self._parked, self._helped, self._tried):
             of_units.clear()
         for of_queues in (self._pending, self._ready, self._blocked, self._released):
             of_queues.clear()
         for one in queues:
             name = one.metadata.name
             strategy, usage = snapshot.queues[name].strategy, self._histories.usage
-            shared = self._histories.decide(one)
+            shared = self._histories.orders(one)
             self._pending[name] = SharedPending(strategy, usage) if shared else Pending(strategy)
 
     def refresh(self, now: float) -> None:
-        """Have units tried that events may have helped, or whose time has come."""
+        """Have units tried again that events may have helped, or whose backoff has ended."""
         for key in list(self._helped):
             if self._tried_again_at(key) <= now:
                 del self._helped[key]
@@ -86,8 +85,8 @@ class Turns:
         while (time := self._next_backoff()) is not None and time <= now:
             key = heappop(self._times)[1]
             del self._not_before[key]
-            if key in self._asked:
-                self._enter(self._asked[key])
+            if key in self._workloads:
+                self._enter(self._workloads[key])
         self._release_trees()
 
     def next_time(self) -> float | None:
@@ -113,23 +112,23 @@ class Turns:
         return queue in self._ready
 
     def is_blocked(self, queue: str) -> bool:
-        """Whether the head of a queue was tried in vain, and keeps others from being tried."""
+        """Whether a queue is not tried, because its head was tried in vain."""
         return queue in self._blocked
 
     def is_shared(self, queue: str) -> bool:
-        """Whether the LocalQueues of a ClusterQueue share it by their past usage."""
+        """Whether past usage of the LocalQueues orders the units of a ClusterQueue."""
         return isinstance(self._pending.get(queue), SharedPending)
 
     def waiting(self, key: str) -> Workload | None:
-        """Return what a unit waits for in its queue, also while it is decided about."""
-        return self._asked.get(key)
+        """Return the workload of a unit that waits, or is being decided about; else None."""
+        return self._workloads.get(key)
 
     def waiting_in(self, queue: str) -> list[Workload]:
-        """Return what waits in a ClusterQueue, in no order."""
-        return [one for one in self._asked.values() if one.queue == queue]
+        """Return the units that wait in a ClusterQueue, in no particular order."""
+        return [one for one in self._workloads.values() if one.queue == queue]
 
     def ahead_of(self, workload: Workload) -> list[Workload]:
-        """Return what waits in a unit's queue and has its turn before it, in no order."""
+        """Return the units before a unit in its queue, in no particular order."""
         pending = self._pending[workload.queue]
         sticky, shared = pending.sticky, isinstance(pending, SharedPending)
 
@@ -139,11 +138,11 @@ class Turns:
 
         own, priority, since = turn(workload), workload.priority, workload.queued_at
         found = []
-        for one in self._asked.values():
+        for one in self._workloads.values():
             if one.queue != workload.queue:
                 continue
             if not shared and one.key != sticky and workload.key != sticky:
-                # Most are told apart without making their places: there may be 100,000.
+                # Most are compared without building sort keys: there may be 100,000.
                 if one.priority < priority:
                     continue
                 if one.priority > priority or one.queued_at < since:
@@ -156,27 +155,27 @@ class Turns:
         return found
 
     def take_new_waiting(self) -> list[str]:
-        """Remove and return the keys of units that wait for their turn by now."""
+        """Remove and return the keys of units that have entered their queue since the last call."""
         found, self._new_waiting = self._new_waiting, {}
         return list(found)
 
-    def ask(self, key: str, workload: Workload | None, now: float) -> None:
-        """Have a unit wait for what it asks for now; None: for nothing."""
-        old = self._asked.get(key)
+    def update(self, key: str, workload: Workload | None, now: float) -> None:
+        """Replace the workload of a waiting unit; None: it does not wait any more."""
+        old = self._workloads.get(key)
         if old is not None and workload is not None and _same(old, workload):
             return
         if old is not None:
-            del self._asked[key]
+            del self._workloads[key]
             self._pending[old.queue].remove(key)
             self._lift(key)
             self._parked.pop(key, None)
             if key in self._tried:
-                # Others may wait only because it, of the same shape, was tried in vain.
+                # Others of the same shape may be waiting only because this one was tried in vain.
                 self._tried.remove(key)
                 self.release(old.queue)
         if workload is None:
             return
-        self._asked[key] = workload
+        self._workloads[key] = workload
         pending = self._pending[workload.queue]
         if (until := self._endings.not_before(key)) > now and key not in self._not_before:
             self.wait_until(key, until)
@@ -186,21 +185,21 @@ class Turns:
         self._enter(workload)
 
     def _enter(self, workload: Workload) -> None:
-        """Have a unit wait for its turn."""
+        """Put a unit into its queue."""
         self._new_waiting[workload.key] = None
         self._pending[workload.queue].push(workload)
         blocked = self._blocked.get(workload.queue)
         if blocked is not None and queue_order(workload) < blocked:
             del self._blocked[workload.queue]
-        self._offer(workload.queue)
+        self._ready[workload.queue] = None
 
     # ------------------------------------------------------------------ heads and their outcomes
 
     def pop_heads(self) -> list[Workload]:
-        """Take the heads of the queues that have one to try.
+        """Remove and return the heads of the queues that have one to try.
 
-        Units whose victims are gone come first, alone: what has been freed was kept for them, and
-        others, such as the victims themselves, would take it before it is their turn.
+        If the victims of some units are gone, only the queues of these units are tried: others,
+        such as the victims themselves, would take the freed room of nodes first.
         """
         found = []
         waiting, served = set[str](), dict[str, list[str]]()
@@ -222,15 +221,15 @@ class Turns:
         for head in found:
             self._tried.add(head.key)
             self._lift(head.key)
-            # In StrictFIFO, a unit of higher priority may have come meanwhile. What was freed for
-            # the other one would be kept in vain, as long as this one blocks the queue.
+            # A unit of higher priority may have become the head meanwhile. In StrictFIFO it may
+            # block the queue, and then quota would be kept in vain for the unit with the hold.
             for key in served.get(head.queue, ()):
                 self._lift(key)
         return found
 
     def admitted(self, key: str) -> None:
-        """Take a unit out of its queue, which starts."""
-        workload = self._asked.pop(key, None)
+        """Remove a unit that was admitted from its queue."""
+        workload = self._workloads.pop(key, None)
         if workload is not None:
             pending = self._pending[workload.queue]
             pending.remove(key)
@@ -255,51 +254,51 @@ class Turns:
     ) -> None:
         """Put a head back that was not admitted.
 
-        ``parked``: its pods wait for the events that may help them. ``alone``: from now on it is
-        like no other unit. ``tried``: flavors remain that
-        the search has not reached, and it goes on there at once; see ``Workload.tried``. ``lacks``:
-        of what something has to be released; None: of anything.
+        ``parked``: it fits no nodes, so it waits for events that may help its pods. ``alone``: from
+        now on it shares no shape with other units. ``tried``: not empty if flavors remain that the
+        search has not reached; it goes on there at once, see ``Workload.tried``. ``lacks``: the
+        quotas of which some has to be released before it is tried again; None: of any.
         """
         key, name = workload.key, workload.queue
-        if self._asked.get(key) is not workload:
-            return  # It has changed, or is gone.
+        if self._workloads.get(key) is not workload:
+            return  # It has changed or gone since it was popped.
         shape = None if alone else workload.shape
-        workload = self._asked[key] = replace(workload, tried=tried, shape=shape)
+        workload = self._workloads[key] = replace(workload, tried=tried, shape=shape)
         if parked:
             self._parked[key] = None
         strategy = self._snapshot.queues[name].strategy
         pending = self._pending[name]
         pending.requeue(workload, reason, untried=bool(tried), lacks=lacks)
         stays = stays_in_heap(strategy, reason, untried=bool(tried), backoff=False)
-        # A head that lost to another of its cycle is tried in the next: it blocks nothing.
+        # A head that lost to another head of its cycle is tried in the next one: it blocks nothing.
         if stays and not tried and reason is not Requeue.FAILED_AFTER_NOMINATION:
-            # Whose turn it is among LocalQueues changes with time.
+            # With past usage the order changes with time, so any unit may become the head.
             shared = isinstance(pending, SharedPending)
             self._blocked[name] = queue_order(workload) if not shared else _LAST
-        self._offer(name)
+        self._ready[name] = None
 
     def back_off(self, workload: Workload, until: float) -> None:
-        """Put a head back that may not be tried for a while."""
+        """Put a head back that may not be tried before ``until``."""
         self.wait_until(workload.key, until)
-        if self._asked.get(workload.key) is workload:
+        if self._workloads.get(workload.key) is workload:
             self._pending[workload.queue].requeue(workload, Requeue.GENERIC, backoff=True)
 
     def wait_until(self, key: str, until: float) -> None:
-        """Do not try a unit before a time, once it waits again."""
+        """Keep a unit from being tried before ``until``, also if it begins to wait only later."""
         self._not_before[key] = until
         heappush(self._times, (until, key))
 
     # ------------------------------------------------------------------ what may help
 
     def note_helped(self, key: str) -> None:
-        """Note an event that may help a unit, if it is one that could not be placed."""
+        """Note an event that may help a unit, if it waits for events because it fits no nodes."""
         if key in self._parked:
             self._helped[key] = None
 
     def release(self, queue: str, freed: Collection[FlavorResource] | None = None) -> None:
-        """Note that something was released in a queue, which may help all of its tree.
+        """Note a release of quota in a queue; the next ``refresh`` has its whole tree tried again.
 
-        ``freed``: the quotas of which less is used; None: of any.
+        ``freed``: the quotas of which less is used; None: any.
         """
         known = self._released.setdefault(queue, set())
         if freed is None:
@@ -308,39 +307,38 @@ class Turns:
             known.update(freed)
 
     def try_again(self, queue: str, freed: Collection[FlavorResource] | None = None) -> None:
-        """Have all units of a queue tried again that may be helped; ``freed`` as in ``release``."""
+        """Have the units of a queue tried again that a release may help (see ``release``)."""
         self._pending[queue].release(freed)
         self._blocked.pop(queue, None)
-        self._offer(queue)
+        self._ready[queue] = None
 
     def _lift(self, key: str) -> None:
-        """End the hold of a unit; what it kept may help others."""
+        """End the hold of a unit, and release the quota that it kept."""
         hold = self._holds.of.get(key)
         if hold is not None:
             self._holds.lift(key)
             self.release(hold.queue, hold.counted)
 
-    def _offer(self, queue: str) -> None:
-        self._ready[queue] = None
-
     def _tried_again_at(self, key: str) -> float:
-        """Return when a unit is tried again that an event may have helped.
+        """Return when a unit is tried again after an event that may have helped it.
 
-        It is not at once, if it waits for victims: perhaps they could not be evicted, or are gone
-        and their bindings are not known to have failed.
+        A unit that waits for victims is tried only after a pause. It needs another try if they
+        could not be evicted, or if they are gone but their bindings are not yet known to have
+        failed.
         """
         hold = self._holds.of.get(key)
         return hold.since + PAUSE if hold is not None and hold.victims else 0.0
 
     def _unpark(self, key: str) -> None:
-        """Try a unit again, whose pods were woken, and others of its shape."""
+        """Have a unit that was helped by an event tried again, and others of its shape."""
         self._parked.pop(key, None)
-        workload = self._asked.get(key)
+        workload = self._workloads.get(key)
         if workload is not None:
             self._lift(key)
             self.try_again(workload.queue)
 
     def _release_trees(self) -> None:
+        """Have all queues tried again in whose tree quota was released."""
         if not self._released:
             return
         nodes = self._snapshot.forest.queues
@@ -356,7 +354,7 @@ class Turns:
 
 
 def _same(one: Workload, other: Workload) -> bool:
-    """Whether a unit asks for the same as before, at the same place in the order."""
+    """Whether a unit asks for the same as before, in the same place in the order."""
     return (
         one.shape == other.shape
         and one.queue == other.queue

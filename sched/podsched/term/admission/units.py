@@ -1,10 +1,10 @@
-"""Units: what is admitted to a queue as one, read from the cluster.
+"""Units, which are admitted to a queue as a whole, read from the cluster.
 
-A unit is a pod group, or a pod without a group. Its key is the group's "namespace/name", or
-"namespace/pod:name". It waits with those of its pods that have no node; those that have one use
-quota.
+A unit is a pod group, or a pod without a group. Its key is "namespace/name" of the group, or
+"namespace/pod:name". Its pods without a node wait in the queue, and those with a node use quota.
 
-Source: https://kueue.sigs.k8s.io/docs/concepts/workload, without a Workload object.
+A unit is what Kueue calls a workload (https://kueue.sigs.k8s.io/docs/concepts/workload), but there
+is no Workload object.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from podsched.v1 import objects_pb2 as v1
 DEFAULT_QUEUE: Final = "default"
 #: Between namespace and name in the key of a pod without a group.
 LONE: Final = "/pod:"
-#: Where a class keeps its pod set, among what plugins keep there.
+#: The key of a class's pod set in ``PodClass.compiled``.
 _POD_SET: Final = "pod set"
 
 
@@ -48,7 +48,7 @@ def is_lone(key: str) -> bool:
 
 
 def lone_group(key: str, pod: PodInfo) -> PodGroup:
-    """Return a lone pod as a group of one, which no PodGroup object has the key of."""
+    """Return a lone pod as a group of one pod. No PodGroup object has such a key."""
     return PodGroup(key, priority=pod.priority)
 
 
@@ -68,24 +68,25 @@ def local_queue(cluster: ClusterView, pod: PodInfo) -> str:
 
 @dataclass(eq=False, slots=True)
 class Unit:
-    """The pods of a unit that are in a queue, by uid, and what they use."""
+    """The pods of a unit that are in a queue, and the quota that they use."""
 
     key: str
     local_queue: str
-    """Its name; the namespace is the unit's."""
+    """The name of the LocalQueue in the unit's namespace."""
     queue: str = ""
     """The ClusterQueue, "" if the LocalQueue does not exist."""
     waiting: dict[str, PodInfo] = field(default_factory=dict)
+    """Pods without a node, by uid."""
     held: dict[str, PodInfo] = field(default_factory=dict)
-    """Those with a node, bound or assumed."""
+    """Pods with a node, bound or assumed, by uid."""
     usage: dict[FlavorResource, int] = field(default_factory=dict)
-    """What the held ones use."""
+    """The quota that the held pods use."""
     was_ready: bool = False
-    """Whether all held ones have been ready."""
+    """Whether all held pods have been ready at once."""
     sets: dict[str, str] = field(default_factory=dict)
-    """The pod sets of the waiting ones, by uid."""
+    """The names of the waiting pods' pod sets, by the uid of the pod."""
     read: tuple[v1.PodGroup, PodGroup] | None = None
-    """The PodGroup, and what was read of it."""
+    """The PodGroup that was read last, and its contents."""
 
     @property
     def local_queue_key(self) -> str:
@@ -98,14 +99,14 @@ class Unit:
 
 
 class Level(NamedTuple):
-    """The level of a Topology that a unit asks for, "" for none, and whether it must have it."""
+    """The level of a Topology that a unit asks for ("" for none), and whether it is required."""
 
     label: str = ""
     required: bool = False
 
 
 def level_of(cluster: ClusterView, unit: Unit) -> Level:
-    """Return the level that a unit asks for: its PodGroup, or its first pod."""
+    """Return the level that a unit's PodGroup, or else its first pod, asks for."""
     first = next(iter(unit.waiting.values() or unit.held.values()))
     found = [first.pod.metadata.annotations]
     if first.group:
@@ -121,7 +122,7 @@ def level_of(cluster: ClusterView, unit: Unit) -> Level:
 
 
 def priority_of(cluster: ClusterView, unit: Unit, group: PodGroup, pod: PodInfo) -> int:
-    """Return the effective priority: that of the WorkloadPriorityClass, the group, or its pods."""
+    """Return a unit's priority: of its WorkloadPriorityClass, else its group, else the pod."""
     name = pod.cls.labels.get(QUEUE_PRIORITY_CLASS, "")
     item = cluster.get(KIND, unit.namespace, group.name) if group.uid else None
     if item is not None:
@@ -129,12 +130,12 @@ def priority_of(cluster: ClusterView, unit: Unit, group: PodGroup, pod: PodInfo)
     found = cluster.get("WorkloadPriorityClass", "", name) if name else None
     if found is not None:
         return cast(WorkloadPriorityClass, found).value
-    # Every PodGroup has a priority: without a class it is 0, which says nothing of its pods.
+    # A PodGroup without a PriorityClass has the priority 0: then that of its pods applies.
     return group.priority or pod.priority
 
 
 def unit_group(cluster: ClusterView, unit: Unit) -> PodGroup | None:
-    """Return the group of a unit: a lone pod is one of one; None if its object is missing."""
+    """Return the group of a unit, for a lone pod a group of one; None if there is none."""
     first = next(iter(unit.waiting.values() or unit.held.values()))
     if not first.group:
         return lone_group(unit.key, first)
@@ -156,8 +157,8 @@ def waiting_workload(
 ) -> Workload | None:
     """Return what the waiting pods of a unit ask for; None while its group is incomplete.
 
-    ``devices``: what they ask for by claims, by uid. ``queued_at`` returns the time that orders a
-    unit in its queue, from its key and the time of its creation.
+    ``devices``: the amounts that pods ask for by claims, by uid of the pod. ``queued_at`` returns
+    the time that orders a unit in its queue, given its key and the time of its creation.
     """
     least = group.min_count or 0
     if least and len(cluster.members(unit.key)) < least:
@@ -167,7 +168,7 @@ def waiting_workload(
         # Pods of one class may have claims of different devices.
         more = frozenset(devices.get(pod.uid, {}).items())
         alike.setdefault((_pod_set(pod.cls).like, more), []).append(pod)
-    # A group that runs has a part of its minimum, or all of it: then it grows by any number.
+    # Pods that run already count towards the minimum; beyond it, a group grows by any number.
     missing = max(1, least - len(unit.held))
     sets, unit.sets, level = [], {}, level_of(cluster, unit)
     for index, pods in enumerate(alike.values()):
@@ -175,7 +176,7 @@ def waiting_workload(
         unit.sets |= {pod.uid: name for pod in pods}
         one = _pod_set(pods[0].cls).pods
         requests = {**one.requests, **devices.get(pods[0].uid, {})}
-        # Only a single one may be admitted in part.
+        # Partial admission is possible only if the unit is a single pod set.
         fewer = least and len(alike) == 1 and missing < len(pods)
         min_count = missing if fewer else None
         sets.append(
@@ -199,7 +200,7 @@ def waiting_workload(
         priority=priority,
         queued_at=queued_at(unit.key, created),
         local_queue=unit.local_queue_key,
-        # The priority of a WorkloadPriorityClass is in no pod: it decides about victims.
+        # The priority decides about victims, and that of a WorkloadPriorityClass is in no pod.
         shape=(_shape(group, unit, devices), level, priority),
     )
 
@@ -220,6 +221,7 @@ def created_at(cluster: ClusterView, unit: Unit, group: PodGroup) -> tuple[float
 
 
 def _shape(group: PodGroup, unit: Unit, devices: Mapping[str, Mapping[str, int]]) -> Hashable:
+    """Return a key that is equal for units which ask for the same."""
     counts = frozenset(Counter(pod.cls.id for pod in unit.waiting.values()).items())
     more = tuple(frozenset(amounts.items()) for amounts in devices.values())
     topology = group.topology_key, group.preferred_topology

@@ -1,7 +1,7 @@
-"""What a pod uses of a queue's quota: the flavor of each of its resources, and the amounts.
+"""The quota that a pod uses: the flavor of each of its resources, and the amounts.
 
 The flavors of a pod are written to an annotation together with its binding, so that the next leader
-knows them. A pod that got its node in another way uses the first flavor that its node is of.
+knows them. A pod that got its node in another way uses the first flavor whose labels the node has.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ FLAVORS_ANNOTATION: Final = "podsched.io/flavors"
 Flavors = Mapping[str, str]
 
 
-def written(flavors: Flavors) -> dict[str, str]:
-    """Return the annotation of a binding."""
+def flavors_annotation(flavors: Flavors) -> dict[str, str]:
+    """Return the annotation that a binding adds to the pod."""
     return {FLAVORS_ANNOTATION: json.dumps(dict(sorted(flavors.items())), separators=(",", ":"))}
 
 
-def read(pod: PodInfo) -> Flavors:
-    """Return the flavors that a pod was bound with; empty if it does not say."""
+def read_flavors(pod: PodInfo) -> Flavors:
+    """Return the flavors from a pod's annotation; empty if it has none that can be read."""
     text = pod.pod.metadata.annotations.get(FLAVORS_ANNOTATION, "")
     try:
         found = json.loads(text) if text else {}
@@ -39,7 +39,7 @@ def read(pod: PodInfo) -> Flavors:
     return {name: flavor for name, flavor in found.items() if isinstance(flavor, str)}
 
 
-def used(
+def usage_of(
     pod: PodInfo,
     queue: ClusterQueue,
     flavors: Flavors,
@@ -47,9 +47,10 @@ def used(
     cluster: ClusterView,
     devices: Mapping[str, int],
 ) -> dict[FlavorResource, int]:
-    """Return what a pod with a node uses; resources that the queue does not cover are not counted.
+    """Return the quota that a pod with a node uses, without resources that the queue lacks.
 
-    ``known``: the ResourceFlavors by name; ``devices``: what is counted of its claims.
+    ``flavors``: as the pod was admitted. ``known``: the ResourceFlavors by name. ``devices``: the
+    amounts of its claims, by resource.
     """
     amounts: dict[FlavorResource, int] = {}
     for resource, number in (*pod.cls.requests.items(), *devices.items(), (PODS, 1)):

@@ -129,35 +129,36 @@ class Backfilling:
         if len(chosen.devices) > MOST_DEVICES:
             self._reservations.withdraw(workload.key)
             return
-        self._reservations.make(workload.key, made)
+        self._reservations.reserve(workload.key, made)
 
     def report(self) -> None:
         """Write reservations that are new, have changed or have ended."""
         reservations = self._reservations
-        for key, news in reservations.take_news().items():
-            if news.withdrawn:
-                self._metrics.withdrawn_total.labels(news.reason).inc()
-            elif news.reservation is not None:
+        for key, change in reservations.take_changes().items():
+            if change.withdrawn:
+                self._metrics.withdrawn_total.labels(change.reason).inc()
+            elif change.reservation is not None:
                 self._metrics.reserved_total.inc()
             unit = self._admission.units.get(key)
             if unit is None:
                 continue
-            text = None if news.reservation is None else reservations.written(news.reservation)
+            made = change.reservation
+            text = None if made is None else reservations.annotation(made)
             group, pods = unit_group(self._cluster, unit), [*unit.waiting.values()]
             if group is not None and group.uid:
-                status = FALSE if news.withdrawn or text is None else TRUE
-                said = QueueCondition(RESERVED, status, news.reason, news.message)
+                status = FALSE if change.withdrawn or text is None else TRUE
+                said = QueueCondition(RESERVED, status, change.reason, change.message)
                 self._conditions.queued(group, [said])
                 self._conditions.annotate(group, {RESERVATION: text})
             else:
                 for pod in pods[:1] or [*unit.held.values()][:1]:
                     self._conditions.annotate_pod(pod, {RESERVATION: text})
-            for pod in pods if news.withdrawn or text is not None else ():
+            for pod in pods if change.withdrawn or text is not None else ():
                 self._recorder.record(
                     pod.pod.metadata,
-                    type_="Warning" if news.withdrawn else "Normal",
-                    reason=_WITHDRAWN_EVENT if news.withdrawn else _RESERVED_EVENT,
+                    type_="Warning" if change.withdrawn else "Normal",
+                    reason=_WITHDRAWN_EVENT if change.withdrawn else _RESERVED_EVENT,
                     action="Scheduling",
-                    message=news.message,
+                    message=change.message,
                     controller=pod.cls.scheduler_name,
                 )

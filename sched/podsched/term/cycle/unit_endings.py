@@ -101,7 +101,7 @@ class UnitEndings:
         """Note units that are evicted to make room for another; ``note`` returns the message."""
         for victim in victims:
             key, message = victim.workload.key, note(victim)
-            self._admission.endings.preempt(key, message)
+            self._admission.endings.note_preemption(key, message)
             self._reported.add(key)
             self._report(
                 key,
