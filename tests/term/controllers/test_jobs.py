@@ -523,3 +523,50 @@ def test_pods_that_wait_for_members_that_have_ended_are_made_again_without_the_g
     assert pod.metadata.uid != second.metadata.uid
     assert GROUP not in pod.metadata.labels
     assert counts(world) == (1, 1, 0)
+
+
+def evict(world: ControllerWorld, pod: Pod, reason: str) -> None:
+    """Evict a pod that a queue has admitted, as the leader does."""
+    changed = Pod()
+    changed.CopyFrom(world.pod(f"default/{pod.metadata.name}"))
+    changed.spec.node_name, changed.status.phase = "n1", "Running"
+    changed.metadata.annotations["podsched.io/flavors"] = '{"cpu":"default"}'
+    changed.status.conditions.add(type="DisruptionTarget", status="True", reason=reason)
+    world.mark(changed)
+
+
+@pytest.mark.parametrize(
+    "reason", ["PreemptionByScheduler", "ClusterQueueStopped", "PodsReadyTimeout"]
+)
+def test_pods_that_their_queue_evicts_are_no_failures_and_others_wait_at_once(
+    world: ControllerWorld, reason: str
+) -> None:
+    put(world, queued_job())
+    for _ in range(3):
+        old = active(world)
+        for pod in old:
+            evict(world, pod, reason)
+        world.wait(2)
+        assert [pod.metadata.labels[GROUP] for pod in active(world)] == ["sum", "sum"]
+        assert not {pod.metadata.uid for pod in active(world)} & {p.metadata.uid for p in old}
+    assert counts(world) == (2, 0, 0)
+    assert not conditions(world)
+    assert not uncounted(world)
+
+
+@pytest.mark.parametrize("reason", ["EvictionByEvictionAPI", "DeadlineExceeded"])
+def test_pods_of_a_queue_that_are_evicted_for_other_reasons_are_failures(
+    world: ControllerWorld, reason: str
+) -> None:
+    put(world, queued_job())
+    for pod in active(world):
+        evict(world, pod, reason)
+    world.wait(2)
+    assert counts(world)[2] == 2
+
+
+def test_a_pod_of_no_group_that_was_not_ready_in_time_is_a_failure(world: ControllerWorld) -> None:
+    put(world, job(backoffLimit=3))
+    evict(world, active(world)[0], "PodsReadyTimeout")
+    world.wait(2)
+    assert counts(world) == (0, 0, 1)

@@ -8,6 +8,9 @@ before it is stored, so a new leader continues where the last one stopped:
     that is stored                        the pod's finalizer of Jobs is removed (``release``)
     the finalizer or the pod is gone      the uid is removed from the list, the counter is raised
 
+Pods that their queue has evicted count as nothing, and others take their place at once: with Kueue,
+the Job would be suspended, which is no failure, either.
+
 A Job ends with two conditions; the first is stored before the last finalizers are removed:
 
     enough pods have succeeded            SuccessCriteriaMet; other pods are deleted; Complete
@@ -187,6 +190,8 @@ class _Planner:
         return not self._only_failed or pod.is_lost
 
     def _failure(self, pod: OwnedPod) -> Failure:
+        if pod.eviction:
+            return Failure(counts=False, action="Ignore")
         if not self._spec.HasField("pod_failure_policy"):
             return Failure()
         found = self._judged.get(pod.uid)
@@ -418,7 +423,7 @@ class _Planner:
 
     def _index_pause(self, index: int) -> float:
         failed = self._delayed.get(index)
-        if failed is None:
+        if failed is None or failed.eviction:
             return 0.0
         failures = sum(self._index_failures(failed)) + 1
         return pause_left(failures, failed.finished_at, self._now)

@@ -108,8 +108,8 @@ def backoff_left(pods: Iterable[OwnedPod], now: float) -> float:
 
 
 def _was_dropped(pod: OwnedPod) -> bool:
-    """Return whether a pod was deleted as surplus: its end is no failure."""
-    return pod.is_deleting and not pod.is_tracked
+    """Return whether a pod was deleted as surplus, or for its queue: its end is no failure."""
+    return bool(pod.eviction) or (pod.is_deleting and not pod.is_tracked)
 
 
 def pause_left(failures: int, last: float, now: float) -> float:

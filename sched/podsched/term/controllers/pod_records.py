@@ -6,18 +6,32 @@ from collections import Counter
 from typing import NamedTuple
 
 from podsched.api.conditions import (
+    DISRUPTION_TARGET,
     POD_READY,
+    REASON_PREEMPTION_BY_SCHEDULER,
     TRUE,
     is_finished,
     is_terminating,
     pod_condition,
 )
 from podsched.api.objects import ContainerStatus, Pod, PodCondition, seconds_of
+from podsched.api.queue_labels import QUEUE_GROUP_NAME
 from podsched.api.resources import is_sidecar
+from podsched.queues.order import EVICTED_BY_READINESS
+from podsched.term.admission.endings import DEACTIVATED, LOCAL_QUEUE_STOPPED, QUEUE_STOPPED
+from podsched.term.admission.usage import FLAVORS_ANNOTATION
 
 JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+#: Why queues evict pods that have done nothing wrong.
+_OF_QUEUES = (
+    REASON_PREEMPTION_BY_SCHEDULER,
+    QUEUE_STOPPED,
+    LOCAL_QUEUE_STOPPED,
+    EVICTED_BY_READINESS,
+    DEACTIVATED,
+)
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
@@ -47,6 +61,8 @@ class OwnedPod(NamedTuple):
     """Its completion index, -1 for none."""
     finished_at: float
     """When it finished, or was deleted."""
+    eviction: str = ""
+    """Why its queue has evicted it, so that its end is no failure; "" for others."""
 
     @property
     def is_active(self) -> bool:
@@ -121,7 +137,19 @@ def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
         JOB_TRACKING in metadata.finalizers,
         completion_index(annotations.get(COMPLETION_INDEX, "")),
         _finished_at(pod, ready) if is_finished(pod) or is_terminating(pod) else 0.0,
+        _eviction(pod) if is_terminating(pod) and status.phase != "Succeeded" else "",
     )
+
+
+def _eviction(pod: Pod) -> str:
+    metadata, target = pod.metadata, pod_condition(pod.status, DISRUPTION_TARGET)
+    if target is None or target.status != TRUE or FLAVORS_ANNOTATION not in metadata.annotations:
+        return ""
+    in_group = pod.spec.HasField("scheduling_group") or QUEUE_GROUP_NAME in metadata.labels
+    # Of a pod without a group nothing counts how often it was late, so its Job has to back off.
+    if target.reason == EVICTED_BY_READINESS and not in_group:
+        return ""
+    return target.reason if target.reason in _OF_QUEUES else ""
 
 
 def _is_lost(pod: Pod) -> bool:
