@@ -1,6 +1,11 @@
-"""Encodes non-negative integers as protobuf's varints."""
+"""Protobuf's wire format: encodes varints, and reads fields of messages without a schema."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 
 def _encoded(number: int) -> bytes:
@@ -20,3 +25,12 @@ VARINTS = tuple(_encoded(number) for number in range(SMALL))
 def varint(number: int) -> bytes:
     """Return the varint of a non-negative number."""
     return VARINTS[number] if number < SMALL else _encoded(number)
+
+
+def delimited_fields(raw: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield number and content of a message's fields that are not numbers. Raises DecodeError."""
+    found = UnknownFieldSet(Empty.FromString(raw))
+    for index in range(len(found)):
+        field = found[index]
+        if isinstance(field.data, bytes):
+            yield field.field_number, field.data

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from podsched.api.kinds import KINDS
+from podsched.lib.varint import delimited_fields
 from podsched.telemetry.logs import get_logger
 from podsched.v1.objects_pb2 import Object, ObjectMeta
 
@@ -59,11 +58,8 @@ def _fields(raw: bytes) -> dict[int, bytes]:
     The first, since API servers append a second ``metadata`` with only the resourceVersion.
     """
     found: dict[int, bytes] = {}
-    unknown = UnknownFieldSet(Empty.FromString(raw))
-    for index in range(len(unknown)):
-        field = unknown[index]
-        if isinstance(field.data, bytes):
-            found.setdefault(field.field_number, field.data)
+    for number, content in delimited_fields(raw):
+        found.setdefault(number, content)
     return found
 
 
