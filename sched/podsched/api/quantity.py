@@ -22,14 +22,14 @@ MAX_LENGTH = 128
 # Each digit can be matched in one way only: with "[0-9]+[.]?[0-9]*" a text that fails at its end
 # would be tried at every split of its digits.
 _SYNTAX = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]{0,2}|[eE][+-]?[0-9]{1,3})")
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_NAMES_OF_BITS = {0: ""} | {bits: suffix for suffix, bits in _BINARY.items()}
-_NAMES_OF_EXPONENTS = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_NAMES_OF_BITS = {0: ""} | {bits: suffix for suffix, bits in BINARY.items()}
+_NAMES_OF_EXPONENTS = {exponent: suffix for suffix, exponent in DECIMAL.items()}
 #: Suffixes that need no rounding: (factor, divisor).
 _EXACT: dict[str, tuple[int, int]] = (
-    {suffix: (10**exponent, 1) for suffix, exponent in _DECIMAL.items() if exponent >= 0}
-    | {suffix: (2**bits, 1) for suffix, bits in _BINARY.items()}
+    {suffix: (10**exponent, 1) for suffix, exponent in DECIMAL.items() if exponent >= 0}
+    | {suffix: (2**bits, 1) for suffix, bits in BINARY.items()}
     | {"m": (1, 1000)}
 )
 _EXACT_LETTERS = "".join({letter for suffix in _EXACT for letter in suffix})
@@ -62,8 +62,8 @@ def parse(text: str) -> Fraction:
         return Fraction(number * times) if parts == 1 else Fraction(number, parts)
     number = int((whole + decimals) or "0")
     scale = -len(decimals)
-    if suffix in _BINARY:
-        scaled = Fraction(number * 2 ** _BINARY[suffix], 10 ** len(decimals))
+    if suffix in BINARY:
+        scaled = Fraction(number * 2 ** BINARY[suffix], 10 ** len(decimals))
     else:
         scaled = _scaled(number, scale + _decimal_exponent(text, suffix))
     magnitude = Fraction(_ceil(scaled * _NANO), _NANO)
@@ -78,7 +78,7 @@ def canonical(text: str) -> str:
     """
     value = parse(text)
     suffix = text.lstrip("+-0123456789.")
-    if suffix in _BINARY and abs(value) >= 1024:
+    if suffix in BINARY and abs(value) >= 1024:
         number = _int64_away_from_zero(value)
         bits = 0
         while bits < 60 and number % 1024 == 0:
@@ -107,8 +107,8 @@ def _exactly(text: str, factor: int) -> int | None:
 
 
 def _decimal_exponent(text: str, suffix: str) -> int:
-    if suffix in _DECIMAL:
-        return _DECIMAL[suffix]
+    if suffix in DECIMAL:
+        return DECIMAL[suffix]
     if len(suffix) > 1 and suffix[0] in "eE" and suffix[-1].isdigit():
         return int(suffix[1:])
     raise QuantityError(text)
@@ -148,7 +148,7 @@ def format_decimal(amount: Fraction | int) -> str:
     sign = "-" if amount < 0 else ""
     if nanos == 0:
         return "0"
-    for suffix, exponent in reversed(_DECIMAL.items()):
+    for suffix, exponent in reversed(DECIMAL.items()):
         unit = 10 ** (exponent + 9)
         if nanos % unit == 0:
             return f"{sign}{nanos // unit}{suffix}"
@@ -159,7 +159,7 @@ def format_quantity(amount: Fraction | int) -> str:
     """Return the shorter of the decimal and the binary form: 128M, 3Gi, 1500m."""
     decimal = format_decimal(amount)
     if amount and Fraction(amount).denominator == 1:
-        for suffix, bits in reversed(_BINARY.items()):
+        for suffix, bits in reversed(BINARY.items()):
             whole, rest = divmod(int(amount), 1 << bits)
             if not rest:
                 return min(decimal, f"{whole}{suffix}", key=len)

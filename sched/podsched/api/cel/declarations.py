@@ -5,13 +5,14 @@ A module of functions declares them with a decorator that takes the signature as
     @declare(".startsWith(string, string) -> bool")
     def starts_with(text: str, prefix: str) -> bool: ...
 
-A dot at the start makes it a method of its first parameter. The text before the arrow is the
-overload's name; costs are looked up by it.
+or, where an expression says it all, in a table (``declare_each``). A dot at the start makes it a
+method of its first parameter. The text before the arrow is the overload's name; costs are looked up
+by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -65,6 +66,14 @@ def declare(*signatures: str, shared: bool = False, budget: bool = False) -> Cal
         return implementation
 
     return declared
+
+
+def declare_each(
+    functions: Mapping[str, Implementation], *, shared: bool = False, budget: bool = False
+) -> None:
+    """Declare implementations by their signatures."""
+    for signature, implementation in functions.items():
+        _declare(signature, implementation, shared, budget)
 
 
 def _declare(signature: str, implementation: Implementation, shared: bool, budget: bool) -> None:

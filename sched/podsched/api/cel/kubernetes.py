@@ -5,25 +5,16 @@ from __future__ import annotations
 import ipaddress
 import math
 import re
+from typing import Any
 from urllib.parse import unquote_plus
 
 from podsched.api import quantity as quantities
-from podsched.api.cel.declarations import declare
-from podsched.api.cel.values import (
-    Cidr,
-    Failure,
-    Ip,
-    Quantity,
-    Semver,
-    Url,
-)
+from podsched.api.cel.declarations import declare, declare_each
+from podsched.api.cel.values import Cidr, Failure, Ip, Quantity, Semver, Url
 
-_MAX_INT64 = 2**63 - 1
 _NANO = 10**9
 _NUMBER = re.compile(r"[+-]?([0-9]*)\.?([0-9]*)([A-Za-z]?.*)", re.ASCII)
 _NO_DIGITS = re.compile(r"^([+-]?)(\.(?![0-9])|(?![0-9.+-]))")
-_BITS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
 
 def parse_quantity(text: str) -> Quantity:
@@ -37,12 +28,12 @@ def parse_quantity(text: str) -> Quantity:
     assert match is not None, "parsed before"
     whole, decimals, suffix = match.groups()
     whole = whole.lstrip("0") or "0"
-    if suffix in _BITS:
+    if suffix in quantities.BINARY:
         # Go's cap on what it can hold.
-        nanos = min(nanos, _MAX_INT64 * _NANO)
-        short = not decimals and len(whole) + int(_BITS[suffix] * 0.3) + 1 <= 15
+        nanos = min(nanos, quantities.MAX_INT64 * _NANO)
+        short = not decimals and len(whole) + int(quantities.BINARY[suffix] * 0.3) + 1 <= 15
         return Quantity(nanos, 0 if short else None)
-    exponent = _EXPONENTS[suffix] if suffix in _EXPONENTS else int(suffix[1:])
+    exponent = quantities.DECIMAL[suffix] if suffix in quantities.DECIMAL else int(suffix[1:])
     scale = exponent - len(decimals)
     short = len(whole) + len(decimals) <= 18 and scale >= -9
     return Quantity(nanos, scale if short else None)
@@ -55,31 +46,6 @@ def _quantity(text: str) -> Quantity | Failure:
         return parse_quantity(_NO_DIGITS.sub(r"\g<1>0", text) if text else text)
     except quantities.QuantityError as exc:
         return Failure(str(exc))
-
-
-@declare("isQuantity(string) -> bool")
-def _is_quantity(text: str) -> bool:
-    return isinstance(_quantity(text), Quantity)
-
-
-@declare("sign(Quantity) -> int")
-def _sign(value: Quantity) -> int:
-    return (value.nanos > 0) - (value.nanos < 0)
-
-
-@declare(".isGreaterThan(Quantity, Quantity) -> bool")
-def _quantity_is_greater(one: Quantity, other: Quantity) -> bool:
-    return one.nanos > other.nanos
-
-
-@declare(".isLessThan(Quantity, Quantity) -> bool")
-def _quantity_is_less(one: Quantity, other: Quantity) -> bool:
-    return one.nanos < other.nanos
-
-
-@declare(".compareTo(Quantity, Quantity) -> int")
-def _compare_quantities(one: Quantity, other: Quantity) -> int:
-    return (one.nanos > other.nanos) - (one.nanos < other.nanos)
 
 
 @declare(".asApproximateFloat(Quantity) -> double")
@@ -106,7 +72,7 @@ def _integer(value: Quantity) -> int | None:
     if value.scale is None or value.scale < 0:
         return None
     number = value.nanos // _NANO
-    return number if -(2**63) <= number <= _MAX_INT64 else None
+    return number if -(2**63) <= number <= quantities.MAX_INT64 else None
 
 
 @declare(".asInteger(Quantity) -> int")
@@ -115,29 +81,24 @@ def _as_integer(value: Quantity) -> int | Failure:
     return Failure("cannot convert value to integer") if number is None else number
 
 
-@declare(".isInteger(Quantity) -> bool")
-def _is_integer(value: Quantity) -> bool:
-    return _integer(value) is not None
+declare_each(
+    {
+        "isQuantity(string) -> bool": lambda text: isinstance(_quantity(text), Quantity),
+        "sign(Quantity) -> int": lambda value: _sign(value.nanos, 0),
+        ".isGreaterThan(Quantity, Quantity) -> bool": lambda a, b: a.nanos > b.nanos,
+        ".isLessThan(Quantity, Quantity) -> bool": lambda a, b: a.nanos < b.nanos,
+        ".compareTo(Quantity, Quantity) -> int": lambda a, b: _sign(a.nanos, b.nanos),
+        ".isInteger(Quantity) -> bool": lambda value: _integer(value) is not None,
+        ".add(Quantity, Quantity) -> Quantity": lambda a, b: _sum(a, b.nanos, b.scale),
+        ".add(Quantity, int) -> Quantity": lambda a, b: _sum(a, b * _NANO, 0),
+        ".sub(Quantity, Quantity) -> Quantity": lambda a, b: _sum(a, -b.nanos, b.scale),
+        ".sub(Quantity, int) -> Quantity": lambda a, b: _sum(a, -b * _NANO, 0),
+    }
+)
 
 
-@declare(".add(Quantity, Quantity) -> Quantity")
-def _add_quantities(one: Quantity, other: Quantity) -> Quantity:
-    return _sum(one, other.nanos, other.scale)
-
-
-@declare(".add(Quantity, int) -> Quantity")
-def _add_integer(one: Quantity, other: int) -> Quantity:
-    return _sum(one, other * _NANO, 0)
-
-
-@declare(".sub(Quantity, Quantity) -> Quantity")
-def _subtract_quantities(one: Quantity, other: Quantity) -> Quantity:
-    return _sum(one, -other.nanos, other.scale)
-
-
-@declare(".sub(Quantity, int) -> Quantity")
-def _subtract_integer(one: Quantity, other: int) -> Quantity:
-    return _sum(one, -other * _NANO, 0)
+def _sign(one: Any, other: Any) -> int:
+    return int(one > other) - int(one < other)
 
 
 def _sum(one: Quantity, nanos: int, other_scale: int | None) -> Quantity:
@@ -151,7 +112,7 @@ def _sum(one: Quantity, nanos: int, other_scale: int | None) -> Quantity:
         scale = other_scale
     else:
         scale = min(one.scale, other_scale)
-    fits = abs(_unscaled(total, scale)) <= _MAX_INT64
+    fits = abs(_unscaled(total, scale)) <= quantities.MAX_INT64
     return Quantity(total, scale if fits else None, computed=True)
 
 
@@ -208,48 +169,20 @@ def _semver_normalized(text: str, normalize: bool) -> Semver | Failure:
     return _normalized(text) or Failure(f"Invalid semantic version {text!r}")
 
 
-@declare("isSemver(string) -> bool")
-def _is_semver(text: str) -> bool:
-    return parse_semver(text) is not None
-
-
-@declare("isSemver(string, bool) -> bool")
-def _is_semver_normalized(text: str, normalize: bool) -> bool:
-    return isinstance(_semver_normalized(text, normalize), Semver)
-
-
-@declare(".isGreaterThan(Semver, Semver) -> bool")
-def _semver_is_greater(one: Semver, other: Semver) -> bool:
-    return bool(one.key > other.key)
-
-
-@declare(".isLessThan(Semver, Semver) -> bool")
-def _semver_is_less(one: Semver, other: Semver) -> bool:
-    return bool(one.key < other.key)
-
-
-@declare(".compareTo(Semver, Semver) -> int")
-def _compare_semvers(one: Semver, other: Semver) -> int:
-    return int(one.key > other.key) - int(one.key < other.key)
-
-
-def _as_int64(number: int) -> int:
-    return quantities.as_int64(number)
-
-
-@declare(".major(Semver) -> int")
-def _major(value: Semver) -> int:
-    return _as_int64(value.major)
-
-
-@declare(".minor(Semver) -> int")
-def _minor(value: Semver) -> int:
-    return _as_int64(value.minor)
-
-
-@declare(".patch(Semver) -> int")
-def _patch(value: Semver) -> int:
-    return _as_int64(value.patch)
+declare_each(
+    {
+        "isSemver(string) -> bool": lambda text: parse_semver(text) is not None,
+        "isSemver(string, bool) -> bool": lambda text, normalize: isinstance(
+            _semver_normalized(text, normalize), Semver
+        ),
+        ".isGreaterThan(Semver, Semver) -> bool": lambda a, b: a.key > b.key,
+        ".isLessThan(Semver, Semver) -> bool": lambda a, b: a.key < b.key,
+        ".compareTo(Semver, Semver) -> int": lambda a, b: _sign(a.key, b.key),
+        ".major(Semver) -> int": lambda value: quantities.as_int64(value.major),
+        ".minor(Semver) -> int": lambda value: quantities.as_int64(value.minor),
+        ".patch(Semver) -> int": lambda value: quantities.as_int64(value.patch),
+    }
+)
 
 
 @declare("ip(string) -> IP")
@@ -266,30 +199,10 @@ def _ip(text: str) -> Ip | Failure:
     return Ip(address)
 
 
-@declare("isIP(string) -> bool")
-def _is_ip(text: str) -> bool:
-    return isinstance(_ip(text), Ip)
-
-
 @declare("ip.isCanonical(string) -> bool")
 def _ip_is_canonical(text: str) -> bool | Failure:
     value = _ip(text)
     return str(value.address) == text if isinstance(value, Ip) else value
-
-
-@declare(".family(IP) -> int")
-def _family(value: Ip) -> int:
-    return value.address.version
-
-
-@declare(".isUnspecified(IP) -> bool")
-def _is_unspecified(value: Ip) -> bool:
-    return value.address.is_unspecified
-
-
-@declare(".isLoopback(IP) -> bool")
-def _is_loopback(value: Ip) -> bool:
-    return value.address.is_loopback
 
 
 @declare(".isLinkLocalMulticast(IP) -> bool")
@@ -298,11 +211,6 @@ def _is_link_local_multicast(value: Ip) -> bool:
     if len(packed) == 4:
         return packed[:3] == b"\xe0\x00\x00"
     return packed[0] == 0xFF and packed[1] & 0x0F == 2
-
-
-@declare(".isLinkLocalUnicast(IP) -> bool")
-def _is_link_local_unicast(value: Ip) -> bool:
-    return value.address.is_link_local
 
 
 @declare(".isGlobalUnicast(IP) -> bool")
@@ -317,6 +225,17 @@ def _is_global_unicast(value: Ip) -> bool:
     )
 
 
+declare_each(
+    {
+        "isIP(string) -> bool": lambda text: isinstance(_ip(text), Ip),
+        ".family(IP) -> int": lambda value: value.address.version,
+        ".isUnspecified(IP) -> bool": lambda value: value.address.is_unspecified,
+        ".isLoopback(IP) -> bool": lambda value: value.address.is_loopback,
+        ".isLinkLocalUnicast(IP) -> bool": lambda value: value.address.is_link_local,
+    }
+)
+
+
 @declare("cidr(string) -> CIDR")
 def _cidr(text: str) -> Cidr | Failure:
     address, slash, bits = text.partition("/")
@@ -329,11 +248,6 @@ def _cidr(text: str) -> Cidr | Failure:
         return Cidr(ipaddress.ip_interface((value.address, int(bits))))
     except ValueError:
         return failure
-
-
-@declare("isCIDR(string) -> bool")
-def _is_cidr(text: str) -> bool:
-    return isinstance(_cidr(text), Cidr)
 
 
 @declare(".containsIP(CIDR, IP) -> bool")
@@ -359,20 +273,16 @@ def _contains_cidr_text(value: Cidr, text: str) -> bool | Failure:
     return _contains_cidr(value, other) if isinstance(other, Cidr) else other
 
 
-@declare(".ip(CIDR) -> IP")
-def _cidr_ip(value: Cidr) -> Ip:
-    return Ip(value.interface.ip)
-
-
-@declare(".prefixLength(CIDR) -> int")
-def _prefix_length(value: Cidr) -> int:
-    return value.interface.network.prefixlen
-
-
-@declare(".masked(CIDR) -> CIDR")
-def _masked(value: Cidr) -> Cidr:
-    network = value.interface.network
-    return Cidr(ipaddress.ip_interface((network.network_address, network.prefixlen)))
+declare_each(
+    {
+        "isCIDR(string) -> bool": lambda text: isinstance(_cidr(text), Cidr),
+        ".ip(CIDR) -> IP": lambda value: Ip(value.interface.ip),
+        ".prefixLength(CIDR) -> int": lambda value: value.interface.network.prefixlen,
+        ".masked(CIDR) -> CIDR": lambda value: Cidr(
+            ipaddress.ip_interface(value.interface.network.with_prefixlen)
+        ),
+    }
+)
 
 
 _URL = re.compile(
@@ -423,19 +333,13 @@ def _url(text: str) -> Url | Failure:
     )
 
 
-@declare("isURL(string) -> bool")
-def _is_url(text: str) -> bool:
-    return parse_url(text) is not None
-
-
-@declare(".getScheme(URL) -> string")
-def _scheme_of(value: Url) -> str:
-    return value.scheme
-
-
-@declare(".getHost(URL) -> string")
-def _host_of(value: Url) -> str:
-    return value.host
+declare_each(
+    {
+        "isURL(string) -> bool": lambda text: parse_url(text) is not None,
+        ".getScheme(URL) -> string": lambda value: value.scheme,
+        ".getHost(URL) -> string": lambda value: value.host,
+    }
+)
 
 
 @declare(".getHostname(URL) -> string")

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from podsched.api.cel.declarations import declare
+from podsched.api.cel.declarations import declare, declare_each
 from podsched.api.cel.operators import contained
 from podsched.api.cel.values import (
     MISSING,
@@ -104,11 +104,6 @@ def _sliced(values: list[Any], start: int, end: int) -> list[Any] | Failure:
     return values[start:end]
 
 
-@declare(".flatten(list(list('T))) -> list('T)", budget=True)
-def _flattened(values: Any, budget: Budget) -> Any:
-    return _flattened_to(values, 1, budget)
-
-
 @declare(".flatten(list(dyn), int) -> list(dyn)", budget=True)
 def _flattened_to(values: Any, depth: Any, budget: Budget) -> Any:
     if not isinstance(values, list) or type(depth) is not int:
@@ -167,11 +162,6 @@ def _number_range(count: int) -> list[int] | Failure:
     return list(range(count))
 
 
-@declare(".reverse(list('T)) -> list('T)")
-def _reversed_list(values: list[Any]) -> list[Any]:
-    return values[::-1]
-
-
 @declare(".distinct(list('T)) -> list('T)", budget=True)
 def _distinct(values: list[Any], budget: Budget) -> list[Any]:
     found: list[Any] = []
@@ -185,16 +175,6 @@ def _distinct(values: list[Any], budget: Budget) -> list[Any]:
 @declare("sets.contains(list('T), list('T)) -> bool", budget=True)
 def _set_contains(values: list[Any], wanted: list[Any], budget: Budget) -> bool:
     return all(contained(value, values, budget) for value in wanted)
-
-
-@declare("sets.equivalent(list('T), list('T)) -> bool", budget=True)
-def _set_equivalent(one: list[Any], other: list[Any], budget: Budget) -> bool:
-    return _set_contains(one, other, budget) and _set_contains(other, one, budget)
-
-
-@declare("sets.intersects(list('T), list('T)) -> bool", budget=True)
-def _set_intersects(one: list[Any], other: list[Any], budget: Budget) -> bool:
-    return any(contained(value, other, budget) for value in one)
 
 
 @declare("cel.@mapInsert(map('K, 'V), 'K, 'V) -> map('K, 'V)")
@@ -221,16 +201,6 @@ def _map_insert_all(
     return container
 
 
-@declare("optional.of('V) -> optional('V)")
-def _optional_of_value(value: Any) -> Optional:
-    return Optional(True, value)
-
-
-@declare("optional.ofNonZeroValue('V) -> optional('V)")
-def _optional_unless_zero(value: Any) -> Optional:
-    return NONE if _is_zero(value) else Optional(True, value)
-
-
 def _is_zero(value: Any) -> bool:
     if isinstance(value, Optional):
         return not value.present
@@ -239,31 +209,6 @@ def _is_zero(value: Any) -> bool:
     return value is None or (
         isinstance(value, (bool, int, float, str, bytes, list, dict)) and not value
     )
-
-
-@declare("optional.none() -> optional('V)")
-def _optional_none() -> Optional:
-    return NONE
-
-
-@declare(".value(optional('V)) -> 'V")
-def _optional_value(value: Optional) -> Any:
-    return value.value if value.present else Failure("optional.none() dereference")
-
-
-@declare(".hasValue(optional('V)) -> bool")
-def _has_value(value: Optional) -> bool:
-    return value.present
-
-
-@declare(".first(list('V)) -> optional('V)")
-def _first(values: list[Any]) -> Optional:
-    return Optional(True, values[0]) if values else NONE
-
-
-@declare(".last(list('V)) -> optional('V)")
-def _last(values: list[Any]) -> Optional:
-    return Optional(True, values[-1]) if values else NONE
 
 
 @declare("optional.unwrap(list(optional('V))) -> list('V)")
@@ -290,3 +235,38 @@ def _includes(target: Any, wanted: Any, budget: Budget) -> bool | Failure:
 
 
 _MAX_INCLUDES = 48
+
+declare_each(
+    {
+        ".reverse(list('T)) -> list('T)": lambda values: values[::-1],
+        ".first(list('V)) -> optional('V)": lambda values: (
+            Optional(True, values[0]) if values else NONE
+        ),
+        ".last(list('V)) -> optional('V)": lambda values: (
+            Optional(True, values[-1]) if values else NONE
+        ),
+        "optional.none() -> optional('V)": lambda: NONE,
+        "optional.of('V) -> optional('V)": lambda value: Optional(True, value),
+        "optional.ofNonZeroValue('V) -> optional('V)": lambda value: (
+            NONE if _is_zero(value) else Optional(True, value)
+        ),
+        ".hasValue(optional('V)) -> bool": lambda value: value.present,
+        ".value(optional('V)) -> 'V": lambda value: (
+            value.value if value.present else Failure("optional.none() dereference")
+        ),
+    }
+)
+declare_each(
+    {
+        ".flatten(list(list('T))) -> list('T)": lambda values, budget: _flattened_to(
+            values, 1, budget
+        ),
+        "sets.equivalent(list('T), list('T)) -> bool": lambda one, other, budget: (
+            _set_contains(one, other, budget) and _set_contains(other, one, budget)
+        ),
+        "sets.intersects(list('T), list('T)) -> bool": lambda one, other, budget: any(
+            contained(value, other, budget) for value in one
+        ),
+    },
+    budget=True,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from podsched.api.cel.declarations import declare
+from podsched.api.cel.declarations import declare, declare_each
 from podsched.api.cel.times import duration_text, parse_duration, parse_timestamp, timestamp_text
 from podsched.api.cel.types import Type
 from podsched.api.cel.values import (
@@ -55,40 +55,36 @@ for _signature in (
     declare(_signature, shared=True)(_unreachable)
 
 
-@declare("!_(bool) -> bool", shared=True)
-def _negated(value: bool) -> bool:
-    return not value
+def _divide(one: int, other: int) -> int | Failure:
+    return checked(truncated(one, other)) if other else Failure("division by zero")
 
 
-@declare("@not_strictly_false(dyn) -> bool")
-def _not_strictly_false(value: Any) -> bool:
-    return value is not False
+def _divide_uint(one: int, other: int) -> Uint | Failure:
+    return Uint(int(one) // int(other)) if other else Failure("division by zero")
 
 
-@declare("_==_('A, 'A) -> bool", shared=True, budget=True)
-def _equals(one: Any, other: Any, budget: Budget) -> bool | Failure:
-    return equal(one, other, budget)
+def _modulo(one: int, other: int) -> int | Failure:
+    if other == -1 and one == -(2**63):
+        return Failure("integer overflow")
+    return one - other * truncated(one, other) if other else Failure("modulus by zero")
 
 
-@declare("_!=_('A, 'A) -> bool", shared=True, budget=True)
-def _not_equals(one: Any, other: Any, budget: Budget) -> bool:
-    return equal(one, other, budget) is not True
+def _modulo_uint(one: int, other: int) -> Uint | Failure:
+    return Uint(int(one) % int(other)) if other else Failure("modulus by zero")
 
 
-@declare("_+_(bytes, bytes) -> bytes", "_+_(string, string) -> string", shared=True)
-@declare("_+_(double, double) -> double", shared=True)
-def _joined(one: Any, other: Any) -> Any:
-    return one + other
-
-
-@declare("_+_(int, int) -> int", shared=True)
-def _add(one: int, other: int) -> int | Failure:
-    return checked(one + other)
-
-
-@declare("_+_(uint, uint) -> uint", shared=True)
-def _add_uint(one: int, other: int) -> Uint | Failure:
-    return checked_uint(int(one) + int(other))
+declare_each(
+    {
+        "!_(bool) -> bool": lambda value: not value,
+        "_+_(double, double) -> double": lambda one, other: one + other,
+        "_+_(bytes, bytes) -> bytes": lambda one, other: one + other,
+        "_+_(string, string) -> string": lambda one, other: one + other,
+        "_+_(int, int) -> int": lambda one, other: checked(one + other),
+        "_+_(uint, uint) -> uint": lambda one, other: checked_uint(int(one) + int(other)),
+    },
+    shared=True,
+)
+declare_each({"@not_strictly_false(dyn) -> bool": lambda value: value is not False})
 
 
 @declare("_+_(list('A), list('A)) -> list('A)", shared=True, budget=True)
@@ -98,95 +94,38 @@ def _concatenated(one: list[Any], other: list[Any], budget: Budget) -> list[Any]
     return one + other
 
 
-@declare("_+_(duration, duration) -> duration", shared=True)
-def _add_durations(one: Duration, other: Duration) -> Duration | Failure:
-    return checked_duration(one.ns + other.ns)
-
-
-@declare("_+_(duration, timestamp) -> timestamp", shared=True)
-@declare("_+_(timestamp, duration) -> timestamp", shared=True)
-def _later(one: Any, other: Any) -> Timestamp | Failure:
-    return checked_timestamp(one.ns + other.ns)
-
-
-@declare("_-_(double, double) -> double", shared=True)
-def _subtract_double(one: float, other: float) -> float:
-    return one - other
-
-
-@declare("_-_(int, int) -> int", shared=True)
-def _subtract(one: int, other: int) -> int | Failure:
-    return checked(one - other)
-
-
-@declare("_-_(uint, uint) -> uint", shared=True)
-def _subtract_uint(one: int, other: int) -> Uint | Failure:
-    return checked_uint(int(one) - int(other))
-
-
-@declare(
-    "_-_(duration, duration) -> duration", "_-_(timestamp, timestamp) -> duration", shared=True
+declare_each(
+    {
+        "_==_('A, 'A) -> bool": equal,
+        "_!=_('A, 'A) -> bool": lambda one, other, budget: equal(one, other, budget) is not True,
+    },
+    budget=True,
+    shared=True,
 )
-def _subtract_times(one: Any, other: Any) -> Duration | Failure:
-    return checked_duration(one.ns - other.ns)
-
-
-@declare("_-_(timestamp, duration) -> timestamp", shared=True)
-def _earlier(one: Timestamp, other: Duration) -> Timestamp | Failure:
-    return checked_timestamp(one.ns - other.ns)
-
-
-@declare("_*_(double, double) -> double", shared=True)
-def _multiply_double(one: float, other: float) -> float:
-    return one * other
-
-
-@declare("_*_(int, int) -> int", shared=True)
-def _multiply(one: int, other: int) -> int | Failure:
-    return checked(one * other)
-
-
-@declare("_*_(uint, uint) -> uint", shared=True)
-def _multiply_uint(one: int, other: int) -> Uint | Failure:
-    return checked_uint(int(one) * int(other))
-
-
-@declare("_/_(double, double) -> double", shared=True)
-def _divided(one: float, other: float) -> float:
-    return divide_double(one, other)
-
-
-@declare("_/_(int, int) -> int", shared=True)
-def _divide(one: int, other: int) -> int | Failure:
-    return checked(truncated(one, other)) if other else Failure("division by zero")
-
-
-@declare("_/_(uint, uint) -> uint", shared=True)
-def _divide_uint(one: int, other: int) -> Uint | Failure:
-    return Uint(int(one) // int(other)) if other else Failure("division by zero")
-
-
-@declare("_%_(int, int) -> int", shared=True)
-def _modulo(one: int, other: int) -> int | Failure:
-    if other == -1 and one == -(2**63):
-        return Failure("integer overflow")
-    return one - other * truncated(one, other) if other else Failure("modulus by zero")
-
-
-@declare("_%_(uint, uint) -> uint", shared=True)
-def _modulo_uint(one: int, other: int) -> Uint | Failure:
-    return Uint(int(one) % int(other)) if other else Failure("modulus by zero")
-
-
-@declare("-_(double) -> double", shared=True)
-def _negative_double(value: float) -> float:
-    return -value
-
-
-@declare("-_(int) -> int", shared=True)
-def _negative(value: int) -> int | Failure:
-    return checked(-value)
-
+declare_each(
+    {
+        "_+_(duration, duration) -> duration": lambda a, b: checked_duration(a.ns + b.ns),
+        "_+_(timestamp, duration) -> timestamp": lambda a, b: checked_timestamp(a.ns + b.ns),
+        "_+_(duration, timestamp) -> timestamp": lambda a, b: checked_timestamp(a.ns + b.ns),
+        "_-_(double, double) -> double": lambda one, other: one - other,
+        "_-_(int, int) -> int": lambda one, other: checked(one - other),
+        "_-_(uint, uint) -> uint": lambda one, other: checked_uint(int(one) - int(other)),
+        "_-_(duration, duration) -> duration": lambda a, b: checked_duration(a.ns - b.ns),
+        "_-_(timestamp, timestamp) -> duration": lambda a, b: checked_duration(a.ns - b.ns),
+        "_-_(timestamp, duration) -> timestamp": lambda a, b: checked_timestamp(a.ns - b.ns),
+        "_*_(double, double) -> double": lambda one, other: one * other,
+        "_*_(int, int) -> int": lambda one, other: checked(one * other),
+        "_*_(uint, uint) -> uint": lambda one, other: checked_uint(int(one) * int(other)),
+        "_/_(double, double) -> double": divide_double,
+        "_/_(int, int) -> int": _divide,
+        "_/_(uint, uint) -> uint": _divide_uint,
+        "_%_(int, int) -> int": _modulo,
+        "_%_(uint, uint) -> uint": _modulo_uint,
+        "-_(double) -> double": lambda value: -value,
+        "-_(int) -> int": lambda value: checked(-value),
+    },
+    shared=True,
+)
 
 _COMPARED = (
     *((name, name) for name in ("bool", "int", "uint", "double", "string", "bytes")),
@@ -253,6 +192,21 @@ def _unconverted(value: Any, name: str) -> Failure:
     return Failure(f"type conversion error from '{type_name(value)}' to '{name}'")
 
 
+declare_each(
+    {
+        "bytes(string) -> bytes": lambda text: text.encode("utf-8", "surrogatepass"),
+        "double(int) -> double": float,
+        "double(uint) -> double": float,
+        "duration(int) -> duration": Duration,
+        "timestamp(int) -> timestamp": lambda value: checked_timestamp(value * 10**9),
+        "int(duration) -> int": lambda value: value.ns,
+        "int(timestamp) -> int": lambda value: value.ns // 10**9,
+        "int(uint) -> int": lambda value: checked(int(value)),
+        "uint(int) -> uint": checked_uint,
+    }
+)
+
+
 @declare("bool(string) -> bool")
 def _string_to_bool(text: str) -> bool | Failure:
     if text in ("1", "t", "T", "true", "TRUE", "True"):
@@ -260,16 +214,6 @@ def _string_to_bool(text: str) -> bool | Failure:
     if text in ("0", "f", "F", "false", "FALSE", "False"):
         return False
     return _unconverted(text, "bool")
-
-
-@declare("bytes(string) -> bytes")
-def _string_to_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-@declare("double(int) -> double", "double(uint) -> double")
-def _to_double(value: int) -> float:
-    return float(value)
 
 
 @declare("double(string) -> double")
@@ -286,20 +230,10 @@ def _string_to_double(text: str) -> float | Failure:
     return value
 
 
-@declare("duration(int) -> duration")
-def _int_to_duration(value: int) -> Duration:
-    return Duration(value)
-
-
 @declare("duration(string) -> duration")
 def _string_to_duration(text: str) -> Duration | Failure:
     ns = parse_duration(text)
     return _unconverted(text, "google.protobuf.Duration") if ns is None else Duration(ns)
-
-
-@declare("timestamp(int) -> timestamp")
-def _int_to_timestamp(value: int) -> Timestamp | Failure:
-    return checked_timestamp(value * 10**9)
 
 
 @declare("timestamp(string) -> timestamp")
@@ -318,16 +252,6 @@ def _double_to_int(value: float) -> int | Failure:
     return int(value)
 
 
-@declare("int(duration) -> int")
-def _duration_to_int(value: Duration) -> int:
-    return value.ns
-
-
-@declare("int(timestamp) -> int")
-def _timestamp_to_int(value: Timestamp) -> int:
-    return value.ns // 10**9
-
-
 @declare("int(string) -> int")
 def _string_to_int(text: str) -> int | Failure:
     number = _integer(text, signed=True)
@@ -336,19 +260,9 @@ def _string_to_int(text: str) -> int | Failure:
     return number
 
 
-@declare("int(uint) -> int")
-def _uint_to_int(value: int) -> int | Failure:
-    return checked(int(value))
-
-
 @declare("uint(double) -> uint")
 def _double_to_uint(value: float) -> Uint | Failure:
     return Uint(int(value)) if 0 <= value < 2.0**64 else Failure("unsigned integer overflow")
-
-
-@declare("uint(int) -> uint")
-def _int_to_uint(value: int) -> Uint | Failure:
-    return checked_uint(value)
 
 
 @declare("uint(string) -> uint")

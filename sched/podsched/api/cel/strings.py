@@ -10,24 +10,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from podsched.api.cel.declarations import declare
+from podsched.api.cel.declarations import declare, declare_each
 from podsched.api.cel.formatting import formatted
 from podsched.api.cel.values import Budget, Failure
-
-
-@declare(".contains(string, string) -> bool")
-def _contains(text: str, part: str) -> bool:
-    return part in text
-
-
-@declare(".startsWith(string, string) -> bool")
-def _starts_with(text: str, prefix: str) -> bool:
-    return text.startswith(prefix)
-
-
-@declare(".endsWith(string, string) -> bool")
-def _ends_with(text: str, suffix: str) -> bool:
-    return text.endswith(suffix)
 
 
 @declare(".charAt(string, int) -> string")
@@ -37,11 +22,6 @@ def _char_at(text: str, index: int) -> str | Failure:
     return text[index : index + 1]
 
 
-@declare(".indexOf(string, string) -> int")
-def _index_of(text: str, part: str) -> int:
-    return text.find(part)
-
-
 @declare(".indexOf(string, string, int) -> int")
 def _index_of_from(text: str, part: str, start: int) -> int | Failure:
     if not part:
@@ -49,11 +29,6 @@ def _index_of_from(text: str, part: str, start: int) -> int | Failure:
     if start < 0:
         return Failure(f"index out of range: {start}")
     return text.find(part, start)
-
-
-@declare(".lastIndexOf(string, string) -> int")
-def _last_index_of(text: str, part: str) -> int:
-    return text.rfind(part)
 
 
 @declare(".lastIndexOf(string, string, int) -> int")
@@ -69,32 +44,12 @@ _LOWER = {ord(letter): ord(letter) + 32 for letter in "ABCDEFGHIJKLMNOPQRSTUVWXY
 _UPPER = {small: large for large, small in _LOWER.items()}
 
 
-@declare(".lowerAscii(string) -> string")
-def _lower_ascii(text: str) -> str:
-    return text.translate(_LOWER)
-
-
-@declare(".upperAscii(string) -> string")
-def _upper_ascii(text: str) -> str:
-    return text.translate(_UPPER)
-
-
-@declare(".replace(string, string, string) -> string", budget=True)
-def _replace(text: str, old: str, new: str, budget: Budget) -> str:
-    return _replace_some(text, old, new, -1, budget)
-
-
 @declare(".replace(string, string, string, int) -> string", budget=True)
 def _replace_some(text: str, old: str, new: str, most: int, budget: Budget) -> str:
     count = text.count(old) if most < 0 else min(most, text.count(old))
     # The costs count the text alone, not what it grows to.
     budget.spend((len(text) + count * len(new)) // 16)
     return text.replace(old, new, count)
-
-
-@declare(".split(string, string) -> list(string)")
-def _split(text: str, separator: str) -> list[str]:
-    return _split_some(text, separator, -1)
 
 
 @declare(".split(string, string, int) -> list(string)")
@@ -106,11 +61,6 @@ def _split_some(text: str, separator: str, most: int) -> list[str]:
     if most < 0 or most >= len(text):
         return list(text)
     return [*text[: most - 1], text[most - 1 :]]
-
-
-@declare(".substring(string, int) -> string")
-def _substring_from(text: str, start: int) -> str | Failure:
-    return text[start:] if 0 <= start <= len(text) else Failure(f"index out of range: {start}")
 
 
 @declare(".substring(string, int, int) -> string")
@@ -127,16 +77,6 @@ def _substring(text: str, start: int, end: int) -> str | Failure:
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )
-
-
-@declare(".trim(string) -> string")
-def _trim(text: str) -> str:
-    return text.strip(_SPACE)
-
-
-@declare(".join(list(string)) -> string", budget=True)
-def _join(values: list[Any], budget: Budget) -> str | Failure:
-    return _join_by(values, "", budget)
 
 
 @declare(".join(list(string), string) -> string", budget=True)
@@ -162,16 +102,6 @@ _QUOTED = str.maketrans(
 )
 
 
-@declare("strings.quote(string) -> string")
-def _quote(text: str) -> str:
-    return f'"{text.translate(_QUOTED)}"'
-
-
-@declare(".format(string, list(dyn)) -> string", budget=True)
-def _format_string(text: str, arguments: list[Any], budget: Budget) -> str | Failure:
-    return formatted(text, arguments, budget)
-
-
 @declare("matches(string, string) -> bool", ".matches(string, string) -> bool", shared=True)
 def _matches(text: str, pattern: str) -> bool | Failure:
     expression = compiled(pattern)
@@ -187,11 +117,6 @@ def _find(text: str, pattern: str) -> str | Failure:
         return expression
     match = expression.search(_encoded(text))
     return match.group().decode("utf-8", "surrogatepass") if match else ""
-
-
-@declare(".findAll(string, string) -> list(string)", budget=True)
-def _find_all(text: str, pattern: str, budget: Budget) -> list[str] | Failure:
-    return _find_some(text, pattern, -1, budget)
 
 
 @declare(".findAll(string, string, int) -> list(string)", budget=True)
@@ -214,6 +139,38 @@ def _find_some(text: str, pattern: str, most: int, budget: Budget) -> list[str] 
         last_end = match.end()
         start = match.end() if match.end() > start else _next_character(data, start)
     return found
+
+
+declare_each(
+    {
+        ".contains(string, string) -> bool": lambda text, part: part in text,
+        ".startsWith(string, string) -> bool": str.startswith,
+        ".endsWith(string, string) -> bool": str.endswith,
+        ".indexOf(string, string) -> int": str.find,
+        ".lastIndexOf(string, string) -> int": str.rfind,
+        ".lowerAscii(string) -> string": lambda text: text.translate(_LOWER),
+        ".upperAscii(string) -> string": lambda text: text.translate(_UPPER),
+        ".split(string, string) -> list(string)": lambda text, by: _split_some(text, by, -1),
+        ".substring(string, int) -> string": lambda text, start: (
+            text[start:] if 0 <= start <= len(text) else Failure(f"index out of range: {start}")
+        ),
+        ".trim(string) -> string": lambda text: text.strip(_SPACE),
+        "strings.quote(string) -> string": lambda text: f'"{text.translate(_QUOTED)}"',
+    }
+)
+declare_each(
+    {
+        ".format(string, list(dyn)) -> string": formatted,
+        ".replace(string, string, string) -> string": lambda text, old, new, budget: _replace_some(
+            text, old, new, -1, budget
+        ),
+        ".join(list(string)) -> string": lambda values, budget: _join_by(values, "", budget),
+        ".findAll(string, string) -> list(string)": lambda text, pattern, budget: _find_some(
+            text, pattern, -1, budget
+        ),
+    },
+    budget=True,
+)
 
 
 def _next_character(data: bytes, start: int) -> int:

@@ -9,8 +9,8 @@ from decimal import Decimal
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from podsched.api.cel.declarations import declare
-from podsched.api.cel.values import Duration, Failure, Timestamp
+from podsched.api.cel.declarations import declare, declare_each
+from podsched.api.cel.values import Failure, Timestamp
 
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,30}))?"
@@ -148,21 +148,11 @@ def _whole(ns: int, unit: int) -> int:
     return ns // unit if ns >= 0 else -(-ns // unit)
 
 
-@declare(".getHours(duration) -> int")
-def _hours(value: Duration) -> int:
-    return _whole(value.ns, _UNITS["h"])
-
-
-@declare(".getMinutes(duration) -> int")
-def _minutes(value: Duration) -> int:
-    return _whole(value.ns, _UNITS["m"])
-
-
-@declare(".getSeconds(duration) -> int")
-def _seconds(value: Duration) -> int:
-    return _whole(value.ns, 10**9)
-
-
-@declare(".getMilliseconds(duration) -> int")
-def _milliseconds_of_duration(value: Duration) -> int:
-    return _whole(value.ns, 10**6)
+declare_each(
+    {
+        ".getHours(duration) -> int": lambda value: _whole(value.ns, _UNITS["h"]),
+        ".getMinutes(duration) -> int": lambda value: _whole(value.ns, _UNITS["m"]),
+        ".getSeconds(duration) -> int": lambda value: _whole(value.ns, 10**9),
+        ".getMilliseconds(duration) -> int": lambda value: _whole(value.ns, 10**6),
+    }
+)
