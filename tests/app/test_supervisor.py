@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec, health_port
+from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec
+from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
 from support.eventually import eventually
 
@@ -53,7 +54,7 @@ class Bench:
         package.mkdir(exist_ok=True)
         (package / "__init__.py").touch()
         (package / "__main__.py").write_text(program)
-        port = health_port()
+        port = free_port()
         environment = {
             "PYTHONPATH": str(self.directory),
             "NOTES": str(self.directory / "notes"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
+from podsched.app.supervisor import ManagedProcess, ProcessSpec
 from podsched.cli.client import client_options
 from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
@@ -55,7 +55,7 @@ async def server(tmp_path: Path, folder: Path) -> AsyncIterator[str]:
         processes = []
         try:
             for name, arguments in commands.items():
-                health = health_port()
+                health = free_port()
                 own = folder / roles.get(name, name)
                 common = (
                     f"--tls-cert={own}.crt",

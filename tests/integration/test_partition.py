@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
+from podsched.app.supervisor import ManagedProcess, ProcessSpec
 from podsched.lab.bench.shapes import copies, pod_template
+from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
 from support.eventually import eventually
 from support.real_cluster import ENDLESS_LEASE, RealCluster, metric, real_cluster
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 async def start_behind(real: RealCluster, relay: Relay) -> ManagedProcess:
     """A scheduler replica that reaches etcd through the relay alone."""
-    health = health_port()
+    health = free_port()
     arguments = (
         "scheduler",
         f"--server={real.cluster.server}",

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from podsched.app.supervisor import ManagedProcess, ProcessSpec, health_port
+from podsched.app.supervisor import ManagedProcess, ProcessSpec
 from podsched.lab.bench.shapes import copies, pod_template
+from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
 from podsched.serve.store.etcd import connect
 from support.allocations import device_template, followed, template_of_claims
@@ -29,7 +30,7 @@ async def start_second(real: RealCluster, directory: Path) -> ManagedProcess:
     """A replica of another scheduler, which leads since it is alone with its lock."""
     config = directory / "batch.yaml"
     config.write_text(CONFIG)
-    health = health_port()
+    health = free_port()
     arguments = (
         "scheduler",
         f"--server={real.cluster.server}",

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from podsched.lib.tasks import TaskSet, task_group
+from podsched.lib.tasks import TaskSet, in_background, task_group
 
 pytestmark = pytest.mark.looptime
 
@@ -156,3 +156,22 @@ async def test_a_group_of_tasks_fails_with_what_failed_first_and_not_with_a_grou
         async with task_group() as group:
             group.create_task(fail_after(1, ValueError("first")))
             group.create_task(fail_after(2, ValueError("second")))
+
+
+async def test_a_task_in_the_background_ends_with_the_block_and_its_error_is_not_raised() -> None:
+    ended: list[str] = []
+
+    async def slow_to_leave() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(1)
+            ended.append("slow")
+
+    async with (
+        in_background(slow_to_leave(), "slow"),
+        in_background(fail_after(1, ValueError("dropped")), "failing") as failing,
+    ):
+        await asyncio.sleep(2)
+        assert failing.done()
+    assert ended == ["slow"]

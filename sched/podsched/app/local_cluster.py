@@ -24,7 +24,6 @@ from podsched.app.supervisor import (
     Part,
     Place,
     ProcessSpec,
-    health_port,
     keep_running,
 )
 from podsched.lib.counted import counted
@@ -245,7 +244,7 @@ class LocalCluster:
             port = str(free_port())
         reached = _WILDCARDS.get(host.strip("[]"), host)
         self.api_addresses.append(f"{reached}:{port}")
-        health = health_port()
+        health = free_port()
         arguments = [
             "apiserver",
             f"--listen={host}:{port}",
@@ -305,7 +304,7 @@ class LocalCluster:
 
     def _scheduler_spec(self, index: int) -> ProcessSpec:
         name = f"scheduler-{index}"
-        health = health_port()
+        health = free_port()
         arguments = [
             "scheduler",
             *self._cluster_arguments(name),
@@ -341,7 +340,7 @@ class LocalCluster:
         ]
 
     def _agent_spec(self) -> ProcessSpec:
-        health = health_port()
+        health = free_port()
         arguments = [
             "agent",
             f"--server={self._server('agent')}",

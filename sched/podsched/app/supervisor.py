@@ -22,7 +22,6 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from podsched.lib.backoff import Backoff
-from podsched.lib.network import free_port
 from podsched.lib.processes import dying_with_parent, send_signal
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
@@ -210,17 +209,20 @@ class ManagedProcess:
                 await asyncio.sleep(0.05)
         raise ProcessFailed(f"{self.spec.name} did not become ready:\n{self.log_tail()}")
 
-    async def metric(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's samples with these labels; 0.0 without an answer."""
+    async def metrics(self) -> str:
+        """Return the text of /metrics; "" without an answer."""
         try:
             async with self._session() as session, session.get("/metrics") as answer:
-                text = await answer.text()
+                return await answer.text()
         except (aiohttp.ClientError, TimeoutError):
-            return 0.0
+            return ""
+
+    async def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric's samples with these labels; 0.0 without an answer."""
         wanted = labels.items()
         return sum(
             sample.value
-            for family in text_string_to_metric_families(text)
+            for family in text_string_to_metric_families(await self.metrics())
             for sample in family.samples
             if sample.name == name and wanted <= sample.labels.items()
         )
@@ -269,8 +271,3 @@ class ManagedProcess:
 
 def _ignore(_: str) -> None:
     pass
-
-
-def health_port() -> int:
-    """Return a free port for the health server of a child."""
-    return free_port()

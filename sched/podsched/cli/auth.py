@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from podsched.cli.client import Server, ServerFlags, with_client
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
-from podsched.cli.help_texts import Command, Group
+from podsched.cli.help_texts import Command, command_group
 from podsched.cli.output import os_error_text, say
 from podsched.cli.printers import aligned
 from podsched.config.flags import flag
@@ -21,13 +21,7 @@ from podsched.serve.client.api_client import ApiClient
 from podsched.serve.server.access.settings import AccessError
 from podsched.v1 import api_pb2 as v1
 
-app = typer.Typer(
-    help="Show who you are and what you may do, or make a token.",
-    cls=Group,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = command_group("Show who you are and what you may do, or make a token.")
 
 _SERVICE = "/podsched.v1.Authorization/"
 _LONGEST_DAYS = 3650

@@ -11,7 +11,7 @@ import typer
 
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
-from podsched.cli.help_texts import Command, Group
+from podsched.cli.help_texts import Command, command_group
 from podsched.cli.output import os_error_text, say
 from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
@@ -20,13 +20,7 @@ from podsched.lib.files import read_file
 if TYPE_CHECKING:
     from podsched.lib.certificates import Description
 
-app = typer.Typer(
-    help="Make certificates to try out TLS, or show certificates.",
-    cls=Group,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = command_group("Make certificates to try out TLS, or show certificates.")
 
 _LONGEST_DAYS = 3650
 #: Max bytes of a certificate file. A bundle of all public authorities has about 250 KB.

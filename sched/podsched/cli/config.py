@@ -13,7 +13,7 @@ import typer
 from podsched.cli.client import Server, refusals_fail, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
-from podsched.cli.help_texts import Command, Group
+from podsched.cli.help_texts import Command, command_group
 from podsched.cli.options import DryRun
 from podsched.cli.output import os_error_text, say
 from podsched.cli.policy import (
@@ -40,13 +40,7 @@ from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ApplyConfigResponse, 
 #: Seconds for validation, and for the leader to finish its work in progress.
 _APPLY_TIMEOUT = 30.0
 
-app = typer.Typer(
-    help="Print, check or convert a KubeSchedulerConfiguration or a Policy.",
-    cls=Group,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = command_group("Print, check or convert a KubeSchedulerConfiguration or a Policy.")
 
 
 def read_config(path: Path | None) -> SchedulerConfiguration:

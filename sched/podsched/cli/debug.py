@@ -30,7 +30,7 @@ from podsched.api.objects import AnyObject
 from podsched.cli.client import ServerFlags, client_options, endpoints, open_client
 from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
 from podsched.cli.flags import takes_flags
-from podsched.cli.help_texts import Command, Group
+from podsched.cli.help_texts import Command, command_group
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
 from podsched.cli.status import LOCK, collect
@@ -41,13 +41,7 @@ from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import ClientError
 from podsched.telemetry.logs import MASK, masked, masked_data
 
-app = typer.Typer(
-    help="Collect data for a bug report.",
-    cls=Group,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = command_group("Collect data for a bug report.")
 
 
 @app.callback()

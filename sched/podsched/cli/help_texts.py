@@ -61,6 +61,17 @@ class Group(TyperGroup):
         return sections
 
 
+def command_group(help_text: str) -> typer.Typer:
+    """Return a command that consists of several commands."""
+    return typer.Typer(
+        help=help_text,
+        cls=Group,
+        rich_markup_mode=None,
+        no_args_is_help=True,
+        add_completion=False,
+    )
+
+
 class LazyCommand(NamedTuple):
     """A command that is imported when it is called: a function, or a Typer of several commands."""
 

@@ -23,19 +23,13 @@ from podsched.app.leader_requests import (
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE
 from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail
-from podsched.cli.help_texts import Command, Group
+from podsched.cli.help_texts import Command, command_group
 from podsched.cli.output import say
 from podsched.cli.status import check_lock
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, NotFound
 
-app = typer.Typer(
-    help="Change the leader, or pause and resume scheduling.",
-    cls=Group,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = command_group("Change the leader, or pause and resume scheduling.")
 _LONGEST_REASON = 1000
 #: Seconds within which another replica must lead, and between two reads of the lock.
 _WITHIN, _LOOK_EVERY = 10.0, 0.02

@@ -25,7 +25,7 @@ from podsched.api.objects import Node, Secret, seconds_of
 from podsched.cli.client import Server, ServerFlags, client_options, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
-from podsched.cli.help_texts import Command, Group
+from podsched.cli.help_texts import Command, command_group
 from podsched.cli.output import os_error_text, say
 from podsched.cli.printers import aligned
 from podsched.config.flags import flag
@@ -34,13 +34,7 @@ from podsched.lib.files import read_file
 from podsched.lib.network import is_loopback
 from podsched.serve.client.api_client import ApiClient
 
-app = typer.Typer(
-    help="Show which nodes are hollow, or print what a machine needs to join.",
-    cls=Group,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = command_group("Show which nodes are hollow, or print what a machine needs to join.")
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME = 253

@@ -14,7 +14,7 @@ import typer
 from podsched.api.etcd_keys import ROOT, parse_object_key
 from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
 from podsched.cli.flags import takes_flags
-from podsched.cli.help_texts import Command, Group
+from podsched.cli.help_texts import Command, command_group
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.cli.process_options import etcd_options
@@ -31,13 +31,7 @@ from podsched.serve.store.snapshot import (
     save_snapshot,
 )
 
-app = typer.Typer(
-    help="Save and restore the contents of etcd.",
-    cls=Group,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = command_group("Save and restore the contents of etcd.")
 T = TypeVar("T")
 
 File = Annotated[

@@ -35,6 +35,17 @@ async def until_first_ends(work: Mapping[str, Coroutine[Any, Any, None]]) -> Non
         await asyncio.gather(*running, return_exceptions=True)
 
 
+@asynccontextmanager
+async def in_background(work: Coroutine[Any, Any, T], name: str) -> AsyncIterator[asyncio.Task[T]]:
+    """Run a coroutine for the block, at whose end it is cancelled; its errors are not raised."""
+    task = asyncio.create_task(work, name=name)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 class TaskSet:
     """The tasks of one owner."""
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import Pod
-from podsched.lab.bench.every_fault import EveryFaultResult, FaultRound, _Load, _Rounds
-from podsched.lab.bench.failover import FailoverLoad
+from podsched.lab.bench.every_fault import EveryFaultResult, FaultRound, _Rounds
+from podsched.lab.bench.failover import FailoverLoad, Load
 from podsched.lab.chaos.faults.kinds import KINDS, SINGLE, Kind
 from podsched.serve.client.errors import AlreadyExists, ClientError, Unavailable
 
@@ -56,7 +56,7 @@ class Answering:
 @pytest.mark.parametrize("last", [(), (AlreadyExists("it exists"),)])
 async def test_a_pod_that_may_not_exist_is_created_again(last: tuple[ClientError, ...]) -> None:
     client: Any = Answering(Unavailable("no leader"), Unavailable("no leader"), *last)
-    load = _Load(client, rate=1.0)
+    load = Load(client, rate=1.0)
     await load._create()
     assert client.names == ["load0-0"] * 3
     assert list(load.created) == ["default/load0-0"]

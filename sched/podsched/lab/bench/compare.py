@@ -33,7 +33,7 @@ from podsched import __version__
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import Node, Pod
-from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec, health_port
+from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec
 from podsched.lab.bench import ops
 from podsched.lab.bench.comparison import KUBE_SCHEDULER, ComparisonResult, Turn, order, throughput
 from podsched.lab.bench.control_plane import (
@@ -49,6 +49,7 @@ from podsched.lab.bench.run import LOOK_EVERY, PodWatch, Progress, watching
 from podsched.lab.bench.shapes import key_of
 from podsched.lab.bench.verify import violations
 from podsched.lab.bench.workload_file import sized
+from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.errors import AlreadyExists, NotFound
 from podsched.serve.kube.access import from_kubeconfig
@@ -239,7 +240,7 @@ class _Runner:
     def _process(self, scheduler: str, namespace: str) -> ManagedProcess:
         config = self._data / f"{namespace}.yaml"
         config.write_text(yaml.safe_dump(self._configuration(namespace)))
-        port, name = health_port(), f"{scheduler}-{self._count}"
+        port, name = free_port(), f"{scheduler}-{self._count}"
         if scheduler == KUBE_SCHEDULER:
             arguments = [f"--config={config}", "--secure-port=0"]
             program = (str(self._kube_scheduler),)

@@ -15,7 +15,6 @@ that its server is gone. Before the next round all processes are ready and all p
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
 import tempfile
 import time
@@ -24,25 +23,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from podsched.api.objects import Lease
-from podsched.lab.bench.failover import LOAD, LOCK, SETTLE, FailoverLoad, prepare, until
+from podsched.lab.bench.failover import LOAD, LOCK, SETTLE, FailoverLoad, Load, prepare, until
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import PodWatch, Progress, watching
-from podsched.lab.bench.shapes import copies, key_of, pod_template
 from podsched.lab.chaos.faults.kinds import SINGLE, Kind, Need, named
 from podsched.lab.chaos.faults.processes import ray_actors
 from podsched.lab.chaos.system import CLIENT, MEMBERS, System, SystemOptions
-from podsched.lib.tasks import TaskSet
+from podsched.lib.tasks import TaskSet, in_background
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import AlreadyExists, ClientError
+from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Informer
 from podsched.serve.store.errors import StoreError
 
 #: Seconds for which a fault lasts: longer than any takeover should take.
 LASTS = 3.0
-#: Calls of the client that may be under way at once.
-IN_FLIGHT = 500
-#: Tries to create a pod, and seconds between two of them.
-_TRIES, _RETRY_AFTER = 100, 0.1
 SEED = 1
 _SHARES = {"p50": 50, "p99": 99, "max": 100}
 
@@ -140,58 +134,17 @@ async def run_every_fault(
                 watching(Informer(client, ["Pod"])) as pods,
             ):
                 await prepare(direct, load)
-                rounds = _Rounds(system, direct, _Load(client, load.rate), pods)
+                rounds = _Rounds(system, direct, Load(client, load.rate), pods)
                 return await rounds.run(load, kinds, progress)
         finally:
             await system.stop()
             await tasks.stop()
 
 
-class _Load:
-    """Creates pods at a steady rate, one call each, without waiting for answers."""
-
-    def __init__(self, client: ApiClient, rate: float) -> None:
-        self._client, self._rate = client, rate
-        self._numbers = itertools.count()
-        self._template = pod_template(labels=LOAD, terminationGracePeriodSeconds=0)
-        self.created: dict[str, float] = {}
-        """When the first call began (monotonic) of each pod that was created."""
-
-    async def run(self) -> None:
-        """Create pods until cancelled; then wait for the calls under way."""
-        under_way: set[asyncio.Task[None]] = set()
-        due = time.monotonic()
-        try:
-            while True:
-                if len(under_way) < IN_FLIGHT:
-                    call = asyncio.create_task(self._create(), name="create")
-                    under_way.add(call)
-                    call.add_done_callback(under_way.discard)
-                due = max(due + 1 / self._rate, time.monotonic() - 1.0)
-                await asyncio.sleep(max(0.0, due - time.monotonic()))
-        finally:
-            await asyncio.gather(*under_way, return_exceptions=True)
-
-    async def _create(self) -> None:
-        """Create a pod, again until it exists, as controllers do."""
-        (pod,) = copies(self._template, f"load{next(self._numbers)}", 1)
-        began = time.monotonic()
-        for _ in range(_TRIES):
-            try:
-                await self._client.create(pod)
-            except AlreadyExists:
-                pass  # An earlier try had no answer.
-            except ClientError:
-                await asyncio.sleep(_RETRY_AFTER)
-                continue
-            self.created[key_of(pod)] = began
-            return
-
-
 class _Rounds:
     """The rounds on one system."""
 
-    def __init__(self, system: System, direct: ApiClient, load: _Load, pods: PodWatch) -> None:
+    def __init__(self, system: System, direct: ApiClient, load: Load, pods: PodWatch) -> None:
         self._system, self._direct = system, direct
         self._load, self._pods = load, pods
         self._chance = random.Random(SEED)
@@ -219,17 +172,13 @@ class _Rounds:
 
     async def _round(self, name: str, kind: Kind) -> FaultRound:
         await self._all_well()
-        loading = asyncio.create_task(self._load.run(), name="load")
-        try:
+        async with in_background(self._load.run(), "load"):
             await asyncio.sleep(SETTLE)
             began = time.monotonic()
             async with kind.do(self._system, self._chance.random()) as what:
                 await asyncio.sleep(LASTS)
             ended = time.monotonic()
             await until(lambda: bool(self._waits(began, ended)[1]))
-        finally:
-            loading.cancel()
-            await asyncio.gather(loading, return_exceptions=True)
         await until(lambda: self._waits(began, ended)[0])
         _, waits = self._waits(began, ended)
         next_bound = min(at + wait for at, wait in waits) - began

@@ -18,8 +18,7 @@ import random
 import re
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -31,9 +30,9 @@ from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, key_of, node, pod_template
 from podsched.lib.relay import LinkState, Relay
-from podsched.lib.tasks import TaskSet
+from podsched.lib.tasks import TaskSet, in_background
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import Unavailable
+from podsched.serve.client.errors import AlreadyExists, ClientError
 from podsched.serve.store.etcd import connect
 
 #: How many pods that waited longest are named.
@@ -192,30 +191,51 @@ class _Links:
         return [relay for (name, _), relay in self._relays.items() if name == process]
 
 
-@dataclass(slots=True)
-class _Load:
-    """Creates pods at a steady rate; has the time of each creation (monotonic)."""
+#: Calls of the client that may be under way at once.
+IN_FLIGHT = 500
+#: Tries to create a pod, and seconds between two of them.
+_TRIES, _RETRY_AFTER = 100, 0.1
 
-    client: ApiClient
-    rate: float
-    numbers: itertools.count[int]
-    created: dict[str, float] = field(default_factory=dict)
+
+class Load:
+    """Creates pods at a steady rate, one call each, without waiting for answers."""
+
+    def __init__(self, client: ApiClient, rate: float) -> None:
+        self._client, self._rate = client, rate
+        self._numbers = itertools.count()
+        self._template = pod_template(labels=LOAD, terminationGracePeriodSeconds=0)
+        self.created: dict[str, float] = {}
+        """When the first call began (monotonic) of each pod that was created."""
 
     async def run(self) -> None:
-        """Create pods until cancelled, in calls of at most 100 a second."""
-        template = pod_template(labels=LOAD, terminationGracePeriodSeconds=0)
-        at_once = max(1, round(self.rate / 100))
+        """Create pods until cancelled; then wait for the calls under way."""
+        under_way: set[asyncio.Task[None]] = set()
         due = time.monotonic()
-        while True:
-            pods = list(copies(template, f"load{next(self.numbers)}", at_once))
-            began = time.monotonic()
+        try:
+            while True:
+                if len(under_way) < IN_FLIGHT:
+                    call = asyncio.create_task(self._create(), name="create")
+                    under_way.add(call)
+                    call.add_done_callback(under_way.discard)
+                due = max(due + 1 / self._rate, time.monotonic() - 1.0)
+                await asyncio.sleep(max(0.0, due - time.monotonic()))
+        finally:
+            await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _create(self) -> None:
+        """Create a pod, again until it exists, as controllers do."""
+        (pod,) = copies(self._template, f"load{next(self._numbers)}", 1)
+        began = time.monotonic()
+        for _ in range(_TRIES):
             try:
-                await self.client.create_pods(pods)
-                self.created.update((key_of(pod), began) for pod in pods)
-            except Unavailable:
-                await asyncio.sleep(LOOK_EVERY)
-            due = max(due + at_once / self.rate, time.monotonic() - 1.0)
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
+                await self._client.create(pod)
+            except AlreadyExists:
+                pass  # An earlier try had no answer.
+            except ClientError:
+                await asyncio.sleep(_RETRY_AFTER)
+                continue
+            self.created[key_of(pod)] = began
+            return
 
 
 async def run_failover(
@@ -239,12 +259,12 @@ async def _run(
     rounds: list[Takeover] = []
     async with bench(options) as run:
         await prepare(run.client, load)
-        numbers: itertools.count[int] = itertools.count()
+        created = Load(run.client, load.rate)
         total = load.times * len(load.faults)
         for done in range(total):
             progress("failover", done, total)
             fault = load.faults[done % len(load.faults)]
-            rounds.append(await _Round(run, links, fault).run(load.rate, numbers))
+            rounds.append(await _Round(run, links, created, fault).run())
         problems = await _problems(run.cluster)
     return FailoverResult(load.nodes, load.bound, load.rate, options.api_servers, rounds, problems)
 
@@ -265,15 +285,20 @@ async def prepare(client: ApiClient, load: FailoverLoad) -> None:
 class _Round:
     """One fault and what follows."""
 
-    def __init__(self, run: Bench, links: _Links, fault: str) -> None:
+    def __init__(self, run: Bench, links: _Links, load: Load, fault: str) -> None:
         self._client, self._cluster = run.client, run.cluster
         self._bound = run.pods.bound
         self._links = links
+        self._load = load
         self._fault = fault
 
-    async def run(self, rate: float, numbers: itertools.count[int]) -> Takeover:
+    async def run(self) -> Takeover:
         """Measure one takeover. Raises ``TimeoutError`` if no replica takes over."""
-        async with self._loaded(rate, numbers) as created:
+        created = self._load.created
+        created.clear()
+        await asyncio.gather(*(process.wait_ready() for process in self._cluster.schedulers))
+        async with in_background(self._load.run(), "load"):
+            await asyncio.sleep(SETTLE)
             leader = await self._leader()
             restarts, wall, began = leader.restarts, time.time(), time.monotonic()
             if self._fault == PARTITION:
@@ -284,24 +309,9 @@ class _Round:
             detected, elected = self._steps(leader, wall)
             await self._mended(leader, restarts)
             waited = await self._waited(created)
+        selector = ",".join(f"{name}={value}" for name, value in LOAD.items())
+        await self._client.delete_collection("Pod", "default", label_selector=selector)
         return Takeover(self._fault, detected, elected, bound - began, waited)
-
-    @asynccontextmanager
-    async def _loaded(
-        self, rate: float, numbers: itertools.count[int]
-    ) -> AsyncIterator[dict[str, float]]:
-        """Yield the pods created meanwhile, by time, once all replicas are ready."""
-        await asyncio.gather(*(process.wait_ready() for process in self._cluster.schedulers))
-        load = _Load(self._client, rate, numbers)
-        loading = asyncio.create_task(load.run(), name="load")
-        try:
-            await asyncio.sleep(SETTLE)
-            yield load.created
-        finally:
-            loading.cancel()
-            await asyncio.gather(loading, return_exceptions=True)
-            selector = ",".join(f"{name}={value}" for name, value in LOAD.items())
-            await self._client.delete_collection("Pod", "default", label_selector=selector)
 
     async def _leader(self) -> ManagedProcess:
         kind, name, namespace = LOCK

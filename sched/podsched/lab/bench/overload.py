@@ -27,6 +27,7 @@ from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all, pids_of
 from podsched.lab.bench.shapes import copies, key_of, node, pod_template
 from podsched.lib.processes import dying_with_parent
+from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import ClientError
@@ -296,9 +297,8 @@ class _Part:
             # The leader has tried all pods, and their backoff is over, when the nodes come.
             await asyncio.sleep(WARM_UP)
             sizes: list[Sizes] = []
-            looking = asyncio.create_task(_look(pids, sizes), name="memory")
-            phase = await self._measure(calls)
-            looking.cancel()
+            async with in_background(_look(pids, sizes), "memory"):
+                phase = await self._measure(calls)
             phase.resident, phase.peak = memory_of(pids), most_of([*sizes, memory_of(pids)])
         await self._client.delete_collection("Node", label_selector=self._selector)
         await self._client.delete_collection(
@@ -314,12 +314,10 @@ class _Part:
         ordinary = _Ordinary()
         keys = [key_of(pod) for pod in self._pods]
         began = time.monotonic()
-        asking = asyncio.create_task(ordinary.run(self._server), name="ordinary client")
-        await create_all(self._client, self._nodes)
-        await self._seen.wait_for(keys, WITHIN)
-        await asyncio.sleep(began + PHASE_SECONDS - time.monotonic())
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
+        async with in_background(ordinary.run(self._server), "ordinary client"):
+            await create_all(self._client, self._nodes)
+            await self._seen.wait_for(keys, WITHIN)
+            await asyncio.sleep(began + PHASE_SECONDS - time.monotonic())
         bound = sorted(self._seen.bound[key] for key in keys if key in self._seen.bound)
         return Phase(
             flooded=self._flooded,

@@ -16,6 +16,7 @@ from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.lab.bench.run import BenchOptions, Progress, create_all
 from podsched.lab.bench.shapes import copies, node, pod_template
 from podsched.lib.network import free_port
+from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError
 
@@ -56,17 +57,14 @@ async def run_restart(
         await _fill(path, nodes, bound, options, progress)
         began = time.monotonic()
         cluster = LocalCluster(_cluster(path, options.replicas, options))
-        waiting = asyncio.create_task(
-            _bound_at(cluster.options.api_address), name="await the binding"
-        )
+        binding = _bound_at(cluster.options.api_address)
         try:
-            await cluster.start()
-            ready = time.monotonic() - began
-            async with asyncio.timeout(WITHIN):
-                first = await waiting - began
+            async with in_background(binding, "await the binding") as waiting:
+                await cluster.start()
+                ready = time.monotonic() - began
+                async with asyncio.timeout(WITHIN):
+                    first = await waiting - began
         finally:
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
             await cluster.stop()
     return RestartResult(nodes, bound, round(ready, 3), round(first, 3))
 

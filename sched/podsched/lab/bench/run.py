@@ -20,6 +20,7 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.lab.bench.processes import Usage, usage_of, usage_of_session
+from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import of_result
@@ -87,13 +88,9 @@ class PodWatch:
 async def watching(informer: Informer | KubeInformer) -> AsyncIterator[PodWatch]:
     """Watch all pods, including existing ones, while the block runs. informer: of pods alone."""
     pods = PodWatch()
-    task = asyncio.create_task(informer.run(pods.handle), name="watch pods")
-    try:
+    async with in_background(informer.run(pods.handle), "watch pods"):
         await informer.synced.wait()
         yield pods
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 Progress = Callable[[str, int, int], None]

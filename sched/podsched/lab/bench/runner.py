@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-import urllib.request
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -43,8 +42,6 @@ from podsched.lab.bench.shapes import key_of
 from podsched.lab.bench.verify import claim_violations, quota_violations, violations
 from podsched.lib.tasks import task_group
 from podsched.serve.client.errors import NotFound, of_result
-
-_WITHIN = 5.0
 
 #: Cumulative counts of a histogram by the upper bounds of its buckets.
 Buckets = Mapping[float, float]
@@ -85,19 +82,9 @@ def longest_ms(before: Buckets, after: Buckets) -> float:
 async def read_lags(cluster: LocalCluster) -> dict[str, Lags]:
     """Return the histograms of all processes that answer and have one."""
     names = [process.spec.name for process in cluster.processes]
-    ports = [process.spec.health_port for process in cluster.processes]
-    texts = await asyncio.gather(*(asyncio.to_thread(_metrics, port) for port in ports))
+    texts = await asyncio.gather(*(process.metrics() for process in cluster.processes))
     read = {name: lags_in(text) for name, text in zip(names, texts, strict=True)}
     return {name: lags for name, lags in read.items() if lags.all}
-
-
-def _metrics(port: int) -> str:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=_WITHIN) as answer:
-            text: str = answer.read().decode()
-            return text
-    except OSError:
-        return ""
 
 
 #: Nodes and pods made and sent at once where nothing is measured.

@@ -14,10 +14,9 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from podsched.api.objects import Pod
-from podsched.lab.bench.plot import line_chart, write_chart
+from podsched.lab.bench.plot import line_chart
 from podsched.lab.bench.processes import growth
 from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, pod_template
@@ -122,10 +121,6 @@ class SoakResult:
             x_label="pods created, bound and deleted",
             y_label="MB",
         )
-
-    def write_chart(self, path: Path) -> None:
-        """Write the chart. Raises ``OSError``."""
-        write_chart(path, self.chart())
 
 
 def _per_pod(growth: float | None) -> str:

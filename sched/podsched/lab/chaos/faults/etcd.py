@@ -10,6 +10,7 @@ from signal import Signals
 
 from podsched.lab.chaos.faults.fault import Doing, chosen
 from podsched.lab.chaos.system import MEMBERS, System
+from podsched.lib.tasks import in_background
 from podsched.serve.store.errors import StoreError
 
 #: A disk that is slow: for how long a member stands still and goes on, in seconds.
@@ -80,12 +81,10 @@ async def slow_disk(system: System, pick: float) -> Doing:
     """Pause a member half of the time, like a slow disk."""
     index = chosen(range(MEMBERS), pick)
     pid = system.etcd.pid(index)
-    task = asyncio.create_task(_stutter(pid), name="slow disk")
     try:
-        yield f"etcd-{index} stands still every {(_STILL + _GOING) * 1000:.0f} ms"
+        async with in_background(_stutter(pid), "slow disk"):
+            yield f"etcd-{index} stands still every {(_STILL + _GOING) * 1000:.0f} ms"
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
         _go_on(pid)
 
 

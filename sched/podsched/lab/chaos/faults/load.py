@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from podsched.api.objects import ConfigMap
 from podsched.lab.chaos.faults.fault import Doing
 from podsched.lab.chaos.system import System
+from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError
 from podsched.v1.api_pb2 import WatchRequest
@@ -23,12 +24,10 @@ _FOREVER = 3_600.0
 async def flood(system: System, pick: float) -> Doing:
     """Create objects as fast as the API servers take them, and delete them afterwards."""
     async with system.direct_client() as client:
-        task = asyncio.create_task(_create(client, int(pick * 1e9)), name="flood")
         try:
-            yield "a flood of ConfigMaps"
+            async with in_background(_create(client, int(pick * 1e9)), "flood"):
+                yield "a flood of ConfigMaps"
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
             with contextlib.suppress(ClientError):
                 await client.delete_collection("ConfigMap", "default", label_selector="chaos=flood")
 
@@ -54,14 +53,10 @@ def _config_map(name: str) -> ConfigMap:
 @asynccontextmanager
 async def slow_watcher(system: System, _: float) -> Doing:
     """Watch all pods without reading the stream."""
-    async with system.direct_client() as client:
-        tasks = [asyncio.create_task(_watch(client), name="slow watcher") for _ in range(5)]
-        try:
-            yield "five watchers read nothing"
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    async with system.direct_client() as client, AsyncExitStack() as watchers:
+        for _ in range(5):
+            await watchers.enter_async_context(in_background(_watch(client), "slow watcher"))
+        yield "five watchers read nothing"
 
 
 async def _watch(client: ApiClient) -> None:
