@@ -95,7 +95,7 @@ def test_nothing_is_lost_overused_or_left_behind(snapshot: Snapshot, data: st.Da
         if step == "submit":
             name = data.draw(st.sampled_from(names))
             # What could never fit would block a strict queue for good.
-            if most := snapshot.node(name).most(CPU):
+            if most := snapshot.node(name).potential_available(CPU):
                 count = data.draw(st.integers(1, most))
                 cluster.submit(name, count, data.draw(st.integers(0, 2)))
         elif step == "cycle":

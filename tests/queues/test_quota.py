@@ -27,7 +27,7 @@ def test_a_queue_borrows_what_others_of_its_cohort_do_not_use() -> None:
     assert node(snapshot, "a").available(CPU) == 10
     snapshot.add_usage("b", {CPU: 5})
     assert node(snapshot, "a").available(CPU) == 5
-    assert node(snapshot, "a").most(CPU) == 10
+    assert node(snapshot, "a").potential_available(CPU) == 10
 
 
 def test_what_is_not_lent_stays_for_its_queue() -> None:
@@ -45,7 +45,7 @@ def test_a_borrowing_limit_bounds_a_queue_and_a_subtree() -> None:
     snapshot = Snapshot([queue("a", "left", 1, 1), queue("b", "left", 1)], cohorts)
     assert node(snapshot, "a").available(CPU) == 2
     assert node(snapshot, "b").available(CPU) == 5
-    assert node(snapshot, "b").most(CPU) == 5
+    assert node(snapshot, "b").potential_available(CPU) == 5
 
 
 def test_an_overused_cohort_leaves_nothing_and_not_less() -> None:
@@ -81,7 +81,7 @@ def test_a_tree_a_thousand_deep_is_no_recursion() -> None:
     cohorts = [Cohort(f"c{index}", f"c{index + 1}") for index in range(1000)]
     snapshot = Snapshot([queue("a", "c0", 5), queue("b", "c1000", 7)], cohorts)
     at = node(snapshot, "a")
-    assert (at.available(CPU), at.most(CPU)) == (12, 12)
+    assert (at.available(CPU), at.potential_available(CPU)) == (12, 12)
     assert node(snapshot, "c1000").height == 1001
     snapshot.add_usage("a", {CPU: 12})
     assert node(snapshot, "b").available(CPU) == 0
@@ -107,9 +107,9 @@ def test_usage_is_never_above_what_the_tree_permits(
         else:
             name = data.draw(st.sampled_from(sorted(snapshot.queues)))
             available = snapshot.node(name).available(CPU)
-            assert available <= snapshot.node(name).most(CPU) - snapshot.node(name).usage.get(
-                CPU, 0
-            )
+            assert available <= snapshot.node(name).potential_available(CPU) - snapshot.node(
+                name
+            ).usage.get(CPU, 0)
             amount = data.draw(st.integers(0, available))
             snapshot.add_usage(name, {CPU: amount})
             admitted.append((name, amount))
@@ -130,4 +130,4 @@ def test_available_is_what_the_rule_says(snapshot: Snapshot, data: st.DataObject
 def test_an_unknown_flavor_and_resource_has_no_quota() -> None:
     other = FlavorResource("default", "gpu")
     at = Node("a", {CPU: Quota(3)}, Fraction(1), is_cohort=False)
-    assert (at.available(other), at.most(other)) == (0, 0)
+    assert (at.available(other), at.potential_available(other)) == (0, 0)

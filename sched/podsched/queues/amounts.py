@@ -1,4 +1,4 @@
-"""Amounts of resources: integers read from quantities, and printed as Kueue prints them."""
+"""Convert quantities to integer amounts of resources, and print amounts as Kueue does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def amount(resource: str, quantity: str) -> int:
 
 
 def amount_text(resource: str, number: int) -> str:
-    """Return an amount as a quantity in Kubernetes' canonical form."""
+    """Return an amount of a resource as a quantity in Kubernetes' canonical form."""
     if resource == "cpu":
         return canonical(f"{number}m")
     binary = resource in _BINARY or resource.startswith("hugepages-")

@@ -1,4 +1,4 @@
-"""The flavors that a workload gets, or why it gets none.
+"""The result of a search for flavors: the flavors that a workload gets, or why it gets none.
 
 Source: Kueue 0.20, pkg/scheduler/flavorassigner.
 """
@@ -28,13 +28,13 @@ class Mode(IntEnum):
 
 
 class Outcome(IntEnum):
-    """What a flavor's quota allows, the worst first."""
+    """Whether a flavor has quota for a request, or can get it by preemption; the worst first."""
 
     NO_FIT = 0
     NO_CANDIDATES = 1
-    """It would fit after preemption, but there is no one to preempt."""
+    """Preemption could make room, but there are no candidates for it."""
     PREEMPT = 2
-    """Some victims are in the own queue."""
+    """Some victims are in the workload's own queue."""
     RECLAIM = 3
     """All victims are in other queues."""
     FIT = 4
@@ -60,7 +60,7 @@ class Waiting(StrEnum):
     GATED = "AdmissionGated"
 
 
-#: The mildest first. No reason is milder than any.
+#: From the mildest to the most severe; None is no reason.
 SEVERITY = (
     None,
     Waiting.TOPOLOGY,
@@ -77,20 +77,21 @@ class Assigned:
     flavor: str
     mode: Mode
     level: int = 0
-    """The borrowing level: how high in the tree quota is borrowed."""
+    """The borrowing level, see ``quota.Node.borrowing_level``."""
     next_index: int = 0
-    """The flavor that a later search starts with; 0 after all have been tried."""
+    """The index of the flavor that the next search starts with; 0 after all have been tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodSetAssignment:
-    """The flavors of a pod set by resource; empty if there are none."""
+    """The flavors of a pod set, or why it has none."""
 
     name: str
     count: int
     requests: Mapping[str, int]
-    """Amounts of all its pods."""
+    """Amounts of all its pods, by resource."""
     flavors: Mapping[str, Assigned] = field(default_factory=dict)
+    """By resource; empty if the pod set gets no flavors."""
     reasons: tuple[str, ...] = ()
     """Why flavors did not fit, sorted; empty if the pod set fits."""
     waiting: Waiting | None = None
@@ -98,7 +99,7 @@ class PodSetAssignment:
 
     @property
     def mode(self) -> Mode:
-        """The worst of its resources."""
+        """The worst mode of its resources."""
         if not self.reasons:
             return Mode.FIT
         return min((flavor.mode for flavor in self.flavors.values()), default=Mode.NO_FIT)
@@ -112,7 +113,7 @@ class Assignment:
 
     @property
     def mode(self) -> Mode:
-        """The worst of its pod sets."""
+        """The worst mode of its pod sets."""
         return min((pods.mode for pods in self.pod_sets), default=Mode.NO_FIT)
 
     @property
@@ -124,7 +125,7 @@ class Assignment:
 
     @property
     def usage(self) -> dict[FlavorResource, int]:
-        """The sum over the pod sets."""
+        """The quota that all pod sets would use."""
         usage: dict[FlavorResource, int] = {}
         for pods in self.pod_sets:
             for resource, one in pods.flavors.items():
@@ -134,7 +135,7 @@ class Assignment:
 
     @property
     def short(self) -> frozenset[FlavorResource]:
-        """What has to be preempted for."""
+        """The flavors and resources whose quota is short, so that preemption is needed."""
         return frozenset(
             FlavorResource(one.flavor, resource)
             for pods in self.pod_sets
@@ -149,7 +150,7 @@ class Assignment:
 
     @property
     def tried(self) -> tuple[dict[str, int], ...]:
-        """For each pod set and resource the flavor that the next search starts with."""
+        """By pod set and resource, the index of the flavor that the next search starts with."""
         return tuple(
             {resource: one.next_index for resource, one in pods.flavors.items()}
             for pods in self.pod_sets

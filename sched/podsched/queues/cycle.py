@@ -1,13 +1,13 @@
-"""One round over the heads of the queues: who is admitted, who preempts whom, and why others wait.
+"""One cycle over the heads of the queues: which are admitted, which preempt, and why others wait.
 
-Every head is first looked at alone (nominated); then, one after another, each is looked at again
-with what the earlier ones have taken. States of an entry:
+Every head first gets flavors and victims on its own (it is nominated). Then each head in turn is
+decided with what earlier heads have taken. States of an entry:
 
 | state | next | when |
 | --- | --- | --- |
 | nominated | admitted | it fits, and still fits in its turn |
-| nominated | preempting | its victims are chosen, and are no one else's |
-| nominated | waiting | quota is short, or victims are another's |
+| nominated | preempting | it has victims, and no earlier head has one of them |
+| nominated | waiting | quota is short, or an earlier head has one of its victims |
 
 Source: Kueue 0.20, pkg/scheduler/scheduler.go and fair_sharing_iterator.go.
 """
@@ -40,18 +40,18 @@ _GATED = "Workload requires preemption, but it's gated"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the cluster's administrator decides for all queues."""
+    """The administrator's settings for all queues."""
 
     fair: bool = False
-    """Fair sharing: heads and victims go by the dominant share."""
+    """Fair sharing: dominant shares order the heads and the victims."""
     strategies: tuple[FairStrategy, ...] = BOTH
     recompute_overlap: bool = True
-    """A head whose victims are another's is looked at again without them."""
+    """A head that shares victims with an earlier one is nominated again without these victims."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """A head in a cycle, and what becomes of it."""
+    """A head in a cycle, and the decision about it."""
 
     workload: Workload
     queue: ClusterQueue
@@ -66,15 +66,15 @@ class Entry:
     untried: bool = False
     """Flavors remain that the next cycle tries."""
     preempts: bool = False
-    """Its victims are to be evicted, as far as that has not begun."""
+    """Its victims have to be evicted, except those whose eviction has begun."""
     lacks: Lacks = None
-    """Of what something has to be released before it may be admitted."""
+    """The quotas of which some has to be released before it may be admitted; None: any."""
 
 
 def run_cycle(snapshot: Snapshot, heads: Iterable[Workload], rules: Rules) -> list[Entry]:
-    """Return what becomes of the heads of queues, in the order of their turns.
+    """Return the decisions about the heads of queues, in the order in which they were made.
 
-    The snapshot is as before; the caller admits the admitted, and evicts the victims.
+    The snapshot is unchanged afterwards: the caller admits workloads and evicts victims.
     """
     cycle, done = Cycle(snapshot, heads, rules), []
     for entry in cycle.turns():
@@ -85,10 +85,10 @@ def run_cycle(snapshot: Snapshot, heads: Iterable[Workload], rules: Rules) -> li
 
 
 class Cycle:
-    """A cycle whose heads are carried out one by one: ``take`` each of ``turns``, then ``end``.
+    """A cycle whose heads are decided one by one: ``take`` each of ``turns``, then call ``end``.
 
-    What an entry takes is counted until the end, unless it is withdrawn: it could not be placed, or
-    the snapshot counts it by now.
+    What an entry takes counts as used until ``end``. Withdraw an entry that could not be placed, or
+    that the snapshot now counts as admitted.
     """
 
     def __init__(
@@ -101,8 +101,8 @@ class Cycle:
         """``blocking``: heads of an earlier cycle that keep quota from those after them."""
         self._snapshot = snapshot
         self._rules = rules
-        # Without these, borrowers that come one after another would starve a head of StrictFIFO
-        # that finds no victims.
+        # Without these, one borrower after another would starve a head of StrictFIFO that found no
+        # victims.
         self._entries = list(blocking)
         self._blocking = {entry.workload.key for entry in self._entries}
         self.has_taken = False
@@ -114,42 +114,42 @@ class Cycle:
             if assignment.mode is not Mode.FIT and not victims:
                 entry.lacks = lacks(snapshot, workload, rules)
             self._entries.append(entry)
-        self._turns = _Turns(snapshot, rules)
+        self._decisions = _Decisions(snapshot, rules)
 
     def turns(self) -> Iterable[Entry]:
-        """Return the heads in turn; each has to be taken before the next turn."""
+        """Return the heads in order; call ``take`` for each before the next is requested."""
         if self._rules.fair:
             return _fair_turns(self._snapshot, self._entries)
         return _classic_turns(self._entries)
 
     def take(self, entry: Entry) -> None:
-        """Decide about a head with what those before it have taken."""
-        self._turns.take(entry)
-        self.has_taken |= not self.is_blocking(entry) and self._turns.holds(entry)
+        """Decide about a head, with what earlier heads have taken."""
+        self._decisions.take(entry)
+        self.has_taken |= not self.is_blocking(entry) and self._decisions.holds(entry)
 
     def is_blocking(self, entry: Entry) -> bool:
-        """Whether a head is of an earlier cycle, and only keeps quota in this one."""
+        """Whether a head comes from an earlier cycle, and only keeps quota in this one."""
         return entry.workload.key in self._blocking
 
     def take_again(self, entry: Entry) -> Entry:
-        """Decide again about a head that fitted without victims, with what is taken by now."""
+        """Decide again about a head that fitted without victims, with what has been taken since."""
         self.withdraw(entry)
         again = _entry(entry.workload, entry.queue, entry.assignment, [])
         self.take(again)
         return again
 
     def withdraw(self, entry: Entry) -> None:
-        """Count what an entry takes no longer, nor its victims as another's."""
-        self._turns.withdraw(entry)
+        """Release the quota and the victims that an entry has taken."""
+        self._decisions.withdraw(entry)
 
     def claim(self, victims: Iterable[Victim]) -> None:
-        """Let no later head have these victims."""
-        self._turns.claim(victims)
+        """Keep later heads from taking these victims."""
+        self._decisions.claim(victims)
 
     def lacks_for_now(self, entry: Entry) -> bool:
-        """Whether a head of the entry's tree keeps quota in this cycle, but not in the next.
+        """Whether a head in the entry's tree keeps quota in this cycle, but not in the next one.
 
-        It found no victims, and is not tried again without an event.
+        Such a head found no victims, and is not tried again without an event.
         """
         root = self._snapshot.node(entry.queue.name).root
         return any(
@@ -160,8 +160,8 @@ class Cycle:
         )
 
     def end(self) -> None:
-        """Put the snapshot back to what it was, but for what its owner has changed."""
-        self._turns.undo()
+        """Release in the snapshot whatever entries have taken; the caller's own changes stay."""
+        self._decisions.undo()
 
 
 def _entry(
@@ -178,7 +178,11 @@ def nominate(
     rules: Rules,
     nominated: dict[tuple[str, str], str] | None = None,
 ) -> tuple[Assignment, list[Victim]]:
-    """Return a workload's flavors and victims on a snapshot, with fewer pods if it has to be."""
+    """Return the flavors of a workload, and its victims if it needs some.
+
+    If not all of its pods fit, and it may be admitted in part, this is the result for the most pods
+    that do. ``nominated``: the only flavors to try, by pod set and resource.
+    """
     oracle = partial(_possibility, snapshot, queue, workload, rules)
     assigner = Assigner(snapshot, queue, workload, oracle, rules.fair, nominated)
 
@@ -186,7 +190,7 @@ def nominate(
         assignment = assigner.assign(counts)
         victims: list[Victim] = []
         if assignment.mode is Mode.PREEMPT:
-            # A queue above its quota would count as borrowing for a need of 0, too.
+            # Needs of 0 are left out: a queue above its quota would count as borrowing for them.
             need = {key: amount for key, amount in assignment.usage.items() if amount}
             preemptor = Preemptor(workload, queue, need, assignment.short)
             victims = find_victims(snapshot, preemptor, rules)
@@ -203,19 +207,19 @@ def nominate(
 
 
 def lacks(snapshot: Snapshot, workload: Workload, rules: Rules) -> Lacks:
-    """Return of what something has to be released before a workload that does not fit may do so.
+    """Return the quotas of which some must be released before a workload may be admitted.
 
-    Less usage of anything else changes nothing for it: there is enough, and whom it may preempt
-    depends on what is short, and on what is borrowed.
+    None: any release may help. A release of other quotas changes nothing: of these there is enough,
+    and preemption depends only on what is short and on what is borrowed.
     """
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
     preempts = {queue.preemption.within, queue.preemption.reclaim} != {Policy.NEVER}
     if preempts and rules.fair:
-        return None  # The share of a queue is that of all that it uses.
+        return None  # The share of a queue depends on everything that it uses.
     line = [node, *node.ancestors] if preempts else []
     wanted: Counter[str] = Counter()
-    # Every flavor is compared with the sum of all pod sets, whoever gets it: a quota named in
-    # vain costs one more try, a quota not named would leave the workload waiting for ever.
+    # Every flavor is compared with the sum of all pod sets, whichever of them gets it: one quota
+    # too many costs one more try, one too few would leave the workload waiting for ever.
     for pods in workload.pod_sets:
         wanted.update({**pods.total(pods.count), PODS: pods.count})
     return frozenset(
@@ -234,7 +238,7 @@ def lacks(snapshot: Snapshot, workload: Workload, rules: Rules) -> Lacks:
 def nominate_fewer(
     snapshot: Snapshot, queue: ClusterQueue, workload: Workload, rules: Rules
 ) -> Assignment | None:
-    """Return the flavors of the most pods of a workload that need no victims; None: of none."""
+    """Return the flavors for the most pods of a workload that fit without victims; None: none."""
     oracle = partial(_possibility, snapshot, queue, workload, rules)
     assigner = Assigner(snapshot, queue, workload, oracle, rules.fair)
 
@@ -246,9 +250,9 @@ def nominate_fewer(
 
 
 def without_flavors(queue: ClusterQueue, workload: Workload, of: Assignment) -> Workload | None:
-    """Return a workload that must not get the flavors of an assignment; None: there are no others.
+    """Return a workload that refuses the flavors of an assignment; None if no others are left.
 
-    Kept are the flavors of resources that have but one.
+    A flavor that is the only one of its resource group is not refused.
     """
     groups = ((key.flavor, queue.group(key.resource)) for key in of.usage)
     refused = {flavor for flavor, group in groups if group is not None and len(group.flavors) > 1}
@@ -256,12 +260,12 @@ def without_flavors(queue: ClusterQueue, workload: Workload, of: Assignment) -> 
 
 
 def find_victims(snapshot: Snapshot, preemptor: Preemptor, rules: Rules) -> list[Victim]:
-    """Return the victims by the rules in force; [] if no victims make room."""
+    """Return the victims that make room in quota; [] if none do."""
     return settle(victim_search(snapshot, preemptor, rules))
 
 
 def victim_search(snapshot: Snapshot, preemptor: Preemptor, rules: Rules) -> Search:
-    """Search for victims by the rules in force."""
+    """Search for victims, with fair sharing or without, as the rules say."""
     if rules.fair:
         return fair_search(snapshot, preemptor, rules.strategies)
     return classic_search(snapshot, preemptor)
@@ -275,7 +279,10 @@ def _possibility(
     key: FlavorResource,
     amount: int,
 ) -> tuple[Outcome, int]:
-    """Return what preemption for one flavor and resource alone would be, and the level after."""
+    """Return what preemption for one flavor and resource achieves, and the borrowing level then.
+
+    Source: Kueue 0.20, pkg/scheduler/preemption/preemption_oracle.go.
+    """
     preemptor = Preemptor(workload, queue, {key: amount}, frozenset((key,)))
     victims = [victim.workload for victim in find_victims(snapshot, preemptor, rules)]
     with snapshot.without_usage(victims):
@@ -287,9 +294,9 @@ def _possibility(
 
 
 def _classic_turns(entries: Iterable[Entry]) -> Iterable[Entry]:
-    """Return the heads in order: less borrowing, higher priority, earlier."""
-    # Kueue puts heads with reserved quota before all others. There are none here: quota is
-    # reserved and the workload admitted in one decision, which takes it out of the queue.
+    """Return the heads in order: less borrowing first, then higher priority, then earlier."""
+    # Kueue puts heads with reserved quota before all others. There are none here: one decision
+    # both reserves quota and admits the workload.
     return sorted(
         entries,
         key=lambda entry: (
@@ -301,22 +308,22 @@ def _classic_turns(entries: Iterable[Entry]) -> Iterable[Entry]:
 
 
 def _fair_turns(snapshot: Snapshot, entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Yield the heads in the order of fair sharing, each chosen after the one before is done."""
+    """Yield the heads in the order of fair sharing; each is chosen after the last is decided."""
     tournament = _Tournament(snapshot, entries)
     roots = dict.fromkeys(snapshot.node(entry.queue.name).root for entry in entries)
     for root in roots:
         yield from tournament.winners(root)
 
 
-#: A node's pick in its parent's heap: the key that orders it, the pick's index, and the node.
+#: In a cohort's heap, the head that a child proposes: its sort key, the head's index, the child.
 _Pick = tuple[tuple[object, ...], int, Node]
 
 
 class _Tournament:
-    """Each cohort, from the leaves up, picks a head of those that its children pick.
+    """Chooses the heads of a tree: each cohort, from the leaves up, picks one of its children's.
 
-    The picks go by the share that the child would have with its pick admitted. A head that is done
-    changes the usage, and so the picks, on its own path only.
+    A cohort compares the shares that its children would have with their picks admitted. A decided
+    head changes usage, and so the picks, only on its own path to the root.
     """
 
     def __init__(self, snapshot: Snapshot, entries: Sequence[Entry]) -> None:
@@ -333,7 +340,7 @@ class _Tournament:
             queue = snapshot.node(entry.queue.name)
             self._offer(queue, index)
             nodes |= dict.fromkeys(queue.ancestors)
-        # The deepest come first: a cohort has to know its own pick before its parent is offered it.
+        # The deepest cohorts first: each has its own pick before its parent compares it.
         for cohort in sorted(nodes, key=lambda node: -node.depth):
             self._offer(cohort, self._heaps[cohort][0][1])
 
@@ -346,8 +353,8 @@ class _Tournament:
             entry = self._entries[self._heaps[root][0][1]]
             yield entry
             node = self._snapshot.node(entry.queue.name)
-            # The winner tops the heap of each of its ancestors. What it took is counted by now, so
-            # the shares of those that take its place include it.
+            # The winner is on top of the heap of each of its ancestors. The usage that it took
+            # counts by now, so the shares of its successors there include it.
             while node.parent is not None:
                 heappop(self._heaps[node.parent])
                 if left := self._heaps.get(node):
@@ -355,7 +362,7 @@ class _Tournament:
                 node = node.parent
 
     def _offer(self, node: Node, index: int) -> None:
-        """Have a node's parent choose from a head, too."""
+        """Add a head to the heap of a node's parent, as the pick of this node."""
         if node.parent is None:
             return
         entry = self._entries[index]
@@ -363,25 +370,25 @@ class _Tournament:
         with self._snapshot.with_usage(entry.queue.name, usage):
             share = dominant_share(node)
         workload = entry.workload
-        # As in Kueue, who does not borrow what it asks for comes first, whatever its share.
+        # As in Kueue, a node that borrows none of what is requested comes first.
         key = (share.borrows_on(usage), share.rank, -workload.priority, workload.queued_at)
         heappush(self._heaps.setdefault(node.parent, []), (key, index, node))
 
 
-class _Turns:
-    """The turns of a cycle, with what earlier heads have taken."""
+class _Decisions:
+    """The decisions of a cycle, and the quota and victims that earlier heads have taken."""
 
     def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
         self._snapshot = snapshot
         self._rules = rules
         self._victims: dict[str, Workload] = {}
-        """Those of earlier heads, by key."""
+        """The victims of earlier heads, by key."""
         self._held: dict[str, tuple[str, Amounts]] = {}
-        """What is counted as used, with its queue, by workload."""
+        """The usage that was added to the snapshot, with its queue, by workload."""
 
     def take(self, entry: Entry) -> None:
         """Admit a head, let it preempt, or note why it waits."""
-        # Looking again may change the mode and the victims, so it comes before all questions.
+        # First, because a new nomination may change the mode and the victims.
         fits = self._fits(entry)
         if self._rules.recompute_overlap and self._overlaps(entry):
             fits = self._recompute(entry)
@@ -389,7 +396,7 @@ class _Turns:
             entry.requeue, entry.waiting = Requeue.NO_FIT, entry.assignment.waiting
         elif entry.mode is Mode.PREEMPT and not entry.victims:
             entry.requeue, entry.waiting = Requeue.NO_CANDIDATES, Waiting.QUOTA
-            # A queue that reclaims from anyone gets back what later heads borrow.
+            # Not for a queue that reclaims from any workload: it can take back what others borrow.
             if entry.queue.preemption.reclaim is not Policy.ANY:
                 node, borrowing = self._snapshot.node(entry.queue.name), entry.assignment.level > 0
                 self._hold(entry, reserved(node, entry.assignment.usage, borrowing=borrowing))
@@ -406,27 +413,27 @@ class _Turns:
             self._succeed(entry)
 
     def holds(self, entry: Entry) -> bool:
-        """Whether quota is counted for a head."""
+        """Whether a head has taken quota."""
         return entry.workload.key in self._held
 
     def undo(self) -> None:
-        """Count nothing any more."""
+        """Release all quota that heads have taken."""
         for queue, usage in self._held.values():
             self._snapshot.remove_usage(queue, usage)
 
     def withdraw(self, entry: Entry) -> None:
-        """Forget what an entry has taken."""
+        """See ``Cycle``."""
         queue, usage = self._held.pop(entry.workload.key, (entry.queue.name, {}))
         self._snapshot.remove_usage(queue, usage)
         for victim in entry.victims:
             self._victims.pop(victim.workload.key, None)
 
     def claim(self, victims: Iterable[Victim]) -> None:
-        """Count victims as those of an earlier head."""
+        """See ``Cycle``."""
         self._victims |= {victim.workload.key: victim.workload for victim in victims}
 
     def _succeed(self, entry: Entry) -> None:
-        """Admit a head, or have its victims go."""
+        """Admit a head, or have its victims evicted."""
         self.claim(entry.victims)
         self._hold(entry, entry.assignment.usage)
         if entry.mode is Mode.FIT:
@@ -444,14 +451,17 @@ class _Turns:
         return any(victim.workload.key in self._victims for victim in entry.victims)
 
     def _fits(self, entry: Entry) -> bool:
-        """Whether the need fits without the victims so far and its own."""
+        """Whether an entry fits without its own victims and those of earlier heads."""
         own = {victim.workload.key: victim.workload for victim in entry.victims}
-        # The usage of earlier heads is counted already; that of their victims would count twice.
+        # Earlier heads count already, in place of their victims.
         with self._snapshot.without_usage((self._victims | own).values()):
             return self._snapshot.fits(entry.queue.name, entry.assignment.usage)
 
     def _recompute(self, entry: Entry) -> bool:
-        """Look at a head again without the victims so far, on its nominated flavors only."""
+        """Nominate a head again without the victims of earlier heads, for the same flavors.
+
+        Returns whether it fits then.
+        """
         nominated = {
             (pods.name, resource): one.flavor
             for pods in entry.assignment.pod_sets
@@ -463,7 +473,7 @@ class _Turns:
             )
         entry.mode, entry.message = entry.assignment.mode, entry.assignment.message
         entry.untried, entry.lacks = entry.assignment.untried, None
-        # It fits into what the victims of others still use, so it cannot be admitted yet.
+        # It fits only into what the victims of others still use, so it cannot be admitted yet.
         if entry.mode is Mode.FIT:
             entry.mode = Mode.DEFERRED_FIT
         return self._fits(entry)
@@ -474,10 +484,11 @@ def _wait(entry: Entry, message: str, waiting: Waiting, requeue: Requeue) -> Non
 
 
 def reserved(node: Node, need: Amounts, *, borrowing: bool) -> dict[FlavorResource, int]:
-    """Return what no later head may take from one that has to preempt but finds no victims.
+    """Return the quota that is kept for a head that has to preempt but found no victims.
 
-    It is the need, up to what the queue has left of its nominal quota; if it borrows, up to what is
-    left of its borrowing limit.
+    It is the need, up to what is left of the queue's nominal quota. If the head borrows, it is the
+    need up to what is left of that and the borrowing limit. Source: ``quotaResourcesToReserve`` in
+    Kueue's scheduler.go.
     """
     kept = {}
     for key, amount in need.items():
@@ -486,6 +497,6 @@ def reserved(node: Node, need: Amounts, *, borrowing: bool) -> dict[FlavorResour
         if not borrowing:
             kept[key] = max(0, min(amount, left))
         else:
-            # Below 0 if the usage exceeds a limit that was lowered; a node then counts nothing.
+            # Below 0 if the limit was lowered below the usage; ``Node.add`` ignores such amounts.
             kept[key] = amount if limit is None else min(amount, left + limit)
     return kept

@@ -1,8 +1,8 @@
-"""Which domains of a topology take the pods of a workload.
+"""Choose the domains of a topology that take the pods of a workload.
 
-1. Find the domains to fill: one of the required level; or one of the preferred level or, failing
-   that, of a level above, and at the top several; or without constraints any.
-2. Go down level by level, and take domains until there is room for all. The last one is the
+1. Choose where to begin. With a required level: one domain of that level. With a preferred level:
+   one domain of it, else of a level above, else several at the top. Without either: any domains.
+2. Go down level by level, and take domains until there is room for all pods. The last domain is the
    smallest that is large enough (best fit).
 
 Source: Kueue 0.20, pkg/cache/scheduler/tas_flavor_snapshot.go.
@@ -19,27 +19,27 @@ from podsched.queues.topology import Domain, Exclusions, Topology, TopologyPods,
 
 
 class NoDomainError(Exception):
-    """The pods do not fit, or ask for what the topology does not have; its text is the reason."""
+    """The pods do not fit, or ask for a level that the topology lacks; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The domains of a pod set, or why there are none."""
+    """The domains of a pod set, or why it has none."""
 
     levels: tuple[str, ...] = ()
-    """The labels that name a domain: that of the host alone, where a lowest domain is a host."""
+    """The labels that name a domain; only the hostname, if the lowest level is hosts."""
     domains: tuple[tuple[tuple[str, ...], int], ...] = ()
-    """The values of the labels, and the number of pods."""
+    """For each domain the values of these labels, and the number of pods."""
     reason: str = ""
 
 
 def place(
     topology: Topology, pod_sets: Sequence[TopologyPods], *, least_free: bool = True
 ) -> dict[str, Placed]:
-    """Return the domains of pod sets by name; the first that does not fit is the last.
+    """Return the domains of pod sets by name, up to the first group that does not fit.
 
-    ``least_free``: pods without constraints go where the least is free (Kueue's gate
-    TASProfileMixed).
+    ``least_free``: pods without constraints go to the domains with the least room (Kueue's feature
+    gate TASProfileMixed).
     """
     groups: dict[object, list[TopologyPods]] = {}
     for index, pods in enumerate(pod_sets):
@@ -47,7 +47,7 @@ def place(
     placed: dict[str, Placed] = {}
     used: dict[tuple[str, ...], dict[str, int]] = {}
     for members in groups.values():
-        # The leader is the smaller of the two.
+        # A group of two is a leader of one pod, and its workers.
         workers = max(members, key=lambda pods: pods.count)
         leader = next((pods for pods in members if pods is not workers), None)
         try:
@@ -84,14 +84,14 @@ def _use(
 
 
 class _Part(NamedTuple):
-    """What a domain takes."""
+    """The numbers of pods and of leaders that a domain takes."""
 
     domain: Domain
     pods: int
     leaders: int
 
 
-#: How many slices (or pods) fit into a domain, and how many beside a leader.
+#: Returns how many slices fit into a domain, and how many beside a leader.
 _Room = Callable[[Domain], tuple[int, int]]
 
 
@@ -117,7 +117,7 @@ class _Search:
         self._pods = pods
         self._required = request.required is not None
         self._free = _is_free(request)
-        """No constraint but slices: pods may be anywhere."""
+        """No level is required or preferred: pods may be anywhere, as far as slices permit."""
         self._ascending = self._free and least_free
         if request.slices and request.slices[0][1] <= 0:
             raise NoDomainError("slice topology requested, but slice size not provided")
@@ -131,14 +131,14 @@ class _Search:
                 f"podset slice topology {outer} is above the podset topology {level}"
             )
         self._sizes = self._slice_sizes(request)
-        # As in Kueue, pods beyond the last whole slice get no place; only queue cases have slices.
+        # As in Kueue, pods beyond the last whole slice get no place.
         self._need = pods.count // self._size
         self._excluded: Exclusions = topology.count(pods, leader, self._sizes, used)
 
     def run(self) -> list[_Part]:
-        """Return what the lowest domains take. Raises NoDomainError."""
-        # Down to the level of slices, the children of all chosen domains compete. Below it each
-        # domain shares out its own pods among its own children, so that no slice is torn.
+        """Return the pods of each lowest domain. Raises NoDomainError."""
+        # Down to the level of slices, the children of all chosen domains compete. Below it, each
+        # domain divides its pods among its own children, so that slices stay together.
         level, chosen = self._top(self._level)
         parts = self._spread(chosen, self._need, self._leaders, _slices, self._size)
         while level < self._outer:
@@ -152,7 +152,7 @@ class _Search:
         return parts
 
     def _down(self, part: _Part, level: int) -> list[_Part]:
-        """Return what the children of a domain take, within the slices of their level."""
+        """Return the pods of a domain's children, in whole slices of their level."""
         size = self._sizes.get(level, 1)
 
         def room(domain: Domain) -> tuple[int, int]:
@@ -167,7 +167,7 @@ class _Search:
         return self._topology.levels.index(level)
 
     def _slice_sizes(self, request: TopologyRequest) -> dict[int, int]:
-        """Return the size of slices by level, from the level that keeps the largest together."""
+        """Return the size of slices by index of the level, for the largest slices and below."""
         sizes = {self._outer: self._size}
         above, outer = self._outer, self._size
         for level, size in request.slices[1:]:
@@ -207,12 +207,12 @@ class _Search:
             ordered = self._sorted_with_leader(domains.values())
             fitting = [one for one in ordered if one.leaders >= leaders and self._room(one) >= need]
             if fitting:
-                # In ascending order the first that fits has the least room already.
+                # In ascending order, the first that fits already has the least room.
                 best = fitting[0] if self._ascending else min(fitting, key=self._room)
                 return level, [best]
             if self._required:
                 raise self._failure(ordered[0].slices, level)
-            # Without constraints several domains of one level will do, so no level above is tried.
+            # Without constraints, several domains of one level will do: try no level above.
             if level == 0 or self._free:
                 return level, self._several(ordered, level)
             level -= 1
@@ -221,7 +221,7 @@ class _Search:
         return domain.led_slices if self._leaders else domain.slices
 
     def _several(self, ordered: list[Domain], level: int) -> list[Domain]:
-        """Return domains that have room together, those with a leader first."""
+        """Return domains that have room together; those that take leaders come first."""
         chosen: list[Domain] = []
         need, leaders = self._need, self._leaders
         left = _leader_first(ordered, need, leaders, _slices)
@@ -237,7 +237,7 @@ class _Search:
         for index, domain in enumerate(left):
             if need <= 0:
                 break
-            # In ascending order this is the smallest that is left already.
+            # In ascending order, this is already the smallest that is left.
             if not self._ascending and domain.slices >= need:
                 domain = _best_fit(left[index:], need, 0, _slices)
             chosen.append(domain)
@@ -249,8 +249,10 @@ class _Search:
     def _spread(
         self, domains: list[Domain], need: int, leaders: int, room: _Room, size: int
     ) -> list[_Part]:
-        """Return what domains take, in their order, until all have room; the last is a best fit."""
-        # Needs and room are in units of ``size`` pods, parts in pods.
+        """Divide pods among domains in order; the last domain is a best fit.
+
+        ``need`` and ``room`` count slices of ``size`` pods; the result counts pods.
+        """
         parts: list[_Part] = []
         ordered = _leader_first(domains, need, leaders, room)
         for index, domain in enumerate(ordered):
@@ -258,7 +260,7 @@ class _Search:
                 break
             led = leaders > 0
             if not self._ascending and room(domain)[led] >= need and domain.leaders >= leaders:
-                # It takes all that is left, so no domain is taken twice.
+                # It takes all that is left: the loop ends, so no domain is taken twice.
                 domain = _best_fit(ordered[index:], need, leaders, room)
             taken, lead = min(room(domain)[led], need), min(domain.leaders, leaders)
             parts.append(_Part(domain, taken * size, lead))
@@ -296,20 +298,20 @@ def _is_free(request: TopologyRequest) -> bool:
 
 
 def _level(topology: Topology, request: TopologyRequest) -> str:
-    """Return the level that the search begins at."""
+    """Return the level at which the search begins."""
     if _is_free(request):
         return topology.levels[0 if request.slices else -1]
     return request.required or request.preferred or ""
 
 
 def _best_fit(domains: Sequence[Domain], need: int, leaders: int, room: _Room) -> Domain:
-    """Return the smallest domain that is large enough; the first, if none is."""
+    """Return the smallest domain that is large enough; the first one if none is."""
     fitting = [one for one in domains if one.leaders >= leaders and room(one)[leaders > 0] >= need]
     return min(fitting, key=lambda one: room(one)[leaders > 0], default=domains[0])
 
 
 def _leader_first(domains: list[Domain], need: int, leaders: int, room: _Room) -> list[Domain]:
-    """Return the domains, first the one that a leader does not keep the workers out of."""
+    """Return the domains, beginning with one that can take the leader and leaves room for all."""
     if leaders == 0:
         return list(domains)
     available = sum(room(one)[0] for one in domains)

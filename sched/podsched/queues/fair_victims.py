@@ -1,8 +1,9 @@
-"""Whom a workload preempts with fair sharing: victims come from the queue with the largest share.
+"""Choose the victims of a workload with fair sharing, from the queues with the largest shares.
 
-The preemptor's usage is counted first. The first strategy takes a victim if the preemptor's share
-is no larger than the victim's will be without it; the second, on what the first left over, if it is
-smaller than the victim's is. Shares are compared below the closest common cohort.
+The preemptor's usage is added first. By the strategy LessThanOrEqualToFinalShare a workload is a
+victim if the preemptor's share is not larger than the victim's share without it. By
+LessThanInitialShare, which tries those that are left, it is one if the preemptor's share is smaller
+than the victim's. The shares are those of the two children of the closest common cohort.
 
 Source: Kueue 0.20, pkg/scheduler/preemption/preemption.go and fairsharing.
 """
@@ -29,7 +30,7 @@ from podsched.queues.victims import (
     victim_order,
 )
 
-#: A part of a search, which returns whether its end is reached.
+#: A part of a ``Search``. It returns whether the search is over because the preemptor fits.
 _Step = Generator[list[Victim], bool, bool]
 
 
@@ -46,7 +47,7 @@ BOTH = (FairStrategy.FINAL, FairStrategy.INITIAL)
 def fair_search(
     snapshot: Snapshot, preemptor: Preemptor, strategies: tuple[FairStrategy, ...] = BOTH
 ) -> Search:
-    """Search for the victims whose removal lets a workload in, with fair sharing."""
+    """Search for victims whose removal makes room for a workload, with fair sharing."""
     candidates = _candidates(snapshot, preemptor)
     if not candidates:
         return []
@@ -59,7 +60,7 @@ def fair_search(
             found = found or (yield from search.last())
         if not found:
             return []
-        # The need is no longer counted here: ``fits`` asks whether it fits in addition.
+        # The need is no longer in the snapshot, so ``fits`` says whether it fits in addition.
         fits = partial(preemptor.fits, snapshot, borrowing=True)
         return (yield from fill_back(snapshot, search.taken, fits))
     finally:
@@ -67,7 +68,7 @@ def fair_search(
 
 
 def _candidates(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
-    """Return whom the policies permit: of the own queue, and of queues that exceed their quota."""
+    """Return the candidates of the preemptor's own queue, and of queues that borrow."""
     node, preemption = snapshot.node(preemptor.queue.name), preemptor.queue.preemption
     found = of_own_queue(snapshot, preemptor)
     if node.parent is None or preemption.reclaim is Policy.NEVER:
@@ -86,7 +87,7 @@ def _candidates(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
 
 
 class _Search:
-    """The search for victims, with the preemptor's usage counted."""
+    """The steps of a search; the snapshot includes the preemptor's usage."""
 
     def __init__(self, snapshot: Snapshot, preemptor: Preemptor) -> None:
         self._snapshot = snapshot
@@ -101,8 +102,8 @@ class _Search:
     def first(self, candidates: list[Workload], strategy: FairStrategy) -> _Step:
         """Take victims by a strategy; return whether the preemptor fits then."""
         turns = _Turns(self._snapshot, self._preemptor, candidates)
-        # With its usage counted, a preemptor within quota reclaims what is its own; as in Kueue,
-        # no shares are compared.
+        # A preemptor that is within quota with its usage reclaims what is its own: as in Kueue, no
+        # shares are compared.
         within = not self._node.borrows_any(self._preemptor.short)
         for queue, line in turns:
             if queue is self._node or within:
@@ -126,7 +127,7 @@ class _Search:
         return False
 
     def second(self) -> _Step:
-        """Take one victim of each queue whose share is larger; return whether it fits then."""
+        """Take one victim of each queue with a larger share; return whether the preemptor fits."""
         turns = _Turns(self._snapshot, self._preemptor, self._left)
         for queue, line in turns:
             own, other = (dominant_share(node).rank for node in self._below_common(queue))
@@ -136,7 +137,7 @@ class _Search:
         return False
 
     def last(self) -> _Step:
-        """Return whether the preemptor fits without all that were taken, if that was not asked."""
+        """Return whether the preemptor fits without all victims, if that was not yielded yet."""
         return (yield from self._is_enough(last=True)) if self.taken else False
 
     def _take(self, victim: Workload, reason: Reason) -> _Step:
@@ -146,14 +147,14 @@ class _Search:
 
     def _is_enough(self, *, last: bool = False) -> _Step:
         queue, need = self._node.name, self._preemptor.need
-        # The need is counted during the search, and ``fits`` asks for it in addition.
+        # The snapshot includes the need, and ``fits`` checks the need in addition to the usage.
         self._snapshot.remove_usage(queue, need)
         fits = self._preemptor.fits(self._snapshot, borrowing=True)
         self._snapshot.add_usage(queue, need)
         return fits and self._asks.due(self.taken, last=last) and (yield list(self.taken))
 
     def _below_common(self, queue: Node) -> tuple[Node, Node]:
-        """Return the children of the closest common cohort, of the preemptor and of a queue."""
+        """Return the children of the closest common cohort: above the preemptor, above a queue."""
         above = queue
         while above.parent is not None and above.parent not in self._ancestors:
             above = above.parent
@@ -164,10 +165,11 @@ class _Search:
 
 
 class _Turns:
-    """The queues in the order in which they lose a workload, each with its candidates left.
+    """Iterates over the queues in the order in which they lose workloads.
 
-    Each turn goes from the root down to the child with the largest share. Children that do not
-    borrow, or have no candidates left, drop out.
+    Yields a queue's node, with the list of its candidates that are left. Each turn goes from the
+    root down to the child with the largest share. Children that do not borrow, or have no
+    candidates left, drop out.
     """
 
     def __init__(
@@ -197,11 +199,11 @@ class _Turns:
                 yield queue, self._lines[queue.name]
 
     def drop(self, queue: Node) -> None:
-        """Let a queue lose no more."""
+        """Yield a queue no more."""
         self._dropped.add(queue)
 
     def _descend(self, node: Node) -> Node | None:
-        """Return the queue whose turn it is, or None after a cohort has dropped out."""
+        """Return the queue that is next, or None after a cohort has dropped out."""
         while node.is_cohort:
             best: Node | None = None
             largest: tuple[tuple[bool, object], bool, int] | None = None
@@ -215,7 +217,7 @@ class _Turns:
                 ):
                     self._dropped.add(child)
                     continue
-                # Of equal shares a cohort wins over a queue, then the better victim.
+                # Among equal shares, a cohort comes before a queue; then the better victim decides.
                 place = -self._ranks[line[0].key] if line else 0
                 key = (share.rank, child.is_cohort, place)
                 if largest is None or key >= largest:

@@ -1,4 +1,4 @@
-"""Which flavors a workload gets: the search through the flavors of each resource group.
+"""Assign flavors to a workload: a search through the flavors of each resource group.
 
 Source: Kueue 0.20, pkg/scheduler/flavorassigner.
 """
@@ -33,7 +33,8 @@ from podsched.queues.objects import (
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 
-#: What preemption for an amount of one flavor and resource would be, and the borrowing level after.
+#: Returns what preemption for an amount of one flavor and resource achieves, and the borrowing
+#: level afterwards.
 Oracle = Callable[[FlavorResource, int], tuple[Outcome, int]]
 
 
@@ -50,10 +51,10 @@ class Assigner:
     """The only flavor to try, by pod set and resource."""
 
     def assign(self, counts: Sequence[int] | None = None) -> Assignment:
-        """Return the flavors, with other counts of pods than wanted if given.
+        """Return the flavors of the pod sets, with ``counts`` pods in place of all that wait.
 
-        Pod sets of one group are summed; the others are looked at one by one, each adding to what
-        the next one sees. The search ends with the first that gets no flavor.
+        Pod sets of one group get their flavors together. The usage of each group counts for the
+        next one. The search ends with the first group that gets no flavor.
         """
         counts = counts or [pods.count for pods in self.workload.pod_sets]
         groups: dict[object, list[int]] = {}
@@ -70,6 +71,10 @@ class Assigner:
     def _assign_group(
         self, members: Sequence[int], counts: Sequence[int], taken: Mapping[FlavorResource, int]
     ) -> list[PodSetAssignment]:
+        """Return the assignments of the pod sets of one group, given by their indexes.
+
+        ``taken``: what earlier groups of the workload use.
+        """
         requests = {index: self._requests(index, counts[index]) for index in members}
         total: dict[str, int] = {}
         for of_one in requests.values():
@@ -80,8 +85,8 @@ class Assigner:
         waiting: list[Waiting | None] = []
         for resource in sorted(total):
             group = self.queue.group(resource)
-            # All resources of a group get their flavor in one search. As in Kueue, a request of 0
-            # needs no group.
+            # One search finds the flavor for all resources of a resource group. As in Kueue, a
+            # request of 0 needs no group.
             if resource in flavors or (group is None and not total[resource]):
                 continue
             if group is None:
@@ -121,7 +126,7 @@ class Assigner:
         return requests
 
 
-#: An outcome and its borrowing level.
+#: An outcome and its borrowing level; Kueue's ``granularMode``.
 _Granular = tuple[Outcome, int]
 
 
@@ -143,21 +148,21 @@ class _Search:
     def run(
         self, requests: Mapping[str, int], taken: Mapping[FlavorResource, int]
     ) -> dict[str, Assigned]:
-        """Return the best flavor for each resource; empty if none can be had."""
+        """Return the best flavor for each resource; empty if no flavor can be used."""
         assigner = self._assigner
         best: dict[str, Assigned] = {}
         best_mode: _Granular = (Outcome.NO_FIT, 0)
         failed: list[Waiting | None] = []
         names = self._group.flavors
         tried = assigner.workload.tried
-        # The pod sets of a group have one flavor, so the first of them tells what was tried.
+        # The pod sets of a group share their flavor, so any of them says what was tried.
         first = tried[self._members[0]].get(self._resource, 0) if tried else 0
         index = first - 1
         for index in range(first, len(names)):
             name = names[index]
             if reason := self._unsuitable(name):
                 self.reasons.append(reason)
-                # A flavor that this search leaves out on purpose is not why the workload waits.
+                # A skipped flavor is no reason why the workload waits.
                 if not reason.startswith("skipping"):
                     failed.append(Waiting.NO_MATCHING_FLAVOR)
                 continue
@@ -169,8 +174,8 @@ class _Search:
                 break
             if _preferred(mode, best_mode, assigner.queue.fungibility):
                 best, best_mode = found, mode
-        # Flavors are alternatives, so the mildest reason counts. Groups are all needed, so of their
-        # reasons the most severe counts (``_assign_group``).
+        # Flavors are alternatives, so the mildest reason counts. Resource groups are all needed, so
+        # of their reasons the most severe counts (``_assign_group``).
         self.waiting = min(failed, key=SEVERITY.index, default=None)
         if best_mode[0] is Outcome.FIT:
             self.reasons = []
@@ -211,7 +216,7 @@ class _Search:
     def _try(
         self, name: str, requests: Mapping[str, int], taken: Mapping[FlavorResource, int]
     ) -> tuple[dict[str, Assigned], _Granular, Waiting | None]:
-        """Return a flavor for each resource, the worst outcome, and the most severe reason."""
+        """Try one flavor: return its result by resource, the worst outcome, the worst reason."""
         found: dict[str, Assigned] = {}
         worst: _Granular = (Outcome.FIT, 0)
         waiting: list[Waiting | None] = [None]
@@ -219,7 +224,7 @@ class _Search:
             key = FlavorResource(name, resource)
             mode, reason = self._quota(key, taken.get(key, 0), requests[resource])
             waiting.append(reason)
-            # The loop goes on after a resource without quota: the message names every one.
+            # No break after a resource without quota: the message names all of them.
             if _preferred(worst, mode, self._assigner.queue.fungibility):
                 worst = mode
             if worst[0] is not Outcome.NO_FIT:
@@ -229,10 +234,10 @@ class _Search:
     def _quota(
         self, key: FlavorResource, taken: int, request: int
     ) -> tuple[_Granular, Waiting | None]:
-        """Return what the quota allows, noting why it does not."""
+        """Return what the quota allows for a request; append to ``reasons`` if it is short."""
         assigner = self._assigner
         node = assigner.snapshot.node(assigner.queue.name)
-        wanted, most = taken + request, node.most(key)
+        wanted, most = taken + request, node.potential_available(key)
         if wanted > most:
             texts = (amount_text(key.resource, number) for number in (taken, request, most))
             self.reasons.append(
@@ -250,8 +255,8 @@ class _Search:
             f"insufficient unused quota for {key.resource} in flavor {key.flavor}, "
             f"{amount_text(key.resource, wanted - available)} more needed"
         )
-        # Preemption can help only within the nominal quota, where a subtree with room can reclaim
-        # from outside, or where the policies let a borrower preempt.
+        # Preemption can help only within the nominal quota, in a subtree that can reclaim from
+        # outside, or if the policies let a borrower preempt.
         preemption = assigner.queue.preemption
         if (
             node.quota.get(key, 0) >= wanted
@@ -269,20 +274,21 @@ def _taint_text(taint: Taint) -> str:
 
 
 def _affine(pods: PodSet, flavor: Flavor) -> bool:
-    """Whether the selector and affinity match, as far as they name labels of the flavor."""
+    """Whether node selector and affinity match, as far as they name labels of the flavor."""
     if any(flavor.labels.get(key, want) != want for key, want in pods.node_selector.items()):
         return False
     terms = [
         [requirement for requirement in term if requirement.key in flavor.labels]
         for term in pods.affinity
     ]
-    # Of a term without such labels, nodes of the flavor may match it.
+    # A term that names no label of the flavor may match some of its nodes.
     return not terms or any(
         all(requirement.matches(flavor.labels) for requirement in term) for term in terms
     )
 
 
 def _try_next(mode: _Granular, fungibility: Fungibility) -> bool:
+    """Whether the search goes on after a flavor with this outcome."""
     outcome, level = mode
     if outcome <= Outcome.NO_CANDIDATES:
         return True
@@ -296,7 +302,7 @@ def _preferred(one: _Granular, other: _Granular, fungibility: Fungibility) -> bo
 
     def rank(mode: _Granular) -> tuple[int, int, int]:
         outcome, level = mode
-        # Any victims are better than none; between two with victims the order below decides.
+        # Preemption is better than no candidates; outcomes with victims are compared below.
         coarse = min(int(outcome), int(Outcome.PREEMPT))
         if outcome is Outcome.NO_FIT:
             return coarse, 0, 0

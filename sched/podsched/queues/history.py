@@ -1,7 +1,7 @@
-"""What a LocalQueue has used in the past, for fair sharing by usage: old usage counts less.
+"""The past usage of a LocalQueue, for fair sharing by usage: old usage counts less.
 
-With a half-life of h seconds, what was used t seconds ago counts by 0.5 ** (t / h). What is
-admitted counts at once, by a penalty of one sampling interval's worth, until a sample has it.
+With a half-life of h seconds, usage from t seconds ago counts by 0.5 ** (t / h). An admitted
+workload counts at once, by the penalty of one sampling interval, until a sample includes it.
 
 Source: Kueue 0.20, pkg/util/admissionfairsharing and pkg/cache/queue/afs. As there, these numbers
 are floats: they order queues, and count no quota.
@@ -24,22 +24,23 @@ class Decay:
     """The time between samples."""
 
     def weight(self, elapsed: float) -> float:
-        """Return how much the present counts against the past after a time."""
+        """Return the weight (0 to 1) of the present usage, ``elapsed`` seconds after a sample."""
         return 1.0 - 0.5 ** (elapsed / self.half_life) if self.half_life else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The past of one LocalQueue."""
+    """The past usage of one LocalQueue."""
 
     sampled_at: float
+    """The Unix time of the last sample."""
     consumed: _Used = field(default_factory=dict)
-    """Amounts of resources, averaged over the past."""
+    """Amounts of resources, averaged over the past with these weights."""
     penalties: Mapping[str, _Used] = field(default_factory=dict)
-    """By workload."""
+    """By workload, amounts of resources that no sample includes yet."""
 
     def sample(self, running: Mapping[str, int], now: float, decay: Decay) -> History:
-        """Return the history with what runs now; without a half-life there is no history."""
+        """Return the history with a sample of what runs now; empty without a half-life."""
         if not decay.half_life:
             return replace(self, sampled_at=now, consumed={})
         present = decay.weight(max(0.0, now - self.sampled_at))
@@ -59,13 +60,13 @@ class History:
     def settle(
         self, workload: str, running: Mapping[str, int], now: float, decay: Decay
     ) -> History:
-        """Return the history in which a workload's penalty is a part of the past."""
+        """Return the history with a sample, and the penalty of a workload added to the past."""
         sampled = self.sample(running, now, decay).withdraw(workload)
         penalty = self.penalties.get(workload, {})
         return replace(sampled, consumed=_sum(sampled.consumed, penalty))
 
     def usage(self, resource_weights: Mapping[str, float], queue_weight: float) -> float:
-        """Return the number that orders LocalQueues, CPU counted in cores; infinite at weight 0."""
+        """Return the weighted past usage, with CPU in cores; infinite at a queue weight of 0."""
         if queue_weight <= 0:
             return float("inf")
         total = _sum(self.consumed, *self.penalties.values())

@@ -1,4 +1,4 @@
-"""What the queues decide upon: flavors, ClusterQueues and workloads, as plain values."""
+"""Flavors, ClusterQueues and workloads as plain values, which decisions about queues read."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Strategy(StrEnum):
 
 
 class Backfill(StrEnum):
-    """Which units of a ClusterQueue get a reservation in time; see ``backfill.plan``."""
+    """Which workloads of a ClusterQueue get a promised start; see ``backfill.plan``."""
 
     CONSERVATIVE = "Conservative"
     EASY = "EASY"
 
 
 class Policy(StrEnum):
-    """Which workloads may be preempted, by their priority."""
+    """Which workloads may be preempted: ``withinClusterQueue`` and ``reclaimWithinCohort``."""
 
     NEVER = "Never"
     LOWER = "LowerPriority"
@@ -39,7 +39,7 @@ class Policy(StrEnum):
 
 
 class Search(StrEnum):
-    """Whether the search for a flavor may end with one that needs borrowing or preemption."""
+    """Whether the search may stop at a flavor that needs borrowing, or preemption."""
 
     MAY_STOP = "MayStopSearch"
     TRY_NEXT = "TryNextFlavor"
@@ -56,12 +56,12 @@ class Flavor:
     topology: str = ""
     """The name of a Topology, "" for none."""
     levels: tuple[str, ...] = ()
-    """The labels of its levels, the widest first; none if it does not exist."""
+    """The node labels of the Topology's levels, the widest first; none if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fungibility:
-    """``flavorFungibility``: which flavor is preferred."""
+    """``flavorFungibility``: when the search goes on to the next flavor, and which is preferred."""
 
     when_can_borrow: Search = Search.MAY_STOP
     when_can_preempt: Search = Search.TRY_NEXT
@@ -70,19 +70,21 @@ class Fungibility:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Whom the workloads of a ClusterQueue may preempt."""
+    """Which workloads the workloads of a ClusterQueue may preempt."""
 
     within: Policy = Policy.NEVER
+    """``withinClusterQueue``: those of the same queue."""
     reclaim: Policy = Policy.NEVER
+    """``reclaimWithinCohort``: those of other queues that borrow."""
     while_borrowing: bool = False
-    """``borrowWithinCohort``: other queues' lower priorities make room even for borrowing."""
+    """``borrowWithinCohort``: a borrower may preempt lower priorities of other queues."""
     threshold: int | None = None
-    """The highest priority that is preempted while borrowing."""
+    """The highest priority of a workload that is preempted by one that borrows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """Resources that get their flavor together, and the flavors in the order of preference."""
+    """Resources that all get the same flavor, and the flavors in order of preference."""
 
     resources: frozenset[str]
     flavors: tuple[str, ...]
@@ -90,7 +92,7 @@ class ResourceGroup:
 
 @dataclass(frozen=True, slots=True)
 class ClusterQueue:
-    """A ClusterQueue as far as it decides."""
+    """The parts of a ClusterQueue that decisions depend on."""
 
     name: str
     cohort: str | None = None
@@ -101,7 +103,7 @@ class ClusterQueue:
     preemption: Preemption = Preemption()
     weight: Fraction = Fraction(1)
     backfill: Backfill | None = None
-    """None: no unit of it gets a reservation in time."""
+    """None: no workload of the queue gets a promised start."""
 
     def group(self, resource: str) -> ResourceGroup | None:
         """Return the group that covers a resource."""
@@ -110,13 +112,14 @@ class ClusterQueue:
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
-    """Pods of one shape."""
+    """Pods with equal requests and constraints."""
 
     name: str
     count: int
     requests: Mapping[str, int] = field(default_factory=dict)
-    """Amounts of one pod."""
+    """Amounts of one pod, by resource."""
     min_count: int | None = None
+    """The least number of pods that may be admitted; None: all of them."""
     group: str | None = None
     """Pod sets of one group get the same flavors."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -124,16 +127,16 @@ class PodSet:
     """The terms of the required node affinity, of which one must match."""
     tolerations: tuple[Toleration, ...] = ()
     level: str = ""
-    """The level of a Topology that it asks for."""
+    """The node label of the Topology level that it asks for, "" for none."""
 
     def total(self, count: int) -> dict[str, int]:
-        """Return the amounts of so many pods."""
+        """Return the amounts of ``count`` pods."""
         return {resource: number * count for resource, number in self.requests.items()}
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A group of pods that is admitted as one."""
+    """Pods that are admitted together: they wait, or use quota, or both if some are admitted."""
 
     key: str
     pod_sets: tuple[PodSet, ...] = ()
@@ -142,32 +145,33 @@ class Workload:
     uid: str = ""
     job_uid: str = ""
     priority: int = 0
-    """The effective one, with any boost."""
+    """The effective priority, with any boost."""
     queued_at: float = float("-inf")
-    """The time that orders the queue, in seconds: see ``order.queue_time``."""
+    """The Unix time that orders the queue: see ``order.queue_time``."""
     local_queue: str = ""
     """The LocalQueue, "namespace/name"."""
     local_queue_usage: float | None = None
-    """The past usage of the LocalQueue, if it decides."""
+    """The past usage of the LocalQueue, if it orders the ClusterQueue."""
     reserved_at: float | None = None
+    """The Unix time at which it was admitted; None while it waits."""
     evicted: bool = False
     """Its eviction has begun."""
     gated: bool = False
     """It may not preempt yet."""
     seconds: float = float("inf")
-    """From its start until all that it takes is free again, at the latest."""
+    """The most seconds from its start until its quota and nodes are free again."""
     usage: Amounts = field(default_factory=dict)
-    """What is reserved; a flavor and resource that it has without any amount counts 0."""
+    """The quota that it uses. An entry of 0 counts as using that flavor and resource."""
     shape: Hashable = None
-    """Equal for workloads that are admitted or refused alike; None if that is not known."""
+    """Equal for workloads that can be admitted under the same conditions; None: not known."""
     tried: tuple[Mapping[str, int], ...] = ()
-    """For each pod set and resource the index of the flavor that the search tries first."""
+    """By pod set and resource, the index of the flavor that the search tries first."""
     refused: frozenset[str] = frozenset()
-    """Flavors that are left out, as it does not fit on their nodes."""
+    """Flavors that the search leaves out, because the pods do not fit on their nodes."""
 
     @cached_property
     def can_shrink(self) -> bool:
-        """Whether fewer pods than wanted are enough."""
+        """Whether it may be admitted with fewer pods than it asks for."""
         return any(
             pods.min_count is not None and pods.min_count < pods.count for pods in self.pod_sets
         )

@@ -1,4 +1,4 @@
-"""Whose turn it is in a ClusterQueue, and where a head goes that was not admitted.
+"""The order of the workloads in a ClusterQueue, and where a head goes that was not admitted.
 
 Source: Kueue 0.20, pkg/cache/queue/cluster_queue.go.
 """
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from podsched.queues.objects import Strategy, Workload
 
-#: Reasons of the condition Evicted whose time takes the place of the creation.
+#: Reasons of the condition Evicted: the time of such an eviction replaces the creation time.
 EVICTED_BY_READINESS = "PodsReadyTimeout"
 _EVICTED_BY_CHECK = "AdmissionCheck"
 
@@ -45,8 +45,8 @@ def queue_time(
 ) -> float:
     """Return the time that orders a workload in its queue.
 
-    It is the creation, or the eviction if its pods did not get ready in time, unless Kueue's
-    configuration has ``requeuingStrategy.timestamp: Creation``, or a check failed.
+    That is the time of its eviction, if an admission check failed, or if its pods were not ready in
+    time and ``by_creation`` is False (``requeuingStrategy.timestamp``). Else it is its creation.
     """
     if evicted_by == _EVICTED_BY_CHECK or (evicted_by == EVICTED_BY_READINESS and not by_creation):
         return evicted_at
@@ -56,8 +56,8 @@ def queue_time(
 def queue_order(workload: Workload) -> tuple[float, int, float, str, str]:
     """Return the key that orders the workloads of a ClusterQueue.
 
-    Less past usage of the LocalQueue comes first, if that decides, then higher priority, then the
-    earlier time.
+    Less past usage of the LocalQueue goes first, if the workload has it, then higher priority, then
+    the earlier time.
     """
     past = workload.local_queue_usage or 0
     return past, -workload.priority, workload.queued_at, workload.uid, workload.key
@@ -66,8 +66,7 @@ def queue_order(workload: Workload) -> tuple[float, int, float, str, str]:
 def stays_in_heap(strategy: Strategy, reason: Requeue, *, untried: bool, backoff: bool) -> bool:
     """Whether a workload that was not admitted is tried again without an event.
 
-    ``untried``: flavors remain that the search has not reached. ``backoff``: it may not be tried
-    yet.
+    ``untried``: flavors remain that the search has not reached. ``backoff``: it is backing off.
     """
     if backoff:
         return False

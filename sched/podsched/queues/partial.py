@@ -1,4 +1,4 @@
-"""Fewer pods: the largest counts between the minimum and what is wanted that can be admitted.
+"""Partial admission: the largest number of pods, above the minimum, that can be admitted.
 
 Source: Kueue 0.20, pkg/scheduler/flavorassigner/podset_reducer.go.
 """
@@ -17,9 +17,10 @@ T = TypeVar("T")
 def search_counts(
     pod_sets: Sequence[PodSet], try_counts: Callable[[list[int]], T | None]
 ) -> T | None:
-    """Return the result for the largest counts that have one, by binary search; None without.
+    """Return the result of ``try_counts`` for the largest counts that have one; None if none has.
 
-    All pod sets shrink in proportion to what each can give up.
+    This is a binary search. All pod sets shrink in proportion to the pods that each can give up.
+    ``try_counts`` takes a count for each pod set, and returns None if they do not fit.
     """
     give = [
         max(0, pods.count - (pods.count if pods.min_count is None else pods.min_count))
@@ -36,7 +37,7 @@ def search_counts(
         )
         return found[step] is not None
 
-    # As Kueue's search does, this takes for granted that fewer pods fit wherever more do. The
-    # result of each step is kept, so that the best is not tried twice.
+    # Like Kueue's search, this assumes that fewer pods fit wherever more do. The result of each
+    # step is kept, so that the best counts are not tried twice.
     best = bisect_left(range(total + 1), True, key=fits)
     return found.get(best)

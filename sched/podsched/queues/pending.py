@@ -1,17 +1,16 @@
-"""The workloads of a ClusterQueue that wait: some are tried, others wait for an event.
+"""The waiting workloads of a ClusterQueue: active ones are tried, inadmissible ones are not.
 
 | from | to | when |
 | --- | --- | --- |
-| new, changed | active | its shape has not been found hopeless |
-| new, changed | inadmissible | its shape has been found hopeless |
+| new, changed | active | its shape is not known to be hopeless |
+| new, changed | inadmissible | its shape is known to be hopeless |
 | active | in a cycle | it is the head |
 | in a cycle | active | ``order.stays_in_heap`` |
-| in a cycle | inadmissible | otherwise; with it all of its shape, if it cannot be admitted |
-| inadmissible | active | what it lacks may have been freed in its tree |
+| in a cycle | inadmissible | otherwise; if it cannot be admitted, its shape becomes hopeless |
+| inadmissible | active | some quota that it lacks was released in its tree |
 
-Workloads of one shape are kept together, and only the first of a shape is in the heap. So a step
-costs the logarithm of the number that wait, and a release the number of shapes that it may help,
-however many wait.
+Workloads of one shape are a group, and only the first of a group is in the heap. So a step costs
+O(log n) for n waiting workloads, and a release costs the number of shapes that it may help.
 
 Source: Kueue 0.20, pkg/cache/queue/cluster_queue.go.
 """
@@ -26,30 +25,31 @@ from podsched.queues.order import Requeue, becomes_sticky, queue_order, stays_in
 from podsched.queues.quota import FlavorResource
 
 _HOPELESS = (Requeue.NO_FIT, Requeue.NO_CANDIDATES)
-#: A heap is made anew when it has more places than twice those in use and these.
+#: A heap is rebuilt once more than half of its places are outdated, beyond this number.
 _MOST_STALE = 16
 
 _Place = tuple[float, int, float, str, str]
-#: The quotas of which something has to be freed before a workload may be admitted; None: of any.
+#: The quotas of which some must be released before a workload may be admitted; None: any quota.
 Lacks = frozenset[FlavorResource] | None
 
 
 class Pending:
-    """The workloads of one ClusterQueue that wait."""
+    """The waiting workloads of one ClusterQueue."""
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
         self.sticky: str | None = None
-        """The workload that stays the head, as it waits for its victims."""
+        """The key of the workload that stays the head because it waits for its victims."""
         self._groups: dict[Hashable, _Group] = {}
-        """By shape; a workload without a shape, or one that is tried alone, is a group."""
+        """By shape; a workload without a shape, or one that is tried alone, is its own group."""
         self._group_of: dict[str, _Group] = {}
+        """By key of the workload."""
         self._heap: list[_Place] = []
-        """The places of the first of each group, and some that are no longer theirs."""
+        """The place of the first of each group, and some places that are outdated."""
         self._hopeless: dict[Hashable, Lacks] = {}
-        """Shapes that are not tried until something of what they lack is released."""
+        """Shapes that are not tried until some quota that they lack is released."""
         self._lacking: dict[Lacks, dict[Hashable, None]] = {}
-        """The same shapes, by what they lack."""
+        """The hopeless shapes, by what they lack."""
         self._set_aside: dict[str, Workload] = {}
         """Workloads that are not tried until the next release, whatever their shape."""
         self._backing_off: dict[str, Workload] = {}
@@ -57,7 +57,7 @@ class Pending:
 
     @property
     def active(self) -> dict[str, Workload]:
-        """What is tried without an event, by key; counted out anew."""
+        """The workloads that are tried without an event, by key, as a new dict."""
         return {
             key: workload
             for shape, group in self._groups.items()
@@ -67,7 +67,7 @@ class Pending:
 
     @property
     def inadmissible(self) -> dict[str, Workload]:
-        """What waits for an event, by key; counted out anew."""
+        """The workloads that wait for an event or a backoff, by key, as a new dict."""
         found = self._set_aside | self._backing_off
         for shape in self._hopeless.keys() & self._groups.keys():
             found |= self._groups[shape].workloads
@@ -75,12 +75,12 @@ class Pending:
 
     def push(self, workload: Workload) -> None:
         """Add a workload that is new or has changed, or whose backoff is over."""
-        # A preemptor is sticky for one version only, so this ends it, as in Kueue.
+        # As in Kueue, a changed preemptor is no longer sticky.
         self.remove(workload.key)
         self._join(workload, workload.shape)
 
     def remove(self, key: str) -> None:
-        """Forget a workload that is gone, or admitted."""
+        """Remove a workload that is gone or admitted."""
         self._set_aside.pop(key, None)
         self._backing_off.pop(key, None)
         self._leave(key)
@@ -88,9 +88,9 @@ class Pending:
             self.sticky = None
 
     def pop(self) -> Workload | None:
-        """Take the head out for a cycle; None without an active workload."""
+        """Remove and return the head, for a cycle; None without an active workload."""
         head = self._tried(self.sticky) if self.sticky is not None else None
-        # Places of those that left or changed stay in the heap, and are dropped here.
+        # Places of workloads that left or changed stay in the heap until they are popped here.
         while head is None and self._heap:
             place = heappop(self._heap)
             first = self._tried(place[-1])
@@ -100,7 +100,7 @@ class Pending:
         return head
 
     def put_back(self, workload: Workload) -> None:
-        """Put a head back that was not tried."""
+        """Put a head back that was popped but not tried."""
         self._join(workload, None if workload.shape in self._hopeless else workload.shape)
 
     def requeue(
@@ -124,10 +124,10 @@ class Pending:
         elif self.sticky == workload.key and reason in _HOPELESS:
             self.sticky = None
         if stays_in_heap(self._strategy, reason, untried=untried, backoff=backoff):
-            # Others of its shape may have been found hopeless, but it has a reason to be tried.
+            # Even if its shape is hopeless, this one has a reason to be tried, so it gets a group.
             self._join(workload, None if workload.shape in self._hopeless else workload.shape)
         elif reason in _HOPELESS and workload.shape is not None and not backoff:
-            self._give_hope(workload.shape)
+            self._drop_hopeless(workload.shape)
             self._hopeless[workload.shape] = lacks
             self._lacking.setdefault(lacks, {})[workload.shape] = None
             self._join(workload, workload.shape)
@@ -135,21 +135,21 @@ class Pending:
             (self._backing_off if backoff else self._set_aside)[workload.key] = workload
 
     def release(self, freed: Collection[FlavorResource] | None = None) -> None:
-        """Try the inadmissible again that may be admitted now; not those that back off.
+        """Make the inadmissible workloads active that a release may help, if they do not back off.
 
-        ``freed``: the quotas of which something was freed; None: of any.
+        ``freed``: the quotas of which some was released; None: any.
         """
         for lacks in list(self._lacking):
             if freed is None or lacks is None or not lacks.isdisjoint(freed):
                 for shape in list(self._lacking[lacks]):
-                    self._give_hope(shape)
+                    self._drop_hopeless(shape)
                     if shape in self._groups:
                         self._offer(self._groups[shape])
         set_aside, self._set_aside = self._set_aside, {}
         for workload in set_aside.values():
             self._join(workload, workload.shape)
 
-    def _give_hope(self, shape: Hashable) -> None:
+    def _drop_hopeless(self, shape: Hashable) -> None:
         if shape in self._hopeless:
             lacks = self._hopeless.pop(shape)
             del self._lacking[lacks][shape]
@@ -157,14 +157,14 @@ class Pending:
                 del self._lacking[lacks]
 
     def _tried(self, key: str) -> Workload | None:
-        """Return a workload if it is active."""
+        """Return a workload by its key; None unless it is active."""
         group = self._group_of.get(key)
         if group is None or group.shape in self._hopeless:
             return None
         return group.workloads[key]
 
     def _join(self, workload: Workload, shape: Hashable) -> None:
-        # A tuple with this class is no one's shape.
+        # The class in the tuple makes the name different from any shape.
         name = (Pending, workload.key) if shape is None else shape
         group = self._groups.setdefault(name, _Group(name))
         self._group_of[workload.key] = group
@@ -180,10 +180,10 @@ class Pending:
             self._offer(group)
         else:
             del self._groups[group.shape]
-            self._give_hope(group.shape)
+            self._drop_hopeless(group.shape)
 
     def _offer(self, group: _Group) -> None:
-        """Have the first of a group in the heap, if its shape is tried."""
+        """Push the place of the first of a group, unless its shape is hopeless."""
         if group.shape in self._hopeless:
             return
         heappush(self._heap, group.first())
@@ -194,14 +194,14 @@ class Pending:
 
 
 class SharedPending:
-    """The workloads of one ClusterQueue whose LocalQueues take turns by their past usage.
+    """The waiting workloads of a ClusterQueue that is ordered by past usage of its LocalQueues.
 
-    It is asked for whenever a head is taken: the past changes all the time, and the workloads of
-    one LocalQueue keep their order. Implements what ``Pending`` does.
+    Past usage changes all the time, so it is compared between the heads of the LocalQueues whenever
+    a head is popped. It has the methods of ``Pending``.
     """
 
     def __init__(self, strategy: Strategy, usage: Callable[[str], float]) -> None:
-        """``usage`` returns the past usage of a LocalQueue."""
+        """Order by ``usage``, which returns the past usage of a LocalQueue."""
         self._strategy = strategy
         self._usage = usage
         self._of: dict[str, Pending] = {}
@@ -209,17 +209,17 @@ class SharedPending:
 
     @property
     def sticky(self) -> str | None:
-        """The workload that stays the head."""
+        """See ``Pending``."""
         return next((of.sticky for of in self._of.values() if of.sticky is not None), None)
 
     @property
     def active(self) -> dict[str, Workload]:
-        """What is tried without an event, by key."""
+        """See ``Pending``."""
         return {key: one for of in self._of.values() for key, one in of.active.items()}
 
     @property
     def inadmissible(self) -> dict[str, Workload]:
-        """What waits for an event, by key."""
+        """See ``Pending``."""
         return {key: one for of in self._of.values() for key, one in of.inadmissible.items()}
 
     def push(self, workload: Workload) -> None:
@@ -239,7 +239,7 @@ class SharedPending:
         if not heads:
             return None
         chosen = min(heads, key=self._rank)
-        # The others were not tried, so they are not requeued: that could set them aside.
+        # Not ``requeue``, which could set them aside although they were not tried.
         for of, head in heads:
             if head is not chosen[1]:
                 of.put_back(head)
@@ -275,7 +275,7 @@ class SharedPending:
 
 
 class _Group:
-    """Workloads of one shape, in order."""
+    """The workloads of one shape, in order."""
 
     __slots__ = ("_heap", "shape", "workloads")
 
@@ -285,7 +285,7 @@ class _Group:
         self._heap: list[_Place] = []
 
     def add(self, workload: Workload) -> None:
-        """Add a workload, or its new version."""
+        """Add a workload, or replace its old version."""
         self.workloads[workload.key] = workload
         heappush(self._heap, queue_order(workload))
         if len(self._heap) > 2 * len(self.workloads) + _MOST_STALE:
@@ -293,7 +293,7 @@ class _Group:
             heapify(self._heap)
 
     def first(self) -> _Place:
-        """Return the place of the first in the order; the group has one."""
+        """Return the place of the first workload; the group must not be empty."""
         while True:
             place = self._heap[0]
             workload = self.workloads.get(place[-1])

@@ -1,9 +1,9 @@
-"""Quota in trees of cohorts: what a ClusterQueue may use, and what is used.
+"""Quota and usage in trees of cohorts, with ClusterQueues as leaves.
 
-Each node of a tree has, per flavor and resource, a quota. What a node does not lend (above its
-lending limit) is local to it; everything else, and every use beyond the local part, is visible to
-its parent. Invariant: the usage of a cohort is the sum of what its children use beyond their local
-part. No function recurses: a tree may be as deep as it likes.
+Each node of a tree has, per flavor and resource, a quota. The part above its lending limit is local
+to the node. The rest of its quota, and its usage beyond the local part, count for its parent, too.
+Invariant: the usage of a cohort is the sum of what its children use beyond their local parts. No
+function recurses, so trees may have any depth.
 
 Source: Kueue 0.20, pkg/cache/scheduler/resource_node.go.
 """
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 
 class FlavorResource(NamedTuple):
-    """A resource in a flavor: what quota is counted by."""
+    """A resource in a flavor. Each has its own quota and usage."""
 
     flavor: str
     resource: str
@@ -33,14 +33,14 @@ class Quota:
 
     nominal: int = 0
     borrowing_limit: int | None = None
-    """The most to be used above the nominal quota; None is no limit."""
+    """The most that may be used above the nominal quota; None is no limit."""
     lending_limit: int | None = None
-    """The most that others may use; None lends all."""
+    """The most of it that others may use; None is all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """A cohort; a name without an object is a cohort with no quota of its own."""
+    """A cohort: queues, and other cohorts, that share unused quota."""
 
     name: str
     parent: str | None = None
@@ -59,7 +59,7 @@ class Node:
 
     __slots__ = (
         "_local",
-        "_most",
+        "_potential",
         "children",
         "depth",
         "height",
@@ -90,14 +90,14 @@ class Node:
         self.quota = {key: quota.nominal for key, quota in quotas.items()}
         self.usage: dict[FlavorResource, int] = {}
         self.height = 0
-        """0 is a queue, 1 a cohort of queues, and so on."""
+        """0 for a queue, 1 for a cohort of queues, and so on."""
         self.depth = 0
-        """How many ancestors the node has."""
+        """The number of ancestors."""
         self.lendable: dict[str, int] | None = None
-        """What may be borrowed of each resource, for ``shares``; counted once it is needed."""
-        # Kept once counted: both depend on quotas only, which stay as planted.
+        """The amount of each resource that may be borrowed; ``shares`` computes it when needed."""
+        # Computed once: both depend on quotas only, which never change.
         self._local: dict[FlavorResource, int] = {}
-        self._most: dict[FlavorResource, int] = {}
+        self._potential: dict[FlavorResource, int] = {}
 
     def __repr__(self) -> str:
         return f"<{'Cohort' if self.is_cohort else 'ClusterQueue'} {self.name}>"
@@ -133,16 +133,19 @@ class Node:
         return known
 
     def local_available(self, key: FlavorResource) -> int:
-        """Return what is unused of the part that the node does not lend."""
+        """Return the unused amount of the part that the node does not lend."""
         return max(0, self.local(key) - self.usage.get(key, 0))
 
     def available(self, key: FlavorResource) -> int:
-        """Return what may be used in addition; below 0 for a cohort that is overused."""
+        """Return the amount that may be used in addition; below 0 for a cohort that is overused.
+
+        Source: ``available`` in Kueue's resource_node.go, without recursion.
+        """
         line = [self, *self.ancestors]
         top = line[-1]
         free = top.quota.get(key, 0) - top.usage.get(key, 0)
         # From the root down. A borrowing limit bounds what comes from above, not the node's local
-        # part; and what a cohort overuses is missing below, so nothing is cut off at 0 on the way.
+        # part. An overused cohort has less than 0, which its children lack: no clipping on the way.
         for node in line[-2::-1]:
             limit = node.quotas.get(key, NO_QUOTA).borrowing_limit
             if limit is not None:
@@ -152,35 +155,38 @@ class Node:
             free += node.local_available(key)
         return free if self.is_cohort else max(0, free)
 
-    def most(self, key: FlavorResource) -> int:
-        """Return what could be used if nothing were used by others."""
+    def potential_available(self, key: FlavorResource) -> int:
+        """Return the most that the node could use if all other usage were 0.
+
+        Source: ``potentialAvailable`` in Kueue's resource_node.go, without recursion.
+        """
         line = [self]
-        while key not in line[-1]._most and line[-1].parent is not None:
+        while key not in line[-1]._potential and line[-1].parent is not None:
             line.append(line[-1].parent)
         top = line.pop()
-        most = top._most.setdefault(key, top.quota.get(key, 0))
+        most = top._potential.setdefault(key, top.quota.get(key, 0))
         for node in reversed(line):
             most += node.local(key)
             limit = node.quotas.get(key, NO_QUOTA).borrowing_limit
             if limit is not None:
                 most = min(most, node.quota.get(key, 0) + limit)
-            node._most[key] = most
+            node._potential[key] = most
         return most
 
     def add(self, key: FlavorResource, amount: int) -> None:
-        """Count an amount as used, here and above as far as it is visible."""
+        """Add an amount to the usage here, and to the ancestors as far as it is visible there."""
         node: Node | None = self
         while node is not None and amount > 0:
-            # Read before the amount is counted: what exceeds the local part is the parent's, too.
+            # Computed before the amount is added: the parent sees what exceeds the local part.
             visible = amount - node.local_available(key)
             node.usage[key] = node.usage.get(key, 0) + amount
             node, amount = node.parent, visible
 
     def remove(self, key: FlavorResource, amount: int) -> None:
-        """Count an amount as no longer used."""
+        """Subtract an amount from the usage here, and from the ancestors that ``add`` added to."""
         node: Node | None = self
         while node is not None and amount > 0:
-            # Read before the amount is taken off: what was counted above is taken back first.
+            # Computed before the amount is subtracted: usage beyond the local part goes first.
             above = node.usage.get(key, 0) - node.local(key)
             node.usage[key] = node.usage.get(key, 0) - amount
             node, amount = node.parent, min(amount, above)
@@ -192,19 +198,19 @@ class Node:
         return max(0, self.usage.get(key, 0) - self.quota.get(key, 0))
 
     def borrows(self, key: FlavorResource, more: int = 0) -> bool:
-        """Whether the usage, with an amount more, exceeds the quota."""
+        """Whether the usage plus an amount exceeds the quota."""
         return self.quota.get(key, 0) < self.usage.get(key, 0) + more
 
     def borrows_any(self, keys: Iterable[FlavorResource]) -> bool:
-        """Whether the usage of one of the flavors and resources exceeds the quota."""
+        """Whether the usage of any of the flavors and resources exceeds its quota."""
         return any(self.borrows(key) for key in keys)
 
     def borrowing_level(self, key: FlavorResource, amount: int) -> tuple[int, bool]:
         """Return the height of the lowest subtree in which an amount needs no borrowing.
 
-        It is 0 for the queue itself, and the root's height if the whole tree is too small. The
-        second value says whether that subtree is less than the tree, so that the amount can be
-        reclaimed from outside.
+        The height is 0 for the queue itself, and the root's height if the whole tree is too small.
+        The second value is whether there are nodes outside of that subtree, from which the amount
+        could be reclaimed.
         """
         if self.parent is None or not self.borrows(key, amount):
             return 0, self.parent is not None
@@ -228,8 +234,8 @@ class Forest:
     """Queues below cohorts that are their own ancestors: they admit nothing."""
 
 
-def plant(cohorts: Iterable[Cohort], queues: Iterable[tuple[Node, str | None]]) -> Forest:
-    """Return the trees of the cohorts and of the queues, given with the name of their cohort."""
+def build_forest(cohorts: Iterable[Cohort], queues: Iterable[tuple[Node, str | None]]) -> Forest:
+    """Return the trees of cohorts and queues; ``queues``: each with the name of its cohort."""
     forest = Forest()
     parents: dict[str, str | None] = {}
     for cohort in cohorts:
@@ -267,7 +273,7 @@ def _link(child: Node, parent: Node) -> None:
 
 
 def _in_cycles(parents: Mapping[str, str | None]) -> set[str]:
-    """Return the cohorts whose line of ancestors has no end."""
+    """Return the cohorts that are their own ancestors, or below such a cohort."""
     sound: set[str] = set()
     cyclic: set[str] = set()
     for start in parents:
@@ -290,7 +296,7 @@ def _sum_up(cohorts: Iterable[Node]) -> None:
         for child in node.children:
             child.depth = node.depth + 1
         stack.extend(node.children)
-    # A node is complete before its parent counts it; ``local`` keeps what it first returns.
+    # From the leaves up, so that a node's quota is complete before ``local`` reads and caches it.
     for node in reversed(line):
         if node.parent is not None:
             node.parent.height = max(node.parent.height, node.height + 1)

@@ -1,4 +1,7 @@
-"""The queues and what is admitted to them; for a decision, usage is taken out and put back."""
+"""The queues, and what is admitted to them.
+
+Decisions change the snapshot itself for a try, for example by removing victims, and put it back.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 from podsched.queues.objects import ClusterQueue, Flavor, Workload
-from podsched.queues.quota import Amounts, Cohort, Node, plant
+from podsched.queues.quota import Amounts, Cohort, Node, build_forest
 
 
 class Snapshot:
-    """A consistent view of quotas and usage. Every change to it is undone, or is a decision."""
+    """Quotas, admitted workloads and usage of all queues, as trees of cohorts."""
 
     def __init__(
         self,
@@ -24,16 +27,16 @@ class Snapshot:
             (Node(queue.name, queue.quotas, queue.weight, is_cohort=False), queue.cohort)
             for queue in self.queues.values()
         )
-        self.forest = plant(cohorts, nodes)
+        self.forest = build_forest(cohorts, nodes)
         self.workloads: dict[str, dict[str, Workload]] = {name: {} for name in self.queues}
-        """Of each queue: what is admitted, by key."""
+        """The admitted workloads, by ClusterQueue and key."""
 
     def node(self, queue: str) -> Node:
-        """Return the place of a ClusterQueue in its tree."""
+        """Return the node of a ClusterQueue in its tree."""
         return self.forest.queues[queue]
 
     def admits(self, queue: str) -> bool:
-        """Whether a ClusterQueue exists, has its flavors and topologies, and is below no cycle."""
+        """Whether a ClusterQueue, its flavors and topologies exist, and it is below no cycle."""
         found = self.queues.get(queue)
         return (
             found is not None
@@ -46,27 +49,27 @@ class Snapshot:
         return found is not None and bool(found.levels or not found.topology)
 
     def add(self, workload: Workload) -> None:
-        """Admit a workload with the usage that it carries."""
+        """Add an admitted workload and its usage."""
         self.workloads[workload.queue][workload.key] = workload
         self.add_usage(workload.queue, workload.usage)
 
     def remove(self, workload: Workload) -> None:
-        """Take an admitted workload out."""
+        """Remove an admitted workload and its usage."""
         del self.workloads[workload.queue][workload.key]
         self.remove_usage(workload.queue, workload.usage)
 
     def add_usage(self, queue: str, usage: Amounts) -> None:
-        """Count usage in a queue without a workload."""
+        """Add usage to a queue, without a workload."""
         for key, amount in usage.items():
             self.node(queue).add(key, amount)
 
     def remove_usage(self, queue: str, usage: Amounts) -> None:
-        """Count usage in a queue no longer."""
+        """Subtract usage from a queue, without a workload."""
         for key, amount in usage.items():
             self.node(queue).remove(key, amount)
 
     def fits(self, queue: str, usage: Amounts) -> bool:
-        """Whether a queue may use so much in addition."""
+        """Whether a queue may use these amounts in addition."""
         node = self.node(queue)
         return all(amount <= node.available(key) for key, amount in usage.items())
 
@@ -74,7 +77,7 @@ class Snapshot:
     def with_changes(
         self, less: Iterable[tuple[str, Amounts]], more: Iterable[tuple[str, Amounts]]
     ) -> Iterator[None]:
-        """Count usage of queues less, or more, for a while."""
+        """Subtract ``less`` and add ``more``, each as (queue, usage), within the context."""
         less, more = list(less), list(more)
         for queue, usage in less:
             self.remove_usage(queue, usage)
@@ -89,18 +92,18 @@ class Snapshot:
                 self.add_usage(queue, usage)
 
     def with_usage(self, queue: str, usage: Amounts) -> AbstractContextManager[None]:
-        """Count usage for a while."""
+        """Add usage to a queue within the context."""
         return self.with_changes((), [(queue, usage)])
 
     def without_usage(self, workloads: Iterable[Workload]) -> AbstractContextManager[None]:
-        """Do not count the usage of admitted workloads for a while."""
+        """Subtract the usage of admitted workloads within the context; they stay candidates."""
         return self.with_changes([(one.queue, one.usage) for one in workloads], ())
 
     @contextmanager
     def without(self, workloads: Iterable[Workload]) -> Iterator[None]:
-        """Take admitted workloads out for a while, so that they are no one's victims.
+        """Remove admitted workloads within the context, so that none of them can be a victim.
 
-        Some may be victims already, which are not among the workloads any more.
+        Some may have been removed already, as victims: then only their usage is subtracted.
         """
         gone = list(workloads)
         known = [one for one in gone if self.workloads[one.queue].pop(one.key, None) is not None]

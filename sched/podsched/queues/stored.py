@@ -1,8 +1,7 @@
-"""Reads the queues' stored objects into the values that the queues decide upon.
+"""Convert stored objects of queues to the values of ``queues.objects`` and ``queues.quota``.
 
 The objects are valid and defaulted: the API server, or the schemas of a real cluster's
-CustomResourceDefinitions, have checked them. A value that is missing nevertheless is read as its
-default value.
+CustomResourceDefinitions, have checked them. A missing value is read as its default.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from podsched.queues.quota import Cohort, FlavorResource, Quota
 
 
 def read_flavor(item: o.ResourceFlavor, topologies: Mapping[str, tuple[str, ...]] = {}) -> Flavor:
-    """Return a ResourceFlavor as a value; ``topologies`` have their levels by name."""
+    """Return a ResourceFlavor as a value; ``topologies``: their levels by name."""
     spec = item.spec
     return Flavor(
         name=item.metadata.name,
@@ -108,7 +107,7 @@ def _quota(quota: o.FlavorResourceQuota) -> Quota:
 
 
 def _backfill(item: o.ClusterQueue) -> Backfill | None:
-    """Return the policy; None in a queue in which no unit may start before another."""
+    """Return the policy of a queue; None with StrictFIFO, where no unit may overtake another."""
     text = item.metadata.annotations.get(BACKFILL, "")
     if item.spec.queueing_strategy == Strategy.STRICT or text not in tuple(Backfill):
         return None

@@ -1,7 +1,7 @@
-"""Domains of nodes by levels (block, rack, host), and how many pods fit into each.
+"""The domains of nodes by level (block, rack, host), and how many pods fit into each.
 
-Pods are counted alone, in slices (sets of pods that have to be in one domain of some level), and
-with a leader: a pod of another shape in the same domain.
+Pods are counted singly, in slices (sets of pods that must be in one domain of some level), and
+beside a leader (a pod with other requests in the same domain).
 
 Source: Kueue 0.20, pkg/cache/scheduler/tas_flavor_snapshot.go and tas_topology_tree.go.
 """
@@ -18,7 +18,7 @@ from podsched.api.tolerations import find_untolerated
 from podsched.queues.objects import PODS
 
 HOSTNAME = "kubernetes.io/hostname"
-#: More pods than any node has room for: the count of a pod that asks for nothing.
+#: The number of pods that fit if a pod requests nothing of a resource.
 _NO_BOUND = 2**31 - 1
 
 
@@ -28,28 +28,28 @@ class TopologyNode:
 
     labels: Mapping[str, str]
     free: Mapping[str, int]
-    """What is allocatable and not used."""
+    """Amounts that are allocatable and not used, by resource."""
     taints: tuple[Taint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyRequest:
-    """What the annotations of a pod template ask for.
+    """The levels that the annotations of a pod template ask for.
 
-    Without any of it, pods go to wherever there is room.
+    Without any, pods go wherever there is room.
     """
 
     required: str | None = None
-    """The level of which one domain takes all pods."""
+    """The level of which one domain must take all pods."""
     preferred: str | None = None
-    """The level at which the search for such a domain begins; it ends at the top, in several."""
+    """The same if possible; else one domain of a level above, else several at the top."""
     slices: tuple[tuple[str, int], ...] = ()
-    """The levels that keep slices together and the numbers of pods, the largest first."""
+    """Levels and sizes of slices, the largest first: a slice's pods stay in one domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyPods:
-    """Pods of one shape, in search of domains."""
+    """Pods with equal requests and constraints, which need domains."""
 
     name: str
     count: int
@@ -65,7 +65,11 @@ class TopologyPods:
 
 
 class Domain:
-    """A domain of a level with its nodes, or domains of the level below, and what fits into it."""
+    """A domain of a level, and how many pods fit into it.
+
+    A domain of the lowest level has ``nodes``, any other has ``children``. ``pods`` and ``slices``
+    fit without a leader, ``led_pods`` and ``led_slices`` beside ``leaders`` leaders.
+    """
 
     __slots__ = (
         "children",
@@ -88,30 +92,30 @@ class Domain:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what fits."""
+        """Set all counts to 0."""
         self.pods = self.slices = self.led_pods = self.led_slices = self.leaders = 0
 
     @property
     def most_room(self) -> tuple[object, ...]:
-        """The order in which domains are filled: many slices, then few pods, then names."""
+        """Sort key: most slices first, then fewest pods, then names."""
         return -self.slices, self.pods, self.values
 
     @property
     def least_room(self) -> tuple[object, ...]:
-        """The order without constraints: few slices first."""
+        """Sort key: fewest slices first, then fewest pods, then names."""
         return self.slices, self.pods, self.values
 
 
 @dataclass(slots=True)
 class Exclusions:
-    """Why nodes do not count."""
+    """How many nodes were excluded, and why."""
 
     nodes: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
 
     @property
     def text(self) -> str:
-        """The end of a message, or nothing."""
+        """The end of a message; "" if no node is excluded."""
         if not self.reasons:
             return ""
         listed = sorted(f"{reason}: {count}" for reason, count in self.reasons.items())
@@ -125,7 +129,7 @@ class Topology:
         self.name = name
         self.levels = tuple(levels)
         self.of_hosts = self.levels[-1] == HOSTNAME
-        """Whether a lowest domain is a node: then labels and taints of nodes are looked at."""
+        """Whether a lowest domain is a single node: then labels and taints of nodes count."""
         self.domains: list[dict[tuple[str, ...], Domain]] = [{} for _ in self.levels]
         for node in nodes:
             # A node without one of the labels is in no domain.
@@ -152,10 +156,10 @@ class Topology:
         slices: Mapping[int, int],
         used: Mapping[tuple[str, ...], Mapping[str, int]],
     ) -> Exclusions:
-        """Set in every domain how much of the pods fits; return the nodes that do not count.
+        """Set in every domain how many of the pods fit; return the nodes that were excluded.
 
-        ``slices`` has the sizes of slices by level, and 1 for the lowest level if there are none;
-        ``used`` what has been assigned since, by lowest domain.
+        ``slices``: the sizes of slices by index of the level; 1 for the lowest level if there are
+        none. ``used``: amounts that other pods have been assigned, by lowest domain.
         """
         found = Exclusions()
         for domains in self.domains:
@@ -205,7 +209,7 @@ def _free(nodes: Iterable[TopologyNode], used: Mapping[str, int]) -> Counter[str
 
 def _fitting(requests: Mapping[str, int], free: Mapping[str, int]) -> tuple[int, str]:
     """Return how many pods fit, and the resource that limits them."""
-    # Every pod takes one of a node's ``pods``, whatever it asks for.
+    # Every pod takes one of a node's ``pods``.
     wanted = {**requests, PODS: requests.get(PODS, 0) + 1}
     return min(
         (max(0, free.get(resource, 0) // amount) if amount else _NO_BOUND, resource)
@@ -214,7 +218,7 @@ def _fitting(requests: Mapping[str, int], free: Mapping[str, int]) -> tuple[int,
 
 
 def _unsuitable(node: TopologyNode, pods: TopologyPods) -> str | None:
-    """Return why pods cannot be on a node, whatever its room."""
+    """Return why pods cannot be on a node, apart from its room; None if they can."""
     taint = find_untolerated(node.taints, pods.tolerations)
     if taint is not None:
         value = f"={taint.value}" if taint.value else ""
@@ -229,15 +233,15 @@ def _unsuitable(node: TopologyNode, pods: TopologyPods) -> str | None:
 
 
 def _sum_up(domain: Domain, slices: Mapping[int, int], *, with_leader: bool) -> None:
-    """Set what fits into a domain from what fits into those below.
+    """Set the counts of a domain to the sums of its children.
 
-    With a leader it is less by what the leader costs in the child where it costs least.
+    Beside a leader, they are less by what the leader costs in the child where it costs least.
     """
     inner = slices.get(domain.level + 1, 1) if domain.level + 1 > min(slices) else 1
     pods_cost: list[int] = []
     slices_cost: list[int] = []
     for child in domain.children:
-        # Of a child only whole slices of its level count: a slice is not split between children.
+        # A slice is not split between children, so only whole slices of a child count.
         pods, led_pods = child.pods // inner * inner, child.led_pods // inner * inner
         domain.pods += pods
         domain.slices += child.slices

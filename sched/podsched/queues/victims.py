@@ -1,7 +1,7 @@
-"""Whom a workload preempts: candidates, their order, and the choice without fair sharing.
+"""Choose the victims of a workload: candidates, their order, and the search without fair sharing.
 
-Victims are taken out one after another until the workload fits; then those are put back, from the
-last but one to the first, without which it still fits (``fill back``).
+Candidates are removed one after another until the workload fits. Then each is put back, from the
+last but one to the first, if the workload still fits beside it (``fill_back``).
 
 Source: Kueue 0.20, pkg/scheduler/preemption.
 """
@@ -37,7 +37,7 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A workload that has to go."""
+    """A workload that is preempted, and why."""
 
     workload: Workload
     reason: Reason
@@ -45,19 +45,19 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class Preemptor:
-    """A workload in search of victims."""
+    """A workload that needs victims."""
 
     workload: Workload
     queue: ClusterQueue
     need: Amounts
-    """All that the workload will use."""
+    """The quota that the workload will use."""
     short: frozenset[FlavorResource]
-    """What it has to preempt for."""
+    """The flavors and resources whose quota is short."""
     spared: frozenset[str] = frozenset()
-    """The keys of workloads that are no candidates, whatever the policies permit."""
+    """The keys of workloads that are never candidates, whatever the policies permit."""
 
     def fits(self, snapshot: Snapshot, *, borrowing: bool) -> bool:
-        """Whether the need fits; without borrowing it has to fit into the queue's own quota."""
+        """Whether the need fits; without ``borrowing``, into the queue's own quota."""
         node = snapshot.node(self.queue.name)
         return all(
             (borrowing or not node.borrows(key, amount)) and amount <= node.available(key)
@@ -65,7 +65,7 @@ class Preemptor:
         )
 
     def may_preempt(self, victim: Workload, policy: Policy) -> bool:
-        """Whether a policy permits a victim that uses what is short."""
+        """Whether a policy permits this victim, and it uses something that is short."""
         return (
             permits(policy, self.workload, victim)
             and any(key in self.short for key in victim.usage)
@@ -85,7 +85,10 @@ def permits(policy: Policy, preemptor: Workload, victim: Workload) -> bool:
 
 
 def preempted_message(preemptor: Workload, reason: Reason, path: str, victim_path: str) -> str:
-    """Return the message of the conditions Evicted and Preempted of a victim."""
+    """Return the message of a victim's conditions Evicted and Preempted.
+
+    ``path`` and ``victim_path``: the queues, as ``quota.Node.path``.
+    """
     return (
         f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, JobUID: "
         f"{preemptor.job_uid or 'UNKNOWN'}) due to {_TEXTS[reason]}; preemptor path: {path}; "
@@ -96,11 +99,12 @@ def preempted_message(preemptor: Workload, reason: Reason, path: str, victim_pat
 def victim_order(victims: Iterable[Workload], preemptor_queue: str) -> list[Workload]:
     """Return workloads in the order in which they are preempted.
 
-    The already evicted come first, then other queues, then within a queue LocalQueues with more
-    past usage, then lower priorities, then later reservations.
+    Those that are being evicted come first, then those of other queues, then lower priorities, then
+    later admissions. Within a ClusterQueue, past usage of the LocalQueue goes before priority: the
+    workloads of the one with most usage come first.
     """
-    # Usage of LocalQueues is compared within a queue only, so queues are sorted one by one; between
-    # queues, priorities decide.
+    # All are sorted without past usage, which says which queue's turn it is; then each turn takes
+    # the queue's next workload by past usage.
     ordered = sorted(victims, key=lambda one: _by_priority(one, preemptor_queue))
     of_queue: dict[tuple[bool, str], list[Workload]] = {}
     for one in ordered:
@@ -113,20 +117,20 @@ def victim_order(victims: Iterable[Workload], preemptor_queue: str) -> list[Work
 
 
 def _by_priority(one: Workload, preemptor_queue: str) -> tuple[bool, bool, int, float, str, str]:
-    # Without a time of reservation it counts as the latest.
+    # A workload without a time of admission counts as the latest.
     reserved = float("inf") if one.reserved_at is None else one.reserved_at
     own = one.queue == preemptor_queue
     return not one.evicted, own, one.priority, -reserved, one.uid, one.key
 
 
-#: A search that yields victims without whom quota is enough, and is sent whether they do (whether
-#: the workload then fits on nodes); it returns the victims, [] if none make room. The snapshot
-#: lacks them meanwhile, and is as before at the end, also if the search is closed before.
+#: A search for victims. It yields victims without whom there is enough quota, and is sent whether
+#: the workload then also fits on nodes. It returns the victims, [] if none make room. Meanwhile the
+#: victims are removed from the snapshot; at the end, or if the search is closed, they are back.
 Search = Generator[list[Victim], bool, list[Victim]]
 
 
 def settle(search: Search) -> list[Victim]:
-    """Return the victims that quota alone needs."""
+    """Return the victims of a search for which only quota counts."""
     try:
         next(search)
         while True:
@@ -137,13 +141,16 @@ def settle(search: Search) -> list[Victim]:
 
 
 class Asks:
-    """When victims are worth a question: at first, and whenever there are twice as many."""
+    """Decides when a search yields: at first, and whenever there are twice as many victims.
+
+    Each answer is a trial on the nodes, which takes long; so a search needs O(log n) trials.
+    """
 
     def __init__(self) -> None:
         self._last = 0
 
     def due(self, taken: Sequence[Victim], *, last: bool = False) -> bool:
-        """Whether to ask; ``last``: there are no more candidates."""
+        """Whether to yield these victims now; ``last``: there are no more candidates."""
         count = len(taken)
         if count <= self._last or (count < 2 * self._last and not last):
             return False
@@ -152,7 +159,7 @@ class Asks:
 
 
 def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
-    """Search for the victims whose removal lets a workload in, without fair sharing."""
+    """Search for victims whose removal makes room for a workload, without fair sharing."""
     hierarchical, others = _of_cohort(snapshot, preemptor)
     own = [
         _Candidate(workload, Reason.IN_QUEUE, True, ())
@@ -162,9 +169,8 @@ def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
         return []
     forbidden = not preemptor.queue.preemption.while_borrowing
     node = snapshot.node(preemptor.queue.name)
-    # The attempts, and their order, are Kueue's. Without borrowing, victims may be taken that may
-    # not go for a workload that borrows (``_Candidate.borrowing``), but the need has to fit into
-    # the queue's own quota.
+    # The attempts and their order are Kueue's. An attempt without borrowing has more candidates
+    # (``_Candidate.borrowing``), but the need has to fit into the queue's own quota.
     under = all(node.usage.get(key, 0) < node.quota.get(key, 0) for key in preemptor.short)
     if not (hierarchical or others) or (forbidden and not under):
         attempts: tuple[bool, ...] = (True,)
@@ -173,7 +179,7 @@ def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
     else:
         attempts = (True, False)
     parts = [_sorted(part, preemptor) for part in (hierarchical, others, own)]
-    # Who is being evicted goes anyway, so all of them come before anyone else.
+    # Workloads that are being evicted come first, because they will be gone anyway.
     line = [one for part in parts for one in part if one.workload.evicted]
     line += [one for part in parts for one in part if not one.workload.evicted]
     for borrowing in attempts:
@@ -181,7 +187,7 @@ def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
         asks, fits = Asks(), partial(preemptor.fits, snapshot, borrowing=borrowing)
         try:
             for candidate in line:
-                # Asked anew for each: a queue may be back within its quota by what was taken out.
+                # Checked again for each: by removals, a queue may be back within its quota.
                 if not _valid(snapshot, preemptor, candidate, borrowing=borrowing):
                     continue
                 snapshot.remove(candidate.workload)
@@ -196,11 +202,11 @@ def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
 
 
 def fill_back(snapshot: Snapshot, taken: list[Victim], fits: Callable[[], bool]) -> Search:
-    """Return the victims that are needed, from those taken out; the caller puts these back."""
+    """Drop the victims that are not needed, and return the others; the caller restores them."""
     for index in range(len(taken) - 2, -1, -1):
         snapshot.add(taken[index].workload)
         if fits() and (yield [*taken[:index], *taken[index + 1 :]]):
-            # The last one takes the free place: the order is Kueue's.
+            # The last victim takes the free place, which gives Kueue's order.
             taken[index] = taken[-1]
             taken.pop()
         else:
@@ -209,7 +215,7 @@ def fill_back(snapshot: Snapshot, taken: list[Victim], fits: Callable[[], bool])
 
 
 def restore(snapshot: Snapshot, taken: Iterable[Victim]) -> None:
-    """Put victims back that are not there."""
+    """Put victims back into the snapshot, as far as they are not there."""
     for victim in taken:
         if victim.workload.key not in snapshot.workloads[victim.workload.queue]:
             snapshot.add(victim.workload)
@@ -220,9 +226,9 @@ class _Candidate:
     workload: Workload
     reason: Reason
     borrowing: bool
-    """Whether the victim may go for a workload that will borrow."""
+    """Whether a workload may preempt it and then borrow."""
     below: tuple[Node, ...]
-    """What has to exceed its quota: the victim's queue, and each cohort below the common one."""
+    """The nodes that must borrow: the victim's queue, and each cohort below the common one."""
 
 
 def _sorted(candidates: list[_Candidate], preemptor: Preemptor) -> list[_Candidate]:
@@ -241,7 +247,7 @@ def _valid(
 
 
 def of_own_queue(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
-    """Return whom the policy permits of the preemptor's queue."""
+    """Return the candidates of the preemptor's own queue."""
     queue, policy = preemptor.queue, preemptor.queue.preemption.within
     if policy is Policy.NEVER:  # The queue may have admitted thousands.
         return []
@@ -254,8 +260,9 @@ def _of_cohort(
 ) -> tuple[list[_Candidate], list[_Candidate]]:
     """Return the candidates of other queues: hierarchical ones, and the others.
 
-    Once the need, less what each node on the way up has left for itself, fits into the quota of a
-    subtree, all candidates outside of it are hierarchical.
+    Going up, each node's unused local quota is subtracted from the need. Once the rest fits into
+    the quota of a subtree, all candidates outside of this subtree are hierarchical. Source: Kueue
+    0.20, pkg/scheduler/preemption/classical/hierarchical_preemption.go.
     """
     found: tuple[list[_Candidate], list[_Candidate]] = ([], [])
     if preemptor.queue.preemption.reclaim is Policy.NEVER:
@@ -263,7 +270,7 @@ def _of_cohort(
     child = snapshot.node(preemptor.queue.name)
     need, advantage = dict(preemptor.need), False
     for cohort in child.ancestors:
-        # The child is asked with the need that reaches it, before its own part is taken off.
+        # Before the child's own part is subtracted: this is the need that reaches the child.
         advantage = advantage or not any(child.borrows(key, more) for key, more in need.items())
         need = {key: max(0, more - child.local_available(key)) for key, more in need.items()}
         for below in _borrowers(cohort, child, preemptor.short):
@@ -290,7 +297,7 @@ def _of_other(
 def _borrowers(
     cohort: Node, skipped: Node, short: frozenset[FlavorResource]
 ) -> Iterator[tuple[Node, ...]]:
-    """Yield the lines down from a cohort to queues in which each node exceeds its quota."""
+    """Yield the paths from a cohort down to queues on which each node below the cohort borrows."""
     stack: list[tuple[Node, ...]] = [(cohort,)]
     while stack:
         line = stack.pop()
@@ -299,5 +306,5 @@ def _borrowers(
                 if child.is_cohort:
                     stack.append((*line, child))
                 else:
-                    # The common cohort itself is left out: it may be within its quota.
+                    # Without the common cohort itself, which may be within its quota.
                     yield (*line[1:], child)

@@ -141,7 +141,9 @@ def _available(case: Case) -> Result:
             for node in nodes
         },
         "potentiallyAvailable": {
-            node.name: write_amounts({key: node.most(key) for key in node.root.quota})
+            node.name: write_amounts(
+                {key: node.potential_available(key) for key in node.root.quota}
+            )
             for node in nodes
         },
     }

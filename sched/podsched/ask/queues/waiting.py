@@ -198,8 +198,8 @@ def _add_shortages(
                 needed=amount_text(resource, need),
                 available=amount_text(resource, free),
                 missing=amount_text(resource, need - free),
-                most=amount_text(resource, node.most(key)),
-                beyond_maximum=need > node.most(key),
+                most=amount_text(resource, node.potential_available(key)),
+                beyond_maximum=need > node.potential_available(key),
                 borrowers=_borrowers(snapshot, node, key)[:_MOST_NAMED],
             )
 

@@ -1,13 +1,15 @@
-"""What runs and what is reserved for later, and when a unit can start beside it.
+"""The plan: what runs, the reservations of later starts, and when a unit can start beside both.
 
-Units are looked at in the order of their queue. Each gets the first time at which it fits beside
-all that runs and all reservations of others of no lower priority. So a reservation only moves to an
-earlier time, unless what it was made of is gone.
+Units are decided in the order of their queue. Each gets the first time at which it fits beside all
+that runs and all reservations of equal or higher priority. So a reservation only moves to an
+earlier time, unless quota or nodes that it counts on are gone.
 
-| policy | who gets a reservation | who is not delayed |
-| --- | --- | --- |
-| Conservative | every unit | anybody, by a unit of no higher priority |
-| EASY | the first unit of each queue that cannot start now | this unit |
+| policy | units with a reservation |
+| --- | --- |
+| Conservative | every unit that cannot start now |
+| EASY | of each queue the first unit that cannot start now, or the first few |
+
+A unit may not delay a reservation of equal or higher priority.
 
 Source: A. W. Mu'alem and D. G. Feitelson, Utilization, predictability, workloads, and user runtime
 estimates in scheduling the IBM SP2 with backfilling, IEEE TPDS 12 (6), 2001.
@@ -27,16 +29,16 @@ from podsched.queues.quota import Amounts, FlavorResource
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Quota and nodes that are kept for a unit from ``start``, for so many ``seconds``."""
+    """Quota and nodes that are kept for a unit from ``start``, for ``seconds``."""
 
     queue: str
     priority: int
     start: float
-    """The unit starts then at the latest."""
+    """The time at which the unit starts at the latest."""
     seconds: float
     usage: Amounts
     nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By node: what the unit's pods request there, by resource; "pods" is their number."""
+    """By node and resource, the requests of the unit's pods there; "pods" is their number."""
     devices: tuple[tuple[Any, ...], ...] = ()
     """Devices of claims that are kept, as ``PromisedDevice``."""
 
@@ -46,42 +48,42 @@ class Reservation:
 
 
 class Delay(NamedTuple):
-    """A reservation, by the key of its unit, and the quota that another unit would take from it."""
+    """A reservation that a unit would delay, and the quota that it would take from it."""
 
     key: str
     quota: FlavorResource
 
 
 class Plan:
-    """See the module. The profile has what runs; reservations are added to it here."""
+    """Reservations in a profile; see the module."""
 
     def __init__(self, profile: Profile, reservations: Mapping[str, Reservation]) -> None:
-        """``reservations``: by the key of their unit."""
+        """Add the reservations, by key of the unit, to a profile that has what runs."""
         self._profile = profile
         self.reservations: dict[str, Reservation] = {}
         for key, one in reservations.items():
             self.reserve(key, one)
 
     def reserve(self, key: str, made: Reservation) -> None:
-        """Keep quota for a unit, instead of what was kept for it."""
+        """Add or replace the reservation of a unit."""
         self.drop(key)
         self.reservations[key] = made
         self._profile.occupy(made.queue, made.usage, made.start, made.end)
 
     def drop(self, key: str) -> None:
-        """Keep nothing for a unit any longer."""
+        """Remove the reservation of a unit, if it has one."""
         old = self.reservations.pop(key, None)
         if old is not None:
             self._profile.release(old.queue, old.usage, old.start, old.end)
 
     def start(self, key: str, queue: str, usage: Amounts, seconds: float) -> None:
-        """Count a unit that starts now."""
+        """Replace a unit's reservation by its usage from now on, for ``seconds``."""
         self.drop(key)
         now = self._profile.now
         self._profile.occupy(queue, usage, now, now + seconds)
 
     def others(self, key: str, priority: int) -> dict[str, Reservation]:
-        """Return the reservations that a unit of a priority must not delay."""
+        """Return the reservations, by key, that a unit of a priority must not delay."""
         return {
             other: one
             for other, one in self.reservations.items()
@@ -91,9 +93,9 @@ class Plan:
     def may_reserve(
         self, key: str, queue: str, priority: int, policy: Backfill, most: int = 1
     ) -> bool:
-        """Whether a unit that cannot start now gets a reservation; it keeps one that it has.
+        """Whether a unit that cannot start now may get a reservation, or keep the one it has.
 
-        ``most``: with EASY, so many units of a queue may have one.
+        ``most``: the number of units of a queue that may have one, with EASY.
         """
         if key in self.reservations or policy is Backfill.CONSERVATIVE:
             return True
@@ -108,9 +110,9 @@ class Plan:
         usage: Amounts,
         seconds: float,
     ) -> list[float]:
-        """Return the times, ascending, from which on quota has room for a unit for so long.
+        """Return the times, ascending, from which on quota has room for a unit for ``seconds``.
 
-        Those reservations are kept that it must not delay.
+        This is beside the reservations that it must not delay; see ``Profile.starts``.
         """
         with self._without_lower(key, priority):
             return self._profile.starts(queue, usage, seconds)
@@ -124,9 +126,9 @@ class Plan:
         seconds: float,
         gone: Sequence[tuple[str, Amounts, float]] = (),
     ) -> Delay | None:
-        """Return whose start a unit would delay by its use of quota, if it started now.
+        """Return which reservation a unit would delay by its use of quota, if it started now.
 
-        ``gone``: queue, usage and end of units that run, and are gone before this one starts.
+        ``gone``: queue, usage and end of running units that are gone before this one starts.
         """
         profile, now = self._profile, self._profile.now
         with self._without_lower(key, priority):
@@ -145,7 +147,7 @@ class Plan:
 
     @contextmanager
     def _without_lower(self, key: str, priority: int) -> Iterator[None]:
-        """Count the unit's own reservation, and those of lower priority, no longer for a while."""
+        """Leave out the unit's own reservation, and those of lower priority, in the context."""
         gone = [one for k, one in self.reservations.items() if k == key or one.priority < priority]
         for one in gone:
             self._profile.release(one.queue, one.usage, one.start, one.end)

@@ -1,11 +1,11 @@
-"""What is free of quota over time, as far as it is known when units end.
+"""Used and free quota over time, as far as the ends of units are known.
 
-Time is cut into slots wherever a unit begins or ends; the last slot lasts for ever::
+A slot begins wherever a unit begins or ends, and the last slot has no end::
 
     times  now ------- 60 ------- 300 ------> for ever
     usage   6           2          0            of each ClusterQueue, flavor and resource
 
-The arithmetic of quota is that of ``quota.Node``, on whole columns of slots.
+The arithmetic is that of ``quota.Node``, on arrays with one element for each slot.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ Float64s = npt.NDArray[np.float64]
 
 
 class Profile:
-    """See the module. Times are seconds."""
+    """The usage of all ClusterQueues in each slot. Times are seconds."""
 
     def __init__(self, now: float, forest: Forest, splits: Iterable[float] = ()) -> None:
-        """Begin with nothing used.
+        """Begin without usage.
 
-        ``splits``: times at which units are known to begin or end; others may be added later.
+        ``splits``: times at which units are known to begin or end. Others are added when needed,
+        but each then copies all arrays.
         """
         later = np.array(sorted({at for at in splits if now < at < np.inf}), dtype=np.float64)
         self.times: Float64s = np.concatenate((np.array([now], dtype=np.float64), later))
-        """Where slots begin, ascending; the first is now."""
+        """The beginnings of the slots, shape (slots,), ascending; the first is now."""
         self._forest = forest
         self._usage: dict[tuple[str, FlavorResource], Int64s] = {}
-        #: Usage of cohorts, counted once it is needed.
+        #: Usage of cohorts, computed when needed.
         self._of_cohorts: dict[tuple[str, FlavorResource], Int64s] = {}
 
     @property
@@ -44,11 +45,11 @@ class Profile:
     # ------------------------------------------------------------------ what is taken
 
     def occupy(self, queue: str, usage: Amounts, start: float, end: float) -> None:
-        """Count what a unit uses from ``start`` until ``end``."""
+        """Add the usage of a unit from ``start`` until ``end``."""
         self._count(queue, usage, start, end, 1)
 
     def release(self, queue: str, usage: Amounts, start: float, end: float) -> None:
-        """Count no longer what was counted from ``start`` until ``end``."""
+        """Subtract the usage of a unit from ``start`` until ``end``."""
         self._count(queue, usage, start, end, -1)
 
     def _count(self, queue: str, usage: Amounts, start: float, end: float, sign: int) -> None:
@@ -66,7 +67,7 @@ class Profile:
                 self._of_cohorts.pop((above.name, key), None)
 
     def _split(self, at: float) -> int:
-        """Return the slot that begins at a time, which is cut for it."""
+        """Return the index of the slot that begins at a time; split a slot if there is none."""
         if at <= self.now:
             return 0
         if at == np.inf:
@@ -82,7 +83,7 @@ class Profile:
     # ------------------------------------------------------------------ what is free
 
     def available(self, queue: str, key: FlavorResource) -> Int64s:
-        """Return what a ClusterQueue may use in addition, shape (slots,)."""
+        """Return the amounts that a ClusterQueue may use in addition, shape (slots,)."""
         line = [self._forest.queues[queue], *self._forest.queues[queue].ancestors]
         top = line[-1]
         free: Int64s = top.quota.get(key, 0) - self._usage_of(top, key)
@@ -110,7 +111,10 @@ class Profile:
     def shortage(
         self, queue: str, usage: Amounts, seconds: float
     ) -> tuple[float, FlavorResource] | None:
-        """Return when, within so long from now, quota is short first, and what; None if never."""
+        """Return when, and of what, quota is short first within ``seconds`` from now.
+
+        None if quota has room for the usage all the time.
+        """
         last = int(np.searchsorted(self.times, self.now + seconds))
         found = []
         for key, amount in usage.items():
@@ -120,9 +124,9 @@ class Profile:
         return min(found, default=None)
 
     def starts(self, queue: str, usage: Amounts, seconds: float) -> list[float]:
-        """Return the beginnings of slots from which on quota has room for so long, without a break.
+        """Return the slot beginnings from which on quota has room for ``seconds`` without a break.
 
-        At other times there is no more room than at the beginning of the slot.
+        Times within a slot need not be tried: they have no more room than its beginning.
         """
         room = np.full(len(self.times), queue in self._forest.queues, dtype=np.bool_)
         for key, amount in usage.items():

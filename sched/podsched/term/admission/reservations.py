@@ -231,7 +231,8 @@ class Reservations:
             and self._overlaps(self._units[other], old)
         ]
         node = self._snapshot.forest.queues.get(old.queue)
-        if node is None or any(amount > node.most(one) for one, amount in old.usage.items()):
+        usage = old.usage.items()
+        if node is None or any(amount > node.potential_available(one) for one, amount in usage):
             return "QuotaChanged", f"ClusterQueue {old.queue} has less quota"
         above = [
             other

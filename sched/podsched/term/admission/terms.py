@@ -25,7 +25,7 @@ from podsched.framework.status import unschedulable
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.cycle import nominate, nominate_fewer, victim_search, without_flavors
 from podsched.queues.objects import Policy, Workload
-from podsched.queues.quota import FlavorResource, Node
+from podsched.queues.quota import FlavorResource
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.reserved_devices import PromisedDevice, assumed_devices
@@ -348,7 +348,7 @@ class FlavorTerms:
     def note_of(self, victim: Victim) -> str:
         """Return the message of a victim's eviction."""
         snapshot, queues = self._admission.snapshot, (self._queue.name, victim.workload.queue)
-        paths = (_path(snapshot.node(name)) for name in queues)
+        paths = (snapshot.node(name).path for name in queues)
         return preempted_message(self._workload, victim.reason, *paths)
 
     @property
@@ -450,9 +450,3 @@ class _Budgets:
             if counted > max(0, status.disruptions_allowed):
                 return False
         return True
-
-
-def _path(node: Node) -> str:
-    """Return the names from the root of the cohorts to a node, as "/root/cohort/queue"."""
-    names = [node.name, *(above.name for above in node.ancestors)]
-    return "/" + "/".join(reversed(names))
