@@ -15,6 +15,7 @@ from podsched.decide.accelerator import Accelerator
 from podsched.decide.accelerators.incremental import Evaluations, Incremental
 from podsched.decide.accelerators.remote import RemoteEvaluations, RemoteEvaluator
 from podsched.decide.accelerators.variant_decisions import VariantDecisions
+from podsched.decide.best_fit import Domains
 from podsched.decide.decider import Decider
 from podsched.decide.decision import Decision, ShouldStop
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
@@ -73,6 +74,9 @@ class AcceleratedDecider(Decider):
         self._remote_dry_run = remote_dry_run
         #: The filters for the latest decision that went to PostFilter.
         self._runner: tuple[Decision, ProfileFilters] | None = None
+        #: By levels, as of a version of the nodes' labels.
+        self._domains: dict[tuple[str, ...], Domains] = {}
+        self._domains_version = -1
 
     # ------------------------------------------------------------------ evaluations
 
@@ -83,6 +87,15 @@ class AcceleratedDecider(Decider):
     def selector(self, runtime: ProfileRuntime, pod: PodInfo) -> Selector:
         """Return the selector for pods like this one; create it if there is none."""
         return self._evaluations.selector(runtime, pod)
+
+    def domains(self, levels: tuple[str, ...]) -> Domains:
+        """Return the domains of the nodes by the labels of levels."""
+        nodes = self._cluster.nodes
+        if self._domains_version != nodes.topology_version:
+            self._domains_version, self._domains = nodes.topology_version, {}
+        if levels not in self._domains:
+            self._domains[levels] = Domains(nodes, levels)
+        return self._domains[levels]
 
     def discard(self, pod: PodInfo) -> None:
         """Drop the evaluations of pods like this one and of the pods decided last."""

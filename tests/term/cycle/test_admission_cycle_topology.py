@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
 from support.queues import (
+    QUEUE,
     big_node,
     bound,
     cluster_queue,
@@ -94,6 +96,53 @@ async def test_a_preferred_level_is_given_up_level_by_level() -> None:
         gang(world, "rest", "team", 2, cpu=4, annotations={PREFERRED: RACK})
         await asyncio.sleep(1)
         assert len(nodes(world, "rest")) == 1
+
+
+def hosts(**cpus: int) -> TermWorld:
+    """Hosts with so many CPUs; the first two letters of a name are its block and rack."""
+    world = TermWorld()
+    for name, cpu in cpus.items():
+        big_node(world, name, of={"cpu": str(cpu)}, labels={BLOCK: name[0], RACK: name[:2]})
+    topology(world, "racks", BLOCK, RACK, HOST)
+    flavor(world, "default", topology="racks")
+    cluster_queue(world, "team", {"cpu": 100})
+    return world
+
+
+@pytest.mark.parametrize(
+    ("asked", "cpus", "count", "found"),
+    [
+        # Block b is smaller, and has room.
+        ({REQUIRED: BLOCK}, {"a1x": 7, "b1x": 3, "b2x": 3}, 4, {"b1x": 3, "b2x": 1}),
+        # Rack a1 has the larger rooms, though not the largest host.
+        ({REQUIRED: BLOCK}, {"a1x": 2, "a1y": 2, "a2x": 3}, 4, {"a1x": 2, "a1y": 2}),
+        # No block has room for all: the largest is filled, then the smallest that is large enough.
+        ({PREFERRED: RACK}, {"a1x": 4, "b1x": 3, "c1x": 1}, 5, {"a1x": 4, "c1x": 1}),
+        # Without a level, room that is left over in small parts is used first.
+        ({}, {"a1x": 4, "b1x": 1, "c1x": 2}, 2, {"c1x": 2}),
+        ({}, {"a1x": 4, "b1x": 1, "c1x": 2}, 5, {"b1x": 1, "c1x": 2, "a1x": 2}),
+    ],
+)
+async def test_pods_fill_few_domains(
+    asked: dict[str, str], cpus: dict[str, int], count: int, found: dict[str, int]
+) -> None:
+    world = hosts(**cpus)
+    async with world.running():
+        gang(world, "g", "team", count, cpu=1, annotations=asked)
+        await asyncio.sleep(1)
+        on = Counter(world.stored(name).spec.node_name for name in bound(world))
+        assert on == found
+
+
+async def test_pods_that_cannot_fill_domains_are_tried_in_one_domain_after_another() -> None:
+    world = hosts(a1x=4, b1x=2, b1y=2)
+    async with world.running():
+        apart = {"labelSelector": {"matchLabels": {QUEUE: "team"}}, "topologyKey": HOST}
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        spec = {"affinity": {"podAntiAffinity": {required: [apart]}}}
+        gang(world, "g", "team", 2, cpu=1, annotations={REQUIRED: RACK}, spec=spec)
+        await asyncio.sleep(1)
+        assert nodes(world, "g") == {"b1x", "b1y"}
 
 
 async def test_the_annotation_may_be_on_the_pods_and_a_lone_pod_stays_in_the_topology() -> None:

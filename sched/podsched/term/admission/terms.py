@@ -29,7 +29,7 @@ from podsched.queues.quota import FlavorResource
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.reserved_devices import PromisedDevice, assumed_devices
-from podsched.term.admission.units import Level, Unit, level_of, set_name, unit_key
+from podsched.term.admission.units import Unit, level_of, set_name, unit_key
 from podsched.term.admission.usage import Flavors, flavors_annotation
 
 #: Max classes of pods with added tolerations that are kept.
@@ -216,10 +216,11 @@ class FlavorTerms:
         if self._whole:
             group = replace(group, min_count=len(self._unit.held) + len(self.members))
         levels = self._levels()
-        level = level_of(self._cluster, self._unit) if levels else Level()
+        if not levels:
+            return group
+        group, level = replace(group, levels=levels), level_of(self._cluster, self._unit)
         if level.label not in levels:
             return group
-        group = replace(group, levels=levels)
         if level.required:
             return replace(group, topology_key=level.label)
         # Levels go from the widest to the narrowest. The preferred one is tried first.
@@ -229,7 +230,7 @@ class FlavorTerms:
     def has_topology(self, group: PodGroup) -> bool:
         """Whether the nodes of the group's members depend on each other."""
         adapted = self.group(group)
-        return bool(adapted.topology_key or adapted.preferred_topology)
+        return bool(adapted.levels or adapted.topology_key or adapted.preferred_topology)
 
     def _levels(self) -> tuple[str, ...]:
         """Return the levels of the Topology of the flavors, if they have one."""
