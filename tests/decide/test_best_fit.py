@@ -13,6 +13,7 @@ from podsched.decide.best_fit import Domains
 from podsched.queues.domains import place
 from podsched.queues.topology import Topology, TopologyNode, TopologyPods, TopologyRequest
 from support.engine_world import node
+from support.examples import examples
 
 LEVELS = ("example.com/block", "example.com/rack", "kubernetes.io/hostname")
 #: Of each node: block, rack, whether it has the labels at all, and how many members fit.
@@ -32,6 +33,7 @@ def requests(levels: tuple[str, ...]) -> st.SearchStrategy[TopologyRequest]:
     )
 
 
+@examples(1000)
 @given(NODES, st.integers(1, 12), st.integers(1, 3), st.data())
 def test_the_domains_are_those_of_queue_cases(
     found: list[tuple[str, str, bool, int]], count: int, depth: int, data: st.DataObject
