@@ -59,7 +59,7 @@ def test_the_domains_are_those_of_queue_cases(
         required=request.required is not None,
     )
     wanted = place(Topology("t", levels, hosts), [TopologyPods("main", count, {}, request)])["main"]
-    assert sum(part.count for part in parts) == (0 if wanted.reason else count)
+    assert sum(part.members for part in parts) == (0 if wanted.reason else count)
     got: Counter[tuple[str, ...]] = Counter()
     for part in parts:
         for name in part.node_names:

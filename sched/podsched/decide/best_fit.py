@@ -6,24 +6,18 @@ domains are taken until there is room for all. Then down level by level: of the 
 chosen domains the largest are taken, and as the last one the smallest that is large enough. Without
 a level it is the other way round: the smallest domains come first.
 
-Domains are counted by what members request. Whatever else may keep members out of a domain, such as
-their affinity to each other, is found out when the members are tried there.
-
 Source: Kueue 0.20, pkg/cache/scheduler/tas_flavor_snapshot.go; equals ``queues.domains.place`` of
 one pod set without slices (property test), in passes over arrays: a cluster has 10,000 hosts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ABSENT, Int64s, NodeColumns
-from podsched.framework.plugin import ComparesRequests
-from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 
 
@@ -31,7 +25,7 @@ class Part(NamedTuple):
     """Nodes, and how many members they take together."""
 
     node_names: frozenset[str]
-    count: int
+    members: int
 
 
 class Domains:
@@ -115,33 +109,3 @@ def _take(sizes: Int64s, among: Rows, count: int, *, ascending: bool) -> list[in
         if count <= 0:
             break
     return chosen
-
-
-def room_for(
-    runtime: ProfileRuntime,
-    nodes: NodeColumns,
-    pod: PodInfo,
-    rows: Rows,
-    kept: Iterable[tuple[str, PodInfo]],
-) -> Int64s:
-    """Return how many pods like this one have room by requests, shape ``(nodes.size,)``.
-
-    ``rows``: where one fits; ``kept``: pods with the names of nodes on which they count, too.
-    """
-    kept = [(row, one) for name, one in kept if (row := nodes.row_of(name)) is not None]
-    room = np.zeros(nodes.size, dtype=np.int64)
-    free = nodes.allowed_pod_number - nodes.pod_count
-    for row, _ in kept:
-        free[row] -= 1
-    room[rows] = np.maximum(free[rows], 0)
-    for named in runtime.filter:
-        if not isinstance(named.plugin, ComparesRequests):
-            continue
-        for resource, amount in named.plugin.compared_requests(pod).items():
-            if amount <= 0:
-                continue
-            free = nodes.allocatable(resource) - nodes.requested(resource)
-            for row, one in kept:
-                free[row] -= named.plugin.compared_requests(one).get(resource, 0)
-            room[rows] = np.minimum(room[rows], np.maximum(free[rows], 0) // amount)
-    return room

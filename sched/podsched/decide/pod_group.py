@@ -30,8 +30,9 @@ from functools import cached_property, partial
 from typing import Final
 
 from podsched.decide.accelerated import AcceleratedDecider
-from podsched.decide.best_fit import Part, room_for
+from podsched.decide.best_fit import Part
 from podsched.decide.decision import Decision, ShouldStop
+from podsched.decide.domain_search import DomainSearch
 from podsched.decide.placement_bounds import PlacementBounds
 from podsched.decide.pod_group_search import (
     MAX_MEMBERS,
@@ -306,22 +307,29 @@ class PodGroupAttempt:
         keep: bool,
         note: Callable[[Sequence[PodInfo]], object] = len,
     ) -> Iterator[None]:
-        """Try the placements; with ``keep``, leave the members of the best one assumed.
+        """Fill domains, or try the placements; with ``keep``, leave the best one's members assumed.
 
         ``note``: see ``Try``.
         """
-        if parts := self._best_fit(trial, placements):
-            with trial.inner() as inner:
-                if (yield from self._fill(inner, parts, should_stop)):
-                    note([decision.queued.info for decision in self.result.placed])
-                    if keep:
-                        inner.commit()
-                    else:
-                        self.take_back()
-                    return
-                self.take_back()
-            if self.result.status.code is Code.ERROR:
+        # Members that run already may be in several domains of a level that is only preferred.
+        if self._group.levels and not (self._scheduled and self._group.preferred_topology):
+            search = DomainSearch(self._decider, self._cluster, self._runtime, self._group)
+            pods = [queued.info for queued in self.members]
+            parts = search.run(trial, pods, self._needed, placements, self._allowed)
+            if parts and (yield from self._fill(trial, parts, should_stop, keep=keep, note=note)):
                 return
+        yield from self._place_in_one(trial, placements, should_stop, keep=keep, note=note)
+
+    def _place_in_one(
+        self,
+        trial: GroupTrial,
+        placements: Sequence[Placement],
+        should_stop: ShouldStop,
+        *,
+        keep: bool,
+        note: Callable[[Sequence[PodInfo]], object],
+    ) -> Iterator[None]:
+        """Try one placement after another; see ``_place``."""
         if len(placements) == 1 and keep:
             with trial.inner() as inner:
                 yield from self.try_placement(inner, placements[0], should_stop)
@@ -363,59 +371,35 @@ class PodGroupAttempt:
             yield from self.try_placement(inner, best.placement, should_stop)
             self._keep_if_feasible(inner)
 
-    def _best_fit(self, trial: GroupTrial, placements: Sequence[Placement]) -> Sequence[Part]:
-        """Return the domains of a Topology that the members fill; none if that is not known.
-
-        It is known for members that are alike; others are tried in one placement after another.
-        """
-        group, pods = self._group, [queued.info for queued in self.members]
-        asked = group.topology_key or next(iter(group.preferred_topology), "")
-        if not group.levels or (asked and asked not in group.levels):
-            return ()
-        # Members that run already may be in several domains of a level that is only preferred.
-        if group.preferred_topology and (group.topology_key or self._scheduled):
-            return ()
-        allowed = {self._allowed(pod) for pod in pods}
-        if len(allowed) > 1 or len({self._decider.key(pod) for pod in pods}) > 1:
-            return ()
-        domain = placements[0].node_names if len(placements) == 1 else None
-        with trial.inner() as inner:
-            inner.restrict(_both(domain, allowed.pop()))
-            evaluation = self._decider.evaluation(self._runtime, pods[0])
-            evaluation.refresh(pods[0])
-            rows = evaluation.feasible_rows if evaluation.failure is None else ()
-        if not len(rows):
-            return ()
-        nodes, uids = self._cluster.nodes, {pod.uid for pod in pods}
-        kept = (
-            (name, other)
-            for name in self._cluster.nominated_nodes()
-            for other in self._cluster.nominated_pods(name)
-            if other.uid not in uids and other.priority >= pods[0].priority
-        )
-        return self._decider.domains(group.levels).fill(
-            room_for(self._runtime, nodes, pods[0], rows, kept),
-            self._needed,
-            len(pods),
-            group.levels.index(asked) if asked else None,
-            required=bool(group.topology_key),
-        )
-
     def _fill(
-        self, trial: GroupTrial, parts: Sequence[Part], should_stop: ShouldStop
+        self,
+        trial: GroupTrial,
+        parts: Sequence[Part],
+        should_stop: ShouldStop,
+        *,
+        keep: bool,
+        note: Callable[[Sequence[PodInfo]], object],
     ) -> Generator[None, None, bool]:
-        """Decide for the members in domains; return whether these take as many as was counted."""
+        """Try to fill domains; return whether that ends the attempt, as ``_place`` would."""
         self.result, done = GroupDecision(), 0
-        for part in parts:
-            some = self.members[done : done + part.count]
-            yield from self._try_members(trial, Placement("", part.node_names), some, should_stop)
-            done += len(some)
-            if len(self.result.placed) < done:
-                return False
-        # The others fit nowhere; they get their reasons.
-        rest = Placement("", frozenset().union(*(part.node_names for part in parts)))
-        yield from self._try_members(trial, rest, self.members[done:], should_stop)
-        return self.result.status.ok
+        with trial.inner() as inner:
+            for part in parts:
+                some = self.members[done : done + part.members]
+                place = Placement("", part.node_names)
+                yield from self._try_members(inner, place, some, should_stop)
+                done += part.members
+                if len(self.result.placed) < done:
+                    # Something else than requests keeps members out.
+                    self.take_back()
+                    return self.result.status.code is Code.ERROR
+            rest = Placement("", frozenset().union(*(part.node_names for part in parts)))
+            yield from self._try_members(inner, rest, self.members[done:], should_stop)
+            note([decision.queued.info for decision in self.result.placed])
+            if keep:
+                self._keep_if_feasible(inner)
+            else:
+                self.take_back()
+            return True
 
     @cached_property
     def _needed(self) -> int:

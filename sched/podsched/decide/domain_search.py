@@ -1,0 +1,114 @@
+"""Search for the domains of a Topology that the members of a group fill (``best_fit``).
+
+Domains are counted by the nodes that a member fits now, and by what members request. Whatever else
+may keep members out, such as their affinity to each other, is found out when they are tried there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from podsched.decide.accelerated import AcceleratedDecider
+from podsched.decide.best_fit import Part
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.nodes import ClusterView, Int64s
+from podsched.framework.plugin import ComparesRequests
+from podsched.framework.pod_groups import GroupTrial, Placement, PodGroup
+from podsched.framework.pods import PodInfo
+from podsched.framework.verdicts import Rows
+
+
+class DomainSearch:
+    """See the module."""
+
+    def __init__(
+        self,
+        decider: AcceleratedDecider,
+        cluster: ClusterView,
+        runtime: ProfileRuntime,
+        group: PodGroup,
+    ) -> None:
+        self._decider = decider
+        self._cluster = cluster
+        self._runtime = runtime
+        self._group = group
+
+    def run(
+        self,
+        trial: GroupTrial,
+        pods: Sequence[PodInfo],
+        needed: int,
+        placements: Sequence[Placement],
+        nodes_of: Callable[[PodInfo], frozenset[str] | None],
+    ) -> Sequence[Part]:
+        """Return what members fill together; nothing if fewer than ``needed`` fit.
+
+        Nor if it is not known: the members have to be alike, and ask for a level of their Topology,
+        or for none. ``placements``: where they may go; ``nodes_of``: see ``NodesOf``.
+        """
+        group = self._group
+        asked = group.topology_key or next(iter(group.preferred_topology), "")
+        if not group.levels or (asked and asked not in group.levels):
+            return ()
+        if group.topology_key and group.preferred_topology:
+            return ()
+        if len({self._decider.key(pod) for pod in pods}) > 1 or len(set(map(nodes_of, pods))) > 1:
+            return ()
+        # Members that run already have left one domain of a required level.
+        only = placements[0].node_names if len(placements) == 1 else None
+        allowed = nodes_of(pods[0])
+        nodes = only if allowed is None else allowed if only is None else only & allowed
+        rows = self._rows(trial, pods[0], nodes)
+        if not len(rows):
+            return ()
+        return self._decider.domains(group.levels).fill(
+            self._room(pods, rows),
+            needed,
+            len(pods),
+            group.levels.index(asked) if asked else None,
+            required=bool(group.topology_key),
+        )
+
+    def _rows(self, trial: GroupTrial, pod: PodInfo, nodes: frozenset[str] | None) -> Rows:
+        """Return the rows that a member fits now."""
+        with trial.inner() as inner:
+            inner.restrict(nodes)
+            evaluation = self._decider.evaluation(self._runtime, pod)
+            evaluation.refresh(pod)
+            if evaluation.failure is not None:  # The members' decisions tell it.
+                return np.empty(0, dtype=np.intp)
+            return evaluation.feasible_rows
+
+    def _room(self, pods: Sequence[PodInfo], rows: Rows) -> Int64s:
+        """Return how many members have room on each row by requests, 0 on others than ``rows``."""
+        nodes, pod = self._cluster.nodes, pods[0]
+        kept = self._nominated(pods)
+        free = nodes.allowed_pod_number - nodes.pod_count
+        for row, _ in kept:
+            free[row] -= 1
+        room = np.zeros(nodes.size, dtype=np.int64)
+        room[rows] = np.maximum(free[rows], 0)
+        for named in self._runtime.filter:
+            if not isinstance(named.plugin, ComparesRequests):
+                continue
+            for resource, amount in named.plugin.compared_requests(pod).items():
+                if amount <= 0:
+                    continue
+                free = nodes.allocatable(resource) - nodes.requested(resource)
+                for row, other in kept:
+                    free[row] -= named.plugin.compared_requests(other).get(resource, 0)
+                room[rows] = np.minimum(room[rows], np.maximum(free[rows], 0) // amount)
+        return room
+
+    def _nominated(self, pods: Sequence[PodInfo]) -> list[tuple[int, PodInfo]]:
+        """Return pods that keep room from the members, with the rows that they are nominated to."""
+        members, priority = {pod.uid for pod in pods}, pods[0].priority
+        return [
+            (row, other)
+            for name in self._cluster.nominated_nodes()
+            if (row := self._cluster.nodes.row_of(name)) is not None
+            for other in self._cluster.nominated_pods(name)
+            if other.uid not in members and other.priority >= priority
+        ]
