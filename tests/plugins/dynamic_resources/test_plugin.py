@@ -16,7 +16,7 @@ from podsched.api import device_selectors
 from podsched.api.reasons import StatusCode
 from podsched.framework.plugin import PreBindPlan
 from podsched.framework.status import SUCCESS, error
-from podsched.plugins.dynamic_resources import plugin
+from podsched.plugins.dynamic_resources import claim_binding
 from podsched.serve.client.errors import Unavailable
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
@@ -48,7 +48,7 @@ async def test_a_pod_gets_a_device_on_its_node() -> None:
 async def test_the_claims_of_a_pod_with_many_are_written_in_shares(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plugin, "_CLAIMS_PER_PAUSE", 2)
+    monkeypatch.setattr(claim_binding, "_CLAIMS_PER_PAUSE", 2)
     world = await a_cluster(n1=["d0", "d1", "d2", "d3", "d4"])
     names = [f"c{number}" for number in range(5)]
     for name in names:

@@ -8,9 +8,10 @@ allocations. ``candidates``, ``choices``, ``taken``, ``counters``, ``capacity`` 
 are the parts of a search; ``equivalence``, ``conflicts``, ``supply`` and ``unsatisfiable`` shorten
 it. ``cases`` runs recorded cases.
 
-``plugin`` schedules pods with claims: ``pod_claims`` finds the claims, ``devices`` reads the
-cluster's devices, ``in_use`` has the allocated ones, ``free_devices`` counts the free ones for
-usual claims, and ``node_search`` calls the allocator for others. ``reservation`` assumes
-allocations and writes them. The modules ``extended_*`` do the same for extended resources of
+``plugin`` has the extension points. ``pod_needs`` reads what a pod needs, ``device_filter`` rejects
+nodes, and ``claim_binding`` allocates on the chosen node: ``reservation`` assumes allocations and
+writes them. ``pod_claims`` finds the claims, ``devices`` reads the cluster's devices, ``in_use`` has
+the allocated ones, ``free_devices`` counts the free ones for usual claims, and ``node_search`` calls
+the allocator for others. The modules ``extended_*`` do the same for extended resources of
 DeviceClasses.
 """

@@ -16,7 +16,11 @@ from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.changed_pods import Changed
 from podsched.plugins.dynamic_resources.devices import Devices
-from podsched.plugins.dynamic_resources.errors import AllocationError, InvalidPools
+from podsched.plugins.dynamic_resources.errors import (
+    AllocationAborted,
+    AllocationError,
+    InvalidPools,
+)
 from podsched.plugins.dynamic_resources.extended_claims import Provided
 from podsched.plugins.dynamic_resources.free_devices import Fitting
 from podsched.plugins.dynamic_resources.model import (
@@ -138,6 +142,8 @@ class NodeSearch:
         #: The score of an allocation (None: the claims do not fit), by ``_key``.
         self._outcomes: dict[Hashable, int | None] = {}
         self._columns: dict[tuple[bytes, ...], Outcomes] = {}
+        #: The number of searches that ran out of time.
+        self.unfinished = 0
 
     def outcomes(self, needs: PodNeeds, nodes: NodeColumns) -> Int64s:
         """Return the outcomes by row of ``nodes.base``; the caller may write unknown ones."""
@@ -243,6 +249,13 @@ class NodeSearch:
         Raises AllocationError; AllocationAborted if the budget is spent.
         """
         return self._allocator(node, needs).allocate(node, needs.claims, budget.limit())
+
+    def problem(self, why: AllocationError, node: Node) -> str:
+        """Return why a search failed, and count it if it ran out of time."""
+        if not isinstance(why, AllocationAborted):
+            return str(why)
+        self.unfinished += 1
+        return f"node {node.name}: timed out trying to allocate devices"
 
     def _allocator(
         self, node: Node, needs: PodNeeds, allocated: AllocatedState | None = None

@@ -63,6 +63,11 @@ def _is_own(pod: PodInfo, claim: v1.ResourceClaim) -> bool:
     return of_pod or device_claims.is_group_claim_for(pod.pod, claim)
 
 
+def member_uids(pod: PodInfo, cluster: ClusterView) -> set[str]:
+    """Return the uids of the members of the pod's PodGroup; without one, the pod's own."""
+    return {pod.uid, *(other.uid for other in (cluster.members(pod.group) if pod.group else ()))}
+
+
 def consumer_of(pod: PodInfo, name: str, cluster: ClusterView) -> dict[str, str]:
     """Return the consumer for which a claim is reserved when the pod uses it.
 

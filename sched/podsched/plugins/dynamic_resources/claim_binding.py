@@ -1,0 +1,224 @@
+"""Reserve, PreBind and Unreserve: allocates the claims of a pod on the node that was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import CycleState, ObjectPatch, PreBindPlan
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import SUCCESS, Code, Status, error, unresolvable
+from podsched.plugins.dynamic_resources.device_filter import REASON_CANNOT_ALLOCATE
+from podsched.plugins.dynamic_resources.devices import KnownDevices
+from podsched.plugins.dynamic_resources.errors import AllocationError
+from podsched.plugins.dynamic_resources.extended_claims import (
+    IN_MEMORY,
+    extended_claim,
+    may_need_devices,
+)
+from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
+from podsched.plugins.dynamic_resources.model import AllocationResult, Features, Node
+from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, PodNeeds, node_of
+from podsched.plugins.dynamic_resources.pod_claims import ClaimUnusableError, usable_claims
+from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
+from podsched.plugins.dynamic_resources.reservation import (
+    Reservation,
+    assume_allocation,
+    check_not_lost,
+    check_reachable,
+    claim_patches,
+    device_status,
+    in_flight,
+    join_allocation,
+    without_consumer,
+)
+from podsched.v1 import objects_pb2 as v1
+
+REASON_CLAIM_EXISTS: Final = "cannot schedule extended resource claim"
+
+#: The number of claims that PreBind plans for between two pauses; one takes 40 µs.
+_CLAIMS_PER_PAUSE: Final = 100
+
+
+class ClaimBinding:
+    """The reservations of pods on their way to a node."""
+
+    def __init__(
+        self,
+        reader: NeedsReader,
+        devices: KnownDevices,
+        search: NodeSearch,
+        extended: ExtendedReservations,
+        now: Callable[[], float],
+        *,
+        most_pauses: int,
+        timeout: float,
+    ) -> None:
+        """``most_pauses``: of one search; ``timeout``: seconds that drivers may take to prepare."""
+        self._reader = reader
+        self._devices = devices
+        self._search = search
+        self._extended = extended
+        self._now = now
+        self._most_pauses = most_pauses
+        self._timeout = timeout
+        #: By pod uid: reservations of running binding cycles, and of ended ones that sent a patch
+        #: whose outcome is unknown.
+        self._reserved: dict[str, Reservation] = {}
+        self._in_doubt: dict[str, Reservation] = {}
+
+    def reserve(self, pod: PodInfo, node_name: str, cluster: ClusterView) -> Status:
+        """Allocate the pod's claims on the node and assume the allocations."""
+        row = cluster.nodes.row_of(node_name)
+        if row is None:
+            return error(f'node "{node_name}" not found')
+        if may_need_devices(pod) and self._devices.extended_claims(pod, cluster):
+            return unresolvable(REASON_CLAIM_EXISTS)
+        try:
+            needs = self._reader.on_row(pod, cluster, row)
+        except ClaimUnusableError as why:
+            return unresolvable(str(why))
+        node = node_of(cluster.nodes, row)
+        try:
+            allocations = self._allocate(node, needs, cluster) if needs.claims else []
+        except AllocationError as why:
+            return error(self._search.problem(why, node))
+        if allocations is None:
+            return unresolvable(REASON_CANNOT_ALLOCATE)
+        self._assume(pod, needs, allocations, cluster)
+        return SUCCESS
+
+    def _assume(
+        self,
+        pod: PodInfo,
+        needs: PodNeeds,
+        allocations: Sequence[AllocationResult],
+        cluster: ClusterView,
+    ) -> None:
+        """Assume that the pod's claims have these allocations."""
+        names = list(needs.assumed)
+        for name in needs.assumed:
+            join_allocation(pod, name, cluster)
+        for name, allocation in zip(needs.names, allocations, strict=True):
+            if name == IN_MEMORY:
+                made_of = extended_claim(pod.cls, needs.lacking)
+                self._extended.reserve(pod, made_of, allocation, cluster)
+            else:
+                assume_allocation(pod, name, allocation, cluster)
+                names.append(name)
+        if names:
+            is_sent = self._in_doubt.pop(pod.uid, None) is not None
+            self._reserved[pod.uid] = Reservation(
+                pod.namespace, pod.uid, tuple(names), is_sent=is_sent
+            )
+
+    def _allocate(
+        self, node: Node, needs: PodNeeds, cluster: ClusterView
+    ) -> list[AllocationResult] | None:
+        """Return the allocations of the claims on a node, or None. Raises AllocationError."""
+        found = self._devices.free(cluster).allocate(needs.claims, node, Features())
+        if found is not None:
+            return [found]
+        return self._search.allocate(node, needs, Budget(self._most_pauses))
+
+    def unreserve(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> None:
+        """Withdraw the assumptions, unless they may be written, and the pod's reservations."""
+        self._extended.unreserve(state, pod, cluster, self._now())
+        reserved = self._reserved.pop(pod.uid, None)
+        if reserved is not None and not reserved.drop(cluster, self._now()):
+            self._in_doubt[pod.uid] = reserved
+        known: v1.Pod | None = cluster.get("Pod", pod.namespace, pod.name)
+        if known is None or known.metadata.uid != pod.uid or pod.terminating:
+            # The claim controller removes the reservation of a deleted pod and, with the last one,
+            # the allocation.
+            return
+        try:
+            claims = usable_claims(pod, cluster)
+        except ClaimUnusableError:
+            return
+        for claim in claims:
+            consumers = {consumer.uid for consumer in claim.status.reserved_for}
+            # Reservations for a PodGroup stay, because other members may use the claim.
+            if claim.status.HasField("allocation") and pod.uid in consumers:
+                state.patches += (without_consumer(claim, pod),)
+
+    def drop_doubts(self, cluster: ClusterView) -> None:
+        """Free devices of patches with unknown outcome that the informer has not shown in time."""
+        for uid, reserved in list(self._in_doubt.items()):
+            if reserved.drop(cluster, self._now()):
+                del self._in_doubt[uid]
+        self._extended.drop_doubts(cluster, self._now())
+
+    def plans(
+        self, pod: PodInfo, node_name: str, cluster: ClusterView
+    ) -> Iterator[PreBindPlan | None]:
+        """Yield None for each pause, then the plan."""
+        reserved = self._reserved.get(pod.uid)
+        patches: list[ObjectPatch] = []
+        now_or_soon: list[v1.ResourceClaim] = []
+        try:
+            yield from self._devices.read_claims(cluster)
+            in_use = self._devices.in_use(cluster)
+            claims = usable_claims(pod, cluster)
+            for first in range(0, len(claims), _CLAIMS_PER_PAUSE):
+                if first:
+                    yield None
+                some = claims[first : first + _CLAIMS_PER_PAUSE]
+                check_not_lost(some, reserved, in_use, cluster)
+                check_reachable(some, node_name, cluster)
+                patches += claim_patches(pod, some, cluster, self._now())
+                now_or_soon += [in_flight(claim, cluster) or claim for claim in some]
+            creates, of_extended = self._extended.writes(pod, cluster, self._now())
+        except (ClaimUnusableError, LookupError) as why:
+            yield PreBindPlan(error(str(why)))
+            return
+        if reserved is not None:
+            reserved.is_sent = True
+        for_device = device_status([*now_or_soon, *self._extended.assumed(pod)])
+        waits = (
+            "BindingConditionsPending",
+            f"waiting for binding conditions for device on node {node_name}",
+        )
+        yield PreBindPlan(
+            creates=creates,
+            created=partial(self._extended.created, pod),
+            patches=(*patches, *of_extended),
+            wait=partial(self._prepared, pod, reserved),
+            timeout=0.0 if self._is_late(now_or_soon) else self._timeout,
+            plans_again=True,
+            timed_out=partial(self._reader.note_late, claims, cluster),
+            waits=waits if for_device.code is Code.PENDING else None,
+        )
+
+    def _prepared(self, pod: PodInfo, reserved: Reservation | None, cluster: ClusterView) -> Status:
+        """Return whether the planned objects are written and the devices are prepared."""
+        if reserved is not None:
+            reserved.is_written = True
+        try:
+            claims = usable_claims(pod, cluster)
+        except ClaimUnusableError as why:
+            return error(str(why))
+        seen, extended = self._extended.seen(pod, cluster)
+        if not seen.ok:
+            return seen
+        mine = [in_flight(claim, cluster) or claim for claim in claims]
+        status = device_status([*mine, *extended])
+        if status.ok:
+            self._reserved.pop(pod.uid, None)
+            self._extended.bound(pod)
+        return status
+
+    def _is_late(self, claims: Sequence[v1.ResourceClaim]) -> bool:
+        """Return whether the devices were allocated longer ago than ``bindingTimeout``.
+
+        That happens after an earlier leader has already waited for them.
+        """
+        since = self._now() - self._timeout
+        return any(
+            claim.status.allocation.HasField("allocation_timestamp")
+            and claim.status.allocation.allocation_timestamp.seconds < since
+            and device_status([claim]).code is Code.PENDING
+            for claim in claims
+        )

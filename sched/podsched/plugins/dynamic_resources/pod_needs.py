@@ -1,0 +1,226 @@
+"""Reads what devices a pod needs: those of its claims, and those for extended resources.
+
+Deciding and reserving both read the needs. They remember what must make pods with equal specs of
+claims differ: allocations whose devices were not prepared in time, and specs that made an attempt
+fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from podsched.api.extended_resources import classes_by_resource
+from podsched.api.node_selectors import NodeTerms, compile_node_selector
+from podsched.framework.nodes import ClusterView
+from podsched.framework.plugin import NOTHING_READ
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code
+from podsched.plugins.dynamic_resources.changed_pods import unallocated_claims
+from podsched.plugins.dynamic_resources.devices import Devices, KnownClaims, KnownDevices
+from podsched.plugins.dynamic_resources.extended_claims import (
+    IN_MEMORY,
+    Provided,
+    extended_claim,
+    may_need_devices,
+    provided,
+)
+from podsched.plugins.dynamic_resources.extended_needs import lacking_on, needs_by_row, needs_on
+from podsched.plugins.dynamic_resources.model import ResourceClaim
+from podsched.plugins.dynamic_resources.node_search import PodNeeds
+from podsched.plugins.dynamic_resources.pod_claims import (
+    CLAIM,
+    CLASS,
+    ClaimUnusableError,
+    has_claims,
+    member_uids,
+    usable_claims,
+)
+from podsched.plugins.dynamic_resources.reservation import device_status, in_flight
+from podsched.v1 import objects_pb2 as v1
+
+#: Max failing specs of claims that are remembered.
+_MOST_FAILING: Final = 4096
+
+
+class NeedsReader:
+    """Reads the needs of pods from the objects of the cluster and the assumed allocations."""
+
+    def __init__(self, devices: KnownDevices) -> None:
+        self._devices = devices
+        self._claims = KnownClaims()
+        #: Serialized specs of claims that made an attempt fail. The error names the claim, so pods
+        #: whose claims differ only in the name do not share an evaluation then.
+        self._failing: set[bytes] = set()
+        #: The allocations whose binding conditions did not become true in time.
+        self._timed_out: set[Hashable] = set()
+        #: The last result of ``resource_classes``, with the version and the cluster.
+        self._classes: tuple[int, ClusterView, Mapping[str, str]] | None = None
+
+    def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """Return the specs of the claims to allocate, and the nodes of the allocated ones.
+
+        So pods whose claims have equal specs share an evaluation.
+        """
+        if not needs_devices(pod):
+            return NOTHING_READ
+        try:
+            claims = usable_claims(pod, cluster)
+            parts = tuple([self._part(pod, claim, cluster) for claim in claims])
+        except ClaimUnusableError:
+            return pod.uid
+        extended = self.provided(pod, cluster)
+        if not extended:
+            return parts
+        spec = extended_claim(pod.cls, extended).kind
+        namespace = pod.namespace if spec in self._failing else ""
+        return parts, extended, spec, namespace
+
+    def _part(self, pod: PodInfo, claim: v1.ResourceClaim, cluster: ClusterView) -> Hashable:
+        """Return the part of the projection for one claim. Raises ClaimUnusableError."""
+        assumed = _assumed_for(pod, claim, cluster)
+        known = claim if assumed is None else assumed
+        if known.status.HasField("allocation"):
+            where = known.status.allocation.node_selector
+            failed = self.has_failed(known)
+            return assumed is None, failed, where.SerializeToString(deterministic=True)
+        spec = self._claims.spec(claim)
+        return (spec, claim.metadata.name) if spec in self._failing else spec
+
+    def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
+        """Return the DeviceClass that provides each extended resource, by the resource's name."""
+        version = cluster.version(CLASS)
+        if self._classes is None or self._classes[:2] != (version, cluster):
+            self._classes = version, cluster, classes_by_resource(cluster.list(CLASS))
+        return self._classes[2]
+
+    def provided(self, pod: PodInfo, cluster: ClusterView) -> tuple[Provided, ...]:
+        """Return the requested resources that devices can provide."""
+        if not may_need_devices(pod):
+            return ()
+        return provided(pod, self.resource_classes(cluster))
+
+    def is_concerned(self, pod: PodInfo, cluster: ClusterView) -> bool:
+        """Return whether the pod has claims, or may get one for extended resources."""
+        return has_claims(pod) or bool(self.provided(pod, cluster))
+
+    def of_claims(self, pod: PodInfo, cluster: ClusterView) -> PodNeeds:
+        """Return the current needs of the pod's claims. Raises ClaimUnusableError."""
+        allocated: list[NodeTerms] = []
+        assumed_names: list[str] = []
+        binding_failed = False
+        new: list[v1.ResourceClaim] = []
+        for claim in usable_claims(pod, cluster):
+            assumed = _assumed_for(pod, claim, cluster)
+            if assumed is not None:
+                assumed_names.append(claim.metadata.name)
+                claim = assumed
+            if not claim.status.HasField("allocation"):
+                new.append(claim)
+                continue
+            binding_failed |= self.has_failed(claim)
+            if claim.status.allocation.HasField("node_selector"):
+                allocated.append(compile_node_selector(claim.status.allocation.node_selector))
+        devices = self._devices.of(cluster)
+        claims = tuple(map(self._claims.read, new))
+        for wanted in claims:
+            _check_classes(wanted, devices)
+        return PodNeeds(
+            tuple(allocated),
+            tuple(claim.metadata.name for claim in new),
+            claims,
+            tuple(map(self._claims.spec, new)),
+            tuple(assumed_names),
+            devices,
+            binding_failed=binding_failed,
+        )
+
+    def by_row(self, pod: PodInfo, cluster: ClusterView) -> PodNeeds:
+        """Return the pod's current needs with their variants. Raises ClaimUnusableError."""
+        return needs_by_row(
+            self.of_claims(pod, cluster), pod, self.provided(pod, cluster), cluster.nodes
+        )
+
+    def has_failed(self, claim: v1.ResourceClaim) -> bool:
+        """Return whether preparing a device of the claim failed, or took too long."""
+        status = device_status([claim])
+        late = status.code is Code.PENDING and _allocation_key(claim) in self._timed_out
+        return late or status.code is Code.ERROR
+
+    def on_row(self, pod: PodInfo, cluster: ClusterView, row: int) -> PodNeeds:
+        """Return the pod's current needs on the node of a row. Raises ClaimUnusableError."""
+        needs = self.of_claims(pod, cluster)
+        return needs_on(needs, pod, self.provided(pod, cluster), cluster.nodes, row)
+
+    def lacking(self, pod: PodInfo, cluster: ClusterView, row: int) -> ResourceClaim | None:
+        """Return the claim for resources that the node of a row lacks; None if it lacks none."""
+        lacking = lacking_on(self.provided(pod, cluster), cluster.nodes, row)
+        if not lacking:
+            return None
+        wanted = extended_claim(pod.cls, lacking).for_pod(pod)
+        return replace(wanted, name=f"{IN_MEMORY} of {pod.name}")
+
+    def unallocated(self, pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim]:
+        """Return the pod's claims that are not allocated, nor assumed to be."""
+        return list(map(self._claims.read, unallocated_claims(pod, cluster)))
+
+    def note_failing(self, kinds: Collection[bytes]) -> None:
+        """Note serialized specs of claims that made an attempt fail."""
+        if len(self._failing) >= _MOST_FAILING:
+            self._failing.clear()
+        self._failing.update(kinds)
+
+    def note_late(self, claims: Iterable[v1.ResourceClaim], cluster: ClusterView) -> None:
+        """Note the allocations whose devices were not prepared in time."""
+        for claim in claims:
+            meta = claim.metadata
+            found = cluster.get(CLAIM, meta.namespace, meta.name)
+            if found is not None and device_status([found]).code is Code.PENDING:
+                self._timed_out.add(_allocation_key(found))
+
+    def note_deallocation(self, claim: v1.ResourceClaim) -> None:
+        """Forget that the devices of a claim, which is deallocated, were not prepared in time."""
+        self._timed_out.discard(_allocation_key(claim))
+
+
+def needs_devices(pod: PodInfo) -> bool:
+    """Return whether the pod has claims, or requests resources that devices may provide."""
+    return has_claims(pod) or may_need_devices(pod)
+
+
+def _assumed_for(
+    pod: PodInfo, claim: v1.ResourceClaim, cluster: ClusterView
+) -> v1.ResourceClaim | None:
+    """Return the claim with the allocation that is assumed for the pod or its PodGroup, or None.
+
+    Raises ClaimUnusableError if the allocation is assumed for another pod.
+    """
+    assumed = in_flight(claim, cluster)
+    if assumed is not None and not _is_for(pod, assumed, cluster):
+        raise ClaimUnusableError(
+            f"resource claim {claim.metadata.namespace}/{claim.metadata.name} "
+            "is in the process of being allocated"
+        )
+    return assumed
+
+
+def _is_for(pod: PodInfo, assumed: v1.ResourceClaim, cluster: ClusterView) -> bool:
+    """Return whether an assumed claim is for the pod or another member of its group."""
+    consumers = {consumer.uid for consumer in assumed.status.reserved_for}
+    return pod.uid in consumers or bool(consumers & member_uids(pod, cluster))
+
+
+def _allocation_key(claim: v1.ResourceClaim) -> Hashable:
+    """Return a key that differs for each allocation of each claim."""
+    return claim.metadata.uid, claim.status.allocation.SerializeToString(deterministic=True)
+
+
+def _check_classes(claim: ResourceClaim, devices: Devices) -> None:
+    """Raise ClaimUnusableError if a request names a class that does not exist."""
+    for request in claim.requests:
+        wanted = {f"{request.name}/{exactly.name}": exactly for exactly in request.first_available}
+        for name, exactly in (wanted or {request.name: request.exactly}).items():
+            if exactly.device_class_name not in devices.classes:
+                text = f"request {name}: device class {exactly.device_class_name} does not exist"
+                raise ClaimUnusableError(text)
