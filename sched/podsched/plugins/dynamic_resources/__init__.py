@@ -10,8 +10,8 @@ it. ``cases`` runs recorded cases.
 
 ``plugin`` has the extension points. ``pod_needs`` reads what a pod needs, ``device_filter`` rejects
 nodes, and ``claim_binding`` allocates on the chosen node: ``reservation`` assumes allocations and
-writes them. ``pod_claims`` finds the claims, ``devices`` reads the cluster's devices, ``in_use`` has
-the allocated ones, ``free_devices`` counts the free ones for usual claims, and ``node_search`` calls
-the allocator for others. The modules ``extended_*`` do the same for extended resources of
+writes them. ``pod_claims`` finds the claims, ``devices`` reads the cluster's devices, ``in_use``
+has the allocated ones, ``free_devices`` counts the free ones for usual claims, and ``node_search``
+calls the allocator for others. The modules ``extended_*`` do the same for extended resources of
 DeviceClasses.
 """
