@@ -41,7 +41,8 @@ from podsched.term.cycle.backfilling import Backfilling
 from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.pod_group_cycle import Attempted, Candidate, PodGroupCycle
+from podsched.term.cycle.pod_group_cycle import Candidate, PodGroupCycle
+from podsched.term.cycle.pod_group_follow_up import Attempted
 from podsched.term.cycle.queue_statuses import QueueStatuses
 from podsched.term.cycle.unit_endings import NOT_ADMITTED, UnitEndings
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition

@@ -33,7 +33,6 @@ from podsched.decide.pod_group_terms import Terms, TermsAttempt
 from podsched.decide.pod_groups_together import TogetherAttempt
 from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.plugin import PostFilterResult
 from podsched.framework.pod_groups import (
     REASON_UNSCHEDULABLE,
     Beside,
@@ -46,7 +45,6 @@ from podsched.framework.status import Code, Status, error, unschedulable
 from podsched.lib.event_loop import ROUND, Turn
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
-from podsched.term.admission.admission import AdmissionGate
 from podsched.term.admission.devices import CLAIM
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.binding_cycle import BindingCycle
@@ -54,8 +52,13 @@ from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.pod_group_start import GroupStart, GroupStarts
-from podsched.term.cycle.preemption import Preemption
+from podsched.term.cycle.pod_group_follow_up import (
+    VICTIMS_OF,
+    Attempted,
+    DecidedGroup,
+    PodGroupFollowUp,
+)
+from podsched.term.cycle.pod_group_start import GroupStarts
 from podsched.term.cycle.reserve_permit import run_unreserve
 from podsched.term.faulty_pods import working_on
 from podsched.term.writes.bind_queue import Assignment
@@ -67,25 +70,7 @@ REASON_SCHEDULERS = (
     "all pods in a single pod group should have the same .spec.schedulerName set, "
     'got: "{}" and "{}"'
 )
-#: The plugin that finds the victims of units of queues.
-_VICTIMS_OF = AdmissionGate.name
 NOTHING: Final = Beside()
-#: kube-scheduler's text at Permit, where the members that fit wait for the others.
-_WAITED = "one or more plugins asked to wait and no plugin rejected pod"
-
-
-class Attempted(NamedTuple):
-    """The outcome for a unit of a queue, and the terms on which it starts or has found victims."""
-
-    result: GroupDecision
-    chosen: Terms | None
-
-    @property
-    def message(self) -> str:
-        """The text that is added to the reasons of a pod that fits no node."""
-        if self.result.victims is None or self.chosen is None:
-            return ""
-        return self.chosen.message
 
 
 class Candidate(NamedTuple):
@@ -119,14 +104,16 @@ class PodGroupCycle:
         self._binding = binding
         self._follow_up = follow_up
         self._notes = notes
-        self._activator = activator
-        self._conditions = conditions
         self._starts = starts
         self._clock = clock
         self._turn = turn
+        self._carrying_out = PodGroupFollowUp(
+            parts, failures, follow_up, activator, conditions, starts, clock, turn
+        )
         #: Of the running attempt, by uid: the members that were placed.
         self._assignments: dict[str, Assignment] = {}
-        self._start: GroupStart | None = None
+        #: The group whose decision is being carried out.
+        self._decided: DecidedGroup | None = None
         #: The running attempt, if it is about a unit of a queue.
         self._attempted: Attempted | None = None
         self._scheduled_before = 0
@@ -205,7 +192,7 @@ class PodGroupCycle:
         self._scheduled_before = 0
         await self._turn.pause()
         for one, of_unit, outcome in zip(units, members, attempted, strict=True):
-            self._attempted, self._start = outcome, None
+            self._attempted, self._decided = outcome, None
             with self._guarded(of_unit), working_on(of_unit[0].info.pod):
                 await self._carry_out(runtime, one.group, of_unit, outcome.result)
         return attempted
@@ -244,7 +231,7 @@ class PodGroupCycle:
     ) -> None:
         # Members that were taken out of other queues come in no order.
         members.sort(key=member_order)
-        self._start = None
+        self._decided = None
         with self._guarded(members):
             await self._schedule(members, now, unit, terms)
 
@@ -273,8 +260,8 @@ class PodGroupCycle:
         )
         in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
         status = error(f"pod group cycle failed: {bug!r}")
-        if self._start is not None:
-            self._start.over = True  # All members are undone below.
+        if self._decided is not None and self._decided.start is not None:
+            self._decided.start.over = True  # All members are undone below.
         for queued in members:
             pod = queued.info
             self._decider.discard(pod)
@@ -313,6 +300,24 @@ class PodGroupCycle:
         if result is None:
             return
         await self._carry_out(runtime, group, members, result)
+
+    async def _carry_out(
+        self,
+        runtime: ProfileRuntime,
+        group: PodGroup,
+        members: Sequence[QueuedPodInfo],
+        result: GroupDecision,
+    ) -> None:
+        self._decided = DecidedGroup(
+            runtime,
+            group,
+            members,
+            result,
+            self._assignments,
+            self._scheduled_before,
+            self._attempted,
+        )
+        await self._carrying_out.carry_out(self._decided)
 
     # ------------------------------------------------------------------ the decision
 
@@ -470,7 +475,7 @@ class PodGroupCycle:
         scheduled = self._starts.scheduled(group.key)
         self._scheduled_before = len(scheduled)
         make = partial(self._make_attempt, runtime, group, scheduled)
-        return make(members) if terms is None else TermsAttempt(make, members, terms, _VICTIMS_OF)
+        return make(members) if terms is None else TermsAttempt(make, members, terms, VICTIMS_OF)
 
     def _make_attempt(
         self,
@@ -522,119 +527,6 @@ class PodGroupCycle:
         pod = decision.queued.info
         known = self._state.cache.cluster.pods.get(pod.key)
         return known is not None and known.uid == pod.uid and not known.pod.spec.node_name
-
-    # ------------------------------------------------------------------ carrying it out
-
-    async def _carry_out(
-        self,
-        runtime: ProfileRuntime,
-        group: PodGroup,
-        members: Sequence[QueuedPodInfo],
-        result: GroupDecision,
-    ) -> None:
-        started = result.status.ok
-        if result.victims is not None:
-            self._preempt(runtime, group, members, result)
-        rejecting = set[str]() if started else result.rejecting
-        if started:
-            placed = [self._assignments[d.queued.info.uid] for d in result.placed]
-            self._start = self._starts.begin(runtime, group, self._scheduled_before, placed)
-        decided = {decision.queued.info.uid: decision for decision in result.decisions}
-        for queued in members:
-            if self._enough():
-                # If a member is deleted meanwhile, its binding fails.
-                await self._turn.give_way()
-            decision = decided.get(queued.info.uid)
-            if decision is None:
-                self._return_untried(queued, result)
-            elif self._start is not None and decision.node_name:
-                assignment = self._assignments[queued.info.uid]
-                if self._follow_up.permit(runtime, assignment, result.status):
-                    self._start.ready(assignment)
-            else:
-                self._fail(runtime, group, decision, result, rejecting)
-            if decision is not None:
-                self._activator.activate_wanted(decision.state)
-        if not started and self._starts.may_be_partial(group.key):
-            self._starts.take_back(group, result.status)
-        self._conditions.decided(group, result.status)
-
-    def _return_untried(self, queued: QueuedPodInfo, result: GroupDecision) -> None:
-        """Return a member that was tried on no node to the queue, with the group's reason."""
-        status = result.status
-        if status.ok:  # The group starts without it, as quota permits.
-            self._meter.postponed(queued)
-            self._state.queue.return_unattempted([queued], self._clock())
-            return
-        if status.code is Code.ERROR:
-            self._failures.fail_with_error(queued, status.message)
-            return
-        nominated = result.nominations.get(queued.info.uid, "") if result.victims else ""
-        self._follow_up.nominate(queued.info, nominated)
-        # A unit of a queue that needs victims was tried on no nodes, so no plugin has rejected it.
-        plugin = status.plugin or ("" if self._attempted is None else _VICTIMS_OF)
-        self._follow_up.reject(queued, status.message, {plugin} - {""}, set(), nominated)
-
-    def _fail(
-        self,
-        runtime: ProfileRuntime,
-        group: PodGroup,
-        decision: Decision,
-        result: GroupDecision,
-        rejecting: set[str],
-    ) -> None:
-        """Return a member without a node to the queue, with its own reason or the group's."""
-        queued, failure = decision.queued, decision.error
-        nominated = self._nomination(queued, result)
-        if decision.diagnosis is not None:
-            if not result.status.ok:
-                self._decider.give_back(runtime, decision)
-            plugins = group_plugins(runtime).post_filter
-            messages = (named.plugin.member_message(group) for named in plugins)
-            message = next(messages, "") if self._attempted is None else self._attempted.message
-            post_filter = PostFilterResult(unschedulable(message), nominated)
-            self._follow_up.no_node_fits(runtime, decision, post_filter)
-            return
-        self._follow_up.write(decision)
-        if failure is not None and failure.code is Code.ERROR:
-            self._failures.fail_with_error(queued, failure.message)
-            return
-        if result.status.code is Code.ERROR:
-            self._failures.fail_with_error(queued, result.status.message)
-            return
-        if failure is not None:
-            message, rejectors = failure.message, {failure.plugin}
-        else:
-            reasons = (REASON_UNSCHEDULABLE, result.waiting.message, _WAITED)
-            message = ", ".join(filter(None, reasons))
-            rejectors = {result.waiting.plugin, *rejecting}
-        self._follow_up.nominate(queued.info, nominated)
-        self._follow_up.reject(queued, message, rejectors - {""}, set(), nominated)
-
-    def _nomination(self, queued: QueuedPodInfo, result: GroupDecision) -> str | None:
-        """Return the node that a member is nominated to, "" for none; None: as before."""
-        if result.victims is not None:
-            return result.nominations.get(queued.info.uid, "")
-        return None if result.status.ok or result.waits_for_victims else ""
-
-    def _preempt(
-        self,
-        runtime: ProfileRuntime,
-        group: PodGroup,
-        members: Sequence[QueuedPodInfo],
-        result: GroupDecision,
-    ) -> None:
-        """Start evicting the victims; PreEnqueue holds the members back meanwhile."""
-        assert result.victims is not None
-        pods, plugin = tuple(queued.info for queued in members), result.preempting_plugin
-        listener = runtime.eviction_listeners.get(plugin)
-        terms = None if self._attempted is None else self._attempted.chosen
-        note = None if terms is None else terms.note
-        preemption = Preemption(pods, "", result.victims, plugin, listener, group, note)
-        nodes = result.nominations
-        self._follow_up.preempt(
-            preemption, [(pod, nodes[pod.uid]) for pod in pods if pod.uid in nodes]
-        )
 
 
 def _results_if_all_start(
