@@ -12,35 +12,7 @@ from podsched.api.cel.declarations import declare
 from podsched.api.cel.kubernetes import parse_url
 from podsched.api.cel.times import parse_timestamp
 from podsched.api.cel.values import NONE, Format, Optional
-
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_LABEL_ERROR = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must"
-    " start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for"
-    f" validation is '{_LABEL}')"
-)
-_SUBDOMAIN_ERROR = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.',"
-    " and must start and end with an alphanumeric character (e.g. 'example.com', regex used for"
-    rf" validation is '{_LABEL}(\.{_LABEL})*')"
-)
-_LABEL_1035_ERROR = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an"
-    " alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123',"
-    f" regex used for validation is '{_LABEL_1035}')"
-)
-_NAME_ERROR = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end"
-    " with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for"
-    f" validation is '{_NAME}')"
-)
-_VALUE_ERROR = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.',"
-    " and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or"
-    rf" '12345', regex used for validation is '(({_NAME[1:-1]}]))?')"
-)
+from podsched.api.validation import names
 
 
 def _matching(
@@ -64,8 +36,8 @@ def _matching(
     return errors
 
 
-_subdomain_errors = _matching(rf"{_LABEL}(\.{_LABEL})*", 253, _SUBDOMAIN_ERROR)
-_name_errors = _matching(_NAME, 63, _NAME_ERROR)
+_subdomain_errors = _matching(names.SUBDOMAIN, 253, names.SUBDOMAIN_ERROR)
+_name_errors = _matching(names.QUALIFIED, 63, names.NAME_PART_ERROR)
 
 
 def _qualified_name_errors(text: str) -> list[str]:
@@ -108,29 +80,34 @@ _UUID = re.compile("(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9
 FORMATS = {
     name: Format(go_name, errors, size)
     for name, go_name, errors, size in (
-        ("dns1123Label", "DNS1123Label", _matching(_LABEL, 63, _LABEL_ERROR), 30),
+        ("dns1123Label", "DNS1123Label", _matching(names.LABEL, 63, names.LABEL_ERROR), 30),
         ("dns1123Subdomain", "DNS1123Subdomain", _subdomain_errors, 60),
-        ("dns1035Label", "DNS1035Label", _matching(_LABEL_1035, 63, _LABEL_1035_ERROR), 30),
+        (
+            "dns1035Label",
+            "DNS1035Label",
+            _matching(names.LABEL_1035, 63, names.LABEL_1035_ERROR),
+            30,
+        ),
         ("qualifiedName", "QualifiedName", _qualified_name_errors, 60),
         (
             "dns1123LabelPrefix",
             "DNS1123LabelPrefix",
-            _matching(_LABEL, 63, _LABEL_ERROR, prefix=True),
+            _matching(names.LABEL, 63, names.LABEL_ERROR, prefix=True),
             30,
         ),
         (
             "dns1123SubdomainPrefix",
             "DNS1123SubdomainPrefix",
-            _matching(rf"{_LABEL}(\.{_LABEL})*", 253, _SUBDOMAIN_ERROR, prefix=True),
+            _matching(names.SUBDOMAIN, 253, names.SUBDOMAIN_ERROR, prefix=True),
             60,
         ),
         (
             "dns1035LabelPrefix",
             "DNS1035LabelPrefix",
-            _matching(_LABEL_1035, 63, _LABEL_1035_ERROR, prefix=True),
+            _matching(names.LABEL_1035, 63, names.LABEL_1035_ERROR, prefix=True),
             30,
         ),
-        ("labelValue", "LabelValue", _matching(f"({_NAME})?", 63, _VALUE_ERROR), 40),
+        ("labelValue", "LabelValue", _matching(names.VALUE, 63, names.VALUE_ERROR), 40),
         ("uri", "URI", _valid(lambda t: parse_url(t) is not None, "invalid URI for request"), 1103),
         (
             "uuid",

@@ -9,16 +9,16 @@ from functools import lru_cache
 NameRule = Callable[[str], Sequence[str]]
 """Returns what is wrong with a name; nothing if it is valid."""
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_VALUE = f"({_QUALIFIED})?"
+LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
+LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+VALUE = f"({QUALIFIED})?"
 _PERCENT = "[0-9]+%"
 
-_LABEL_RE, _SUBDOMAIN_RE = re.compile(_LABEL), re.compile(_SUBDOMAIN)
-_LABEL_1035_RE, _QUALIFIED_RE = re.compile(_LABEL_1035), re.compile(_QUALIFIED)
-_VALUE_RE, _PERCENT_RE = re.compile(_VALUE), re.compile(_PERCENT)
+_LABEL_RE, _SUBDOMAIN_RE = re.compile(LABEL), re.compile(SUBDOMAIN)
+_LABEL_1035_RE, _QUALIFIED_RE = re.compile(LABEL_1035), re.compile(QUALIFIED)
+_VALUE_RE, _PERCENT_RE = re.compile(VALUE), re.compile(_PERCENT)
 
 # What is longer than any name is judged each time: caches count entries, whatever their size.
 _CACHE, _MOST_CACHED = 1 << 14, 400
@@ -30,24 +30,48 @@ def _regex_error(what: str, pattern: str, *examples: str) -> str:
     return f"{what} (e.g. {quoted}, regex used for validation is '{pattern}')"
 
 
+_ALPHANUMERIC = "must start and end with an alphanumeric character"
+LABEL_ERROR = _regex_error(
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    + _ALPHANUMERIC,
+    *(LABEL, "my-name", "123-abc"),
+)
+SUBDOMAIN_ERROR = _regex_error(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    f"'.', and {_ALPHANUMERIC}",
+    *(SUBDOMAIN, "example.com"),
+)
+LABEL_1035_ERROR = _regex_error(
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+    "alphabetic character, and end with an alphanumeric character",
+    *(LABEL_1035, "my-name", "abc-123"),
+)
+_NAME = f"must consist of alphanumeric characters, '-', '_' or '.', and {_ALPHANUMERIC}"
+_EXAMPLES = ("MyName", "my.name", "123-abc")
+NAME_PART_ERROR = _regex_error(f"name part {_NAME}", QUALIFIED, *_EXAMPLES)
+_KEY_ERROR = (
+    _regex_error(f"a valid label key {_NAME}", QUALIFIED, *_EXAMPLES)
+    + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
+VALUE_ERROR = _regex_error(
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    f"'.', and {_ALPHANUMERIC}",
+    *(VALUE, "MyValue", "my_value", "12345"),
+)
+
+
 def _too_long(limit: int, unit: str = "characters") -> str:
     return f"must be no more than {limit} {unit}"
 
 
-def _label(name: str, rule: re.Pattern[str], what: str, example: str) -> list[str]:
+def _label(name: str, rule: re.Pattern[str], error: str) -> list[str]:
     errors = [_too_long(63)] if len(name) > 63 else []
-    if rule.fullmatch(name) is None:
-        errors.append(_regex_error(what, rule.pattern, "my-name", example))
-    return errors
+    return errors if rule.fullmatch(name) else [*errors, error]
 
 
 def dns1123_label(name: str) -> list[str]:
     """Check the name of a namespace, a container or a volume: my-name."""
-    what = (
-        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-        "and must start and end with an alphanumeric character"
-    )
-    found = _label(name, _LABEL_RE, what, "123-abc")
+    found = _label(name, _LABEL_RE, LABEL_ERROR)
     # Longer than a subdomain it is not matched once more: see there.
     if found and len(name) <= _MOST_SUBDOMAIN and "." in name and _SUBDOMAIN_RE.fullmatch(name):
         found[-1] = "must not contain dots"
@@ -59,14 +83,7 @@ def dns1123_subdomain(name: str) -> list[str]:
     if len(name) > _MOST_SUBDOMAIN:
         # Not matched as well: the pattern backtracks, which long input could make slow.
         return [_too_long(_MOST_SUBDOMAIN)]
-    errors: list[str] = []
-    if _SUBDOMAIN_RE.fullmatch(name) is None:
-        what = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
-            "'-' or '.', and must start and end with an alphanumeric character"
-        )
-        errors.append(_regex_error(what, _SUBDOMAIN, "example.com"))
-    return errors
+    return [] if _SUBDOMAIN_RE.fullmatch(name) else [SUBDOMAIN_ERROR]
 
 
 def path_segment_name(name: str) -> list[str]:
@@ -80,11 +97,7 @@ def path_segment_name(name: str) -> list[str]:
 
 def dns1035_label(name: str) -> list[str]:
     """Check the name of a Service, which starts with a letter."""
-    what = (
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-        "alphabetic character, and end with an alphanumeric character"
-    )
-    return _label(name, _LABEL_1035_RE, what, "abc-123")
+    return _label(name, _LABEL_1035_RE, LABEL_1035_ERROR)
 
 
 def qualified_name(key: str) -> tuple[str, ...]:
@@ -97,14 +110,7 @@ def _qualified_name(key: str) -> tuple[str, ...]:
     prefix, slash, name = key.rpartition("/")
     errors: list[str] = []
     if "/" in prefix:
-        what = (
-            "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must "
-            "start and end with an alphanumeric character"
-        )
-        text = _regex_error(what, _QUALIFIED, "MyName", "my.name", "123-abc")
-        return (
-            f"{text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
-        )
+        return (_KEY_ERROR,)
     if slash and not prefix:
         errors.append("prefix part must be non-empty")
     elif slash:
@@ -117,11 +123,7 @@ def _qualified_name(key: str) -> tuple[str, ...]:
     elif len(name) > 63:
         errors.append(f"name part {_too_long(63, 'bytes')}")
     if _QUALIFIED_RE.fullmatch(name) is None:
-        what = (
-            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start "
-            "and end with an alphanumeric character"
-        )
-        errors.append(_regex_error(what, _QUALIFIED, "MyName", "my.name", "123-abc"))
+        errors.append(NAME_PART_ERROR)
     return tuple(errors)
 
 
@@ -134,11 +136,7 @@ def label_value(value: str) -> tuple[str, ...]:
 def _label_value(value: str) -> tuple[str, ...]:
     errors = [_too_long(63, "bytes")] if len(value) > 63 else []
     if _VALUE_RE.fullmatch(value) is None:
-        what = (
-            "a valid label must be an empty string or consist of alphanumeric characters, '-', "
-            "'_' or '.', and must start and end with an alphanumeric character"
-        )
-        errors.append(_regex_error(what, _VALUE, "MyValue", "my_value", "12345"))
+        errors.append(VALUE_ERROR)
     return tuple(errors)
 
 
