@@ -15,6 +15,7 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from podsched.api.conditions import is_node_ready
 from podsched.api.defaulting import default_object
 from podsched.api.kinds import KINDS, WATCHED_KINDS, wrap
 from podsched.api.manifest import from_manifest, to_manifest
@@ -26,7 +27,7 @@ from podsched.cli.printers import TablePrinter
 from podsched.config.load import default_config
 from podsched.registry import factories
 from podsched.serve.agent import pods
-from podsched.serve.agent.nodes import is_ready, is_silent, repaired_conditions
+from podsched.serve.agent.nodes import is_silent, repaired_conditions
 from podsched.serve.client.informer import EventType, Mirror
 from podsched.term.state import SchedulingState, build_state
 from podsched.v1 import api_pb2 as v1
@@ -64,7 +65,7 @@ def _used_by_the_agent(item: AnyObject) -> None:
             pods.step(item, now, now, 0.1)
     elif isinstance(item, Node):
         is_silent(item)
-        is_ready(item)
+        is_node_ready(item.status)
         repaired_conditions(item, NOW, resumed=True)
 
 

@@ -21,13 +21,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
-import json
 import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, cast
 
-from podsched.api.conditions import is_finished
+from podsched.api.conditions import is_finished, is_node_ready
 from podsched.api.hollow_devices import DEVICES_ANNOTATION
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.api.reasons import StatusCode
@@ -38,7 +37,6 @@ from podsched.serve.agent import leases, pods
 from podsched.serve.agent.admission import Admission
 from podsched.serve.agent.devices import DEVICE_KINDS, DevicePublisher
 from podsched.serve.agent.nodes import (
-    is_ready,
     is_silent,
     nodes_of_settings,
     registration,
@@ -48,6 +46,7 @@ from podsched.serve.agent.start_traces import StartTraces
 from podsched.serve.agent.volume_controller import VOLUME_KINDS, VolumeController
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.serve.client.informer import Batch, Event, Informer
 from podsched.serve.client.outbox import Outbox
@@ -71,6 +70,10 @@ def _devices_differ(old: Node, new: Node) -> bool:
     """Whether a node is another one, or has another annotation of devices."""
     before, after = (of.metadata.annotations.get(DEVICES_ANNOTATION) for of in (old, new))
     return before != after or old.metadata.uid != new.metadata.uid
+
+
+def _was_ready(event: Event) -> bool:
+    return not isinstance(event.old, Node) or is_node_ready(event.old.status)
 
 
 class _Seen(NamedTuple):
@@ -263,23 +266,14 @@ class Agent:
             self._renewals.put(name, name)
             self._count_nodes()
             self._handle_pods_of(name)
-        elif is_ready(node) and isinstance(event.old, Node) and not is_ready(event.old):
+        elif is_node_ready(node.status) and not _was_ready(event):
             self._handle_pods_of(name)
         self._repair(node, resumed=bool(was_silent))
 
     def _repair(self, node: Node, *, resumed: bool = False) -> None:
         patch = repair(node, self._now(), resumed=resumed)
-        if not patch:
-            return
-        name = node.metadata.name
-        request = v1.PatchRequest(
-            kind="Node",
-            name=name,
-            uid=node.metadata.uid,
-            resource_version=int(node.metadata.resource_version or 0),
-            merge_patch=json.dumps(patch).encode(),
-        )
-        self._node_patches.put(name, request)
+        if patch:
+            self._node_patches.put(node.metadata.name, object_patch(node, patch))
 
     def _publish(self, node: str) -> None:
         """Publish the devices of a node if it is simulated here."""
@@ -342,7 +336,7 @@ class Agent:
             self._since(key, pod, now),
             now,
             self._settings.run_delay,
-            node_ready=isinstance(node, Node) and is_ready(node),
+            node_ready=isinstance(node, Node) and is_node_ready(node.status),
             job_seconds=self._settings.job_seconds,
         )
         if isinstance(action, pods.Patch):

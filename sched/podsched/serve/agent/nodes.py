@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from podsched import __version__
 from podsched.api.codec import write
-from podsched.api.conditions import FALSE, NODE_READY, TRUE, UNKNOWN, node_condition
+from podsched.api.conditions import FALSE, NODE_READY, TRUE, UNKNOWN
 from podsched.api.hollow_devices import DEVICES_ANNOTATION, BadDevicesError, slices_of
 from podsched.api.hollow_nodes import HOLLOW_LABEL, HOLLOW_TEXT, is_hollow
 from podsched.api.objects import Node, NodeCondition, timestamp
@@ -191,9 +191,3 @@ def _healthy(type_: str, now: float) -> NodeCondition:
 def is_silent(node: Node) -> bool:
     """Return whether the node simulates a failure: no heartbeats, and its pods do not change."""
     return node.metadata.annotations.get(SILENCE_ANNOTATION) == "true"
-
-
-def is_ready(node: Node) -> bool:
-    """Return whether the node's condition Ready is True."""
-    condition = node_condition(node.status, NODE_READY)
-    return condition is not None and condition.status == TRUE

@@ -19,7 +19,6 @@ precision, because the API's times are whole seconds: a restarted agent does the
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -30,6 +29,7 @@ from podsched.api.objects import Container, Pod, PodCondition, Timestamp, second
 from podsched.api.owners import controller_of
 from podsched.api.resources import is_sidecar
 from podsched.serve.agent.admission import Rejection
+from podsched.serve.client.cluster import object_patch
 from podsched.v1.api_pb2 import EvictRequest, PatchRequest
 
 RUN_SECONDS_ANNOTATION = "podsched.io/run-seconds"
@@ -278,13 +278,4 @@ def _with_conditions(pod: Pod, now: Timestamp, *wanted: PodCondition) -> list[di
 def _patch(pod: Pod, status: dict[str, Any]) -> Patch:
     # With the resourceVersion, because the list of conditions is replaced as a whole, and a
     # condition added concurrently must not be lost.
-    metadata = pod.metadata
-    request = PatchRequest(
-        kind="Pod",
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=int(metadata.resource_version or 0),
-        merge_patch=json.dumps({"status": status}).encode(),
-    )
-    return Patch(request, str(status["phase"]))
+    return Patch(object_patch(pod, {"status": status}), str(status["phase"]))

@@ -31,7 +31,7 @@ class _Grouped(Generic[T]):
             self._group_of[key] = group
             self._groups.setdefault(group, {})[key] = value
 
-    def of(self, group: str) -> Mapping[str, T]:
+    def __call__(self, group: str) -> Mapping[str, T]:
         return self._groups.get(group, {})
 
 
@@ -39,10 +39,14 @@ class VolumeIndex:
     """The index; the key of a claim is its namespace/name."""
 
     def __init__(self) -> None:
-        self._claims_by_volume: _Grouped[None] = _Grouped()
-        self._unbound: _Grouped[None] = _Grouped()
-        self._volumes_by_claim: _Grouped[None] = _Grouped()
-        self._available: _Grouped[int] = _Grouped()
+        #: Keys of the claims that name a volume.
+        self.claims_of: _Grouped[None] = _Grouped()
+        #: Keys of a class's claims whose binding is not complete.
+        self.unbound: _Grouped[None] = _Grouped()
+        #: Names of the volumes whose claimRef names a claim.
+        self.volumes_for: _Grouped[None] = _Grouped()
+        #: A class's available volumes, with their sizes in bytes.
+        self.available: _Grouped[int] = _Grouped()
 
     def put_claim(self, key: str, claim: PersistentVolumeClaim | None) -> None:
         """Set the current version of a claim; None: deleted."""
@@ -51,8 +55,8 @@ class VolumeIndex:
             volume = claim.spec.volume_name or None
             if BIND_COMPLETED not in claim.metadata.annotations:
                 unbound = claim.spec.storage_class_name
-        self._claims_by_volume.put(key, volume, None)
-        self._unbound.put(key, unbound, None)
+        self.claims_of.put(key, volume, None)
+        self.unbound.put(key, unbound, None)
 
     def put_volume(self, name: str, volume: PersistentVolume | None) -> None:
         """Set the current version of a volume; None: deleted."""
@@ -61,24 +65,8 @@ class VolumeIndex:
             claim = f"{volume.spec.claim_ref.namespace}/{volume.spec.claim_ref.name}"
         elif volume is not None and is_available(volume):
             available, size = volume.spec.storage_class_name, size_of(volume)
-        self._volumes_by_claim.put(name, claim, None)
-        self._available.put(name, available, size)
-
-    def claims_of(self, volume: str) -> Mapping[str, None]:
-        """Return the keys of the claims that name a volume."""
-        return self._claims_by_volume.of(volume)
-
-    def unbound(self, class_name: str) -> Mapping[str, None]:
-        """Return the keys of a class's claims whose binding is not complete."""
-        return self._unbound.of(class_name)
-
-    def volumes_for(self, claim: str) -> Mapping[str, None]:
-        """Return the names of the volumes whose claimRef names a claim."""
-        return self._volumes_by_claim.of(claim)
-
-    def available(self, class_name: str) -> Mapping[str, int]:
-        """Return a class's available volumes, with their sizes in bytes."""
-        return self._available.of(class_name)
+        self.volumes_for.put(name, claim, None)
+        self.available.put(name, available, size)
 
 
 def is_available(volume: PersistentVolume) -> bool:

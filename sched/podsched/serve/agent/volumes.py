@@ -22,13 +22,13 @@ Non-goals: storage, resizing, protection finalizers, attaching.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from podsched.api import quantity
+from podsched.api.codec import write
 from podsched.api.objects import (
     CSINode,
     Node,
@@ -42,6 +42,7 @@ from podsched.api.objects import (
 from podsched.api.selectors import SelectorError, compile_selector
 from podsched.api.storage_classes import default_class, names_class
 from podsched.serve.agent.volume_index import BIND_COMPLETED, VolumeIndex, is_available, size_of
+from podsched.serve.client.cluster import object_patch
 from podsched.v1.api_pb2 import PatchRequest
 
 PROVISIONER = "podsched.io/hollow"
@@ -139,7 +140,7 @@ class Round:
         if not names_class(claim):
             default = default_class(self.view.classes.values())
             if default:
-                return [_patch("PersistentVolumeClaim", claim, _class_patch(default))]
+                return [object_patch(claim, {"spec": {"storageClassName": default}})]
         waits = self._waits_for_consumer(claim)
         volume = self._match(claim, only_prebound=waits)
         if volume is not None:
@@ -356,32 +357,14 @@ def _reference(claim: PersistentVolumeClaim) -> ObjectReference:
     )
 
 
-def _patch(
-    kind: str, item: PersistentVolume | PersistentVolumeClaim, patch: Mapping[str, Any]
-) -> PatchRequest:
-    metadata = item.metadata
-    return PatchRequest(
-        kind=kind,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=int(metadata.resource_version or 0),
-        merge_patch=json.dumps(patch).encode(),
-    )
-
-
 def _phase(item: PersistentVolume | PersistentVolumeClaim, phase: str) -> list[Effect]:
     if item.status.phase == phase:
         return []
-    return [_patch(type(item).__name__, item, {"status": {"phase": phase}})]
+    return [object_patch(item, {"status": {"phase": phase}})]
 
 
 def _annotate(claim: PersistentVolumeClaim, annotations: Mapping[str, str | None]) -> PatchRequest:
-    return _patch("PersistentVolumeClaim", claim, {"metadata": {"annotations": annotations}})
-
-
-def _class_patch(name: str) -> dict[str, Any]:
-    return {"spec": {"storageClassName": name}}
+    return object_patch(claim, {"metadata": {"annotations": annotations}})
 
 
 def _unbound(volume: PersistentVolume) -> PatchRequest:
@@ -391,7 +374,7 @@ def _unbound(volume: PersistentVolume) -> PatchRequest:
         "spec": {"claimRef": None},
         "status": {"phase": "Available"},
     }
-    return _patch("PersistentVolume", volume, patch)
+    return object_patch(volume, patch)
 
 
 def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PatchRequest:
@@ -400,19 +383,10 @@ def _volume_bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Pat
     patch: dict[str, Any] = {"status": {"phase": "Bound"}}
     # Fields set by a scheduler are kept (GetBindVolumeToClaim).
     if (known.namespace, known.name, known.uid) != (ref.namespace, ref.name, ref.uid):
-        patch["spec"] = {
-            "claimRef": {
-                "apiVersion": ref.api_version,
-                "kind": ref.kind,
-                "namespace": ref.namespace,
-                "name": ref.name,
-                "uid": ref.uid,
-                "resourceVersion": ref.resource_version,
-            }
-        }
+        patch["spec"] = {"claimRef": write(ref)}
     if not volume.spec.HasField("claim_ref"):
         patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
-    return _patch("PersistentVolume", volume, patch)
+    return object_patch(volume, patch)
 
 
 def _claim_bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> list[Effect]:
@@ -434,4 +408,4 @@ def _claim_bound(claim: PersistentVolumeClaim, volume: PersistentVolume) -> list
         "spec": {"volumeName": name},
         "status": status,
     }
-    return [_patch("PersistentVolumeClaim", claim, patch)]
+    return [object_patch(claim, patch)]

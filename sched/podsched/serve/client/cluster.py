@@ -12,9 +12,11 @@ NOT_FOUND, ...).
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Event
 from podsched.serve.client.informer import Handler
 from podsched.v1 import api_pb2 as v1
@@ -112,3 +114,15 @@ class ControlledCluster(Cluster, Protocol):
     async def delete_collection(self, kind: str, namespace: str = "", *, fence: v1.Fence) -> int:
         """Delete all objects of a kind in a namespace; return their number."""
         ...
+
+
+def object_patch(item: AnyObject, body: Mapping[str, Any]) -> v1.PatchRequest:
+    """Return a merge patch that applies only to this version of the object."""
+    return v1.PatchRequest(
+        kind=kind_of(item).name,
+        namespace=item.metadata.namespace,
+        name=item.metadata.name,
+        uid=item.metadata.uid,
+        resource_version=int(item.metadata.resource_version or 0),
+        merge_patch=json.dumps(body).encode(),
+    )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, ObjectMeta, Pod
+from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
@@ -163,18 +162,6 @@ def stays_bare(pod: Pod) -> bool:
     metadata = pod.metadata
     return not (
         metadata.owner_references or metadata.finalizers or metadata.HasField("deletion_timestamp")
-    )
-
-
-def object_patch(item: AnyObject, body: dict[str, Any]) -> PatchRequest:
-    """Return a merge patch that applies only to this version of the object."""
-    return PatchRequest(
-        kind=kind_of(item).name,
-        namespace=item.metadata.namespace,
-        name=item.metadata.name,
-        uid=item.metadata.uid,
-        resource_version=int(item.metadata.resource_version or 0),
-        merge_patch=json.dumps(body).encode(),
     )
 
 

@@ -5,13 +5,13 @@ Source: maybeUpdateRuleStatus of Kubernetes 1.36 (pkg/controller/devicetaintevic
 
 from __future__ import annotations
 
-import json
 from typing import Final, NamedTuple
 
 from podsched.api.codec import write
 from podsched.api.conditions import FALSE, TRUE
 from podsched.api.objects import Condition, DeviceTaintRule, timestamp
 from podsched.api.tolerations import NO_EXECUTE
+from podsched.serve.client.cluster import object_patch
 from podsched.v1.api_pb2 import PatchRequest
 
 #: The effect of rules that evict nothing; their status has the pods that they would evict.
@@ -95,12 +95,5 @@ def _namespaces(effects: Effects) -> str:
 def status_patch(rule: DeviceTaintRule, condition: Condition) -> PatchRequest:
     """Return the patch that sets a rule's condition."""
     others = [of for of in rule.status.conditions if of.type != _IN_PROGRESS]
-    return PatchRequest(
-        kind="DeviceTaintRule",
-        name=rule.metadata.name,
-        uid=rule.metadata.uid,
-        resource_version=int(rule.metadata.resource_version or 0),
-        merge_patch=json.dumps(
-            {"status": {"conditions": [write(of) for of in (*others, condition)]}}
-        ).encode(),
-    )
+    conditions = [write(of) for of in (*others, condition)]
+    return object_patch(rule, {"status": {"conditions": conditions}})

@@ -6,7 +6,6 @@ countHealthyPods, buildDisruptedPodMap).
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from podsched.api.objects import (
 )
 from podsched.api.owners import controller_of
 from podsched.api.selectors import Selector
+from podsched.serve.client.cluster import object_patch
 from podsched.term.controllers.controller import earliest
 from podsched.v1.api_pb2 import PatchRequest
 
@@ -180,12 +180,4 @@ def status_patch(
     gone = [name for name in budget.status.disrupted_pods if name not in status.disrupted_pods]
     if gone:
         content["disruptedPods"] = dict.fromkeys(gone)
-    metadata = budget.metadata
-    return PatchRequest(
-        kind="PodDisruptionBudget",
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=int(metadata.resource_version or 0),
-        merge_patch=json.dumps({"status": content}).encode(),
-    )
+    return object_patch(budget, {"status": content})

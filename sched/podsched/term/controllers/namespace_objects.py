@@ -20,8 +20,9 @@ from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, ConfigMap, ServiceAccount
 from podsched.api.service_accounts import DEFAULT_ACCOUNT, ROOT_CA_CONFIG_MAP
+from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, Writes, object_patch
+from podsched.term.controllers.controller import Instant, Objects, Writes
 
 _HASH = "podsched.io/root-ca-hash"
 _DESCRIPTION = (

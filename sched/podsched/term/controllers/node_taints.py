@@ -5,7 +5,6 @@ Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +18,7 @@ from podsched.api.tolerations import (
     TAINT_UNREACHABLE,
     TAINT_UNSCHEDULABLE,
 )
+from podsched.serve.client.cluster import object_patch
 from podsched.v1.api_pb2 import PatchRequest
 
 _UNKNOWN_WHEN_SILENT = (NODE_READY, "MemoryPressure", "DiskPressure", "PIDPressure")
@@ -113,16 +113,7 @@ def node_patch(
         content["status"] = {"conditions": [write(c) for c in conditions]}
     if list(taints) != list(node.spec.taints):
         content["spec"] = {"taints": [write(t) for t in taints] or None}
-    if not content:
-        return None
-    metadata = node.metadata
-    return PatchRequest(
-        kind="Node",
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=int(metadata.resource_version or 0),
-        merge_patch=json.dumps(content).encode(),
-    )
+    return object_patch(node, content) if content else None
 
 
 def not_ready_patch(pod: Pod, now: float) -> PatchRequest:
@@ -135,15 +126,7 @@ def not_ready_patch(pod: Pod, now: float) -> PatchRequest:
             condition.status, condition.reason = FALSE, NOT_READY_REASON
             condition.last_transition_time.CopyFrom(timestamp(now, whole=True))
         conditions.append(write(condition))
-    metadata = pod.metadata
-    return PatchRequest(
-        kind="Pod",
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=int(metadata.resource_version or 0),
-        merge_patch=json.dumps({"status": {"conditions": conditions}}).encode(),
-    )
+    return object_patch(pod, {"status": {"conditions": conditions}})
 
 
 def is_lost(node: Node) -> bool:

@@ -20,8 +20,9 @@ from podsched.api.objects import (
     object_key,
 )
 from podsched.api.owners import controller_of
+from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, Writes, object_patch
+from podsched.term.controllers.controller import Instant, Objects, Writes
 
 _GROUP: Final = "PodGroup"
 _CLAIM: Final = "ResourceClaim"

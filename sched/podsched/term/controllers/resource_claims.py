@@ -49,6 +49,7 @@ from podsched.api.objects import (
     ResourceClaimTemplate,
     object_key,
 )
+from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import (
@@ -57,7 +58,6 @@ from podsched.term.controllers.controller import (
     Objects,
     Recorder,
     Writes,
-    object_patch,
 )
 from podsched.v1.api_pb2 import DeleteRequest
 

@@ -15,6 +15,7 @@ from podsched.api.codec import write
 from podsched.api.manifest import merge_patch
 from podsched.api.objects import AnyObject
 from podsched.api.selectors import Selector, compile_selector
+from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.agenda import Agenda
 from podsched.term.controllers.controller import (
@@ -24,7 +25,6 @@ from podsched.term.controllers.controller import (
     Recorder,
     Writes,
     earliest,
-    object_patch,
 )
 from podsched.term.controllers.owned_pods import Owned, PodsOfOwners
 
