@@ -570,3 +570,32 @@ def test_a_pod_of_no_group_that_was_not_ready_in_time_is_a_failure(world: Contro
     evict(world, active(world)[0], "PodsReadyTimeout")
     world.wait(2)
     assert counts(world) == (0, 0, 1)
+
+
+def test_a_job_whose_queue_has_deactivated_it_is_suspended_until_it_is_resumed(
+    world: ControllerWorld,
+) -> None:
+    put(world, queued_job())
+    for pod in active(world):
+        evict(world, pod, "Deactivated")
+    world.wait(30)
+    assert stored(world).spec.suspend
+    assert conditions(world) == ["Suspended"]
+    assert not active(world)
+    assert counts(world) == (0, 0, 0)
+    change(world, suspend=False)
+    world.wait(30)
+    assert len(active(world)) == 2
+    assert not stored(world).spec.suspend
+
+
+def test_a_job_is_not_suspended_if_a_pod_group_says_that_it_is_deactivated(
+    world: ControllerWorld,
+) -> None:
+    item = job()
+    item.spec.template.spec.scheduling_group.pod_group_name = "g"
+    put(world, item)
+    evict(world, active(world)[0], "Deactivated")
+    world.wait(2)
+    assert not stored(world).spec.suspend
+    assert len(active(world)) == 1

@@ -3,13 +3,15 @@
 ``job_plan`` decides; this module reads, writes and keeps track of writes under way. Pods have the
 finalizer batch.kubernetes.io/job-tracking until they are counted, so that deleted pods are counted,
 too. The finalizer is removed at once if the Job is gone or finished. Jobs that name another
-controller in spec.managedBy are left alone. Source: pkg/controller/job of Kubernetes 1.36.
+controller in spec.managedBy are left alone. A Job is suspended, as with Kueue, when its queue has
+deactivated its pods: they would start again otherwise. Source: pkg/controller/job of Kubernetes 1.36.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from podsched.api.objects import AnyObject, Job, Pod, PodGroup, PodTemplateSpec
@@ -17,11 +19,13 @@ from podsched.api.owners import controller_of
 from podsched.api.queue_labels import QUEUE_GROUP_COUNT, QUEUE_GROUP_NAME
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
+from podsched.term.admission.endings import DEACTIVATED
 from podsched.term.controllers.controller import (
     Instant,
     Objects,
     Recorder,
     Writes,
+    object_patch,
     without_finalizer,
 )
 from podsched.term.controllers.job_gangs import GANG_KINDS, Gang, JobGangs
@@ -133,6 +137,11 @@ class JobController(WorkloadController):
             self._orphans.update((key, None) for key, p in owned.pods.live.items() if p.is_tracked)
             return
         self._pods.claim(key, owner, finalizer=JOB_TRACKING)
+        # Before the evicted pods are released: they tell the next leader of it, too.
+        if not owner.spec.suspend and self._is_deactivated(owned):
+            request = object_patch(owner, {"spec": {"suspend": True}})
+            self._writes.patch(key, request, partial(self._notify, key))
+            return
         gang = Gang(True)
         if self._gangs is not None:
             gang = self._gangs.gang_of(key, owner, is_new=_is_new(owner, owned))
@@ -152,6 +161,14 @@ class JobController(WorkloadController):
         self._act(key, owner, owned, todo, gang.group)
         if todo.wait is not None:
             self._agenda.put(key, now.monotonic + todo.wait)
+
+    def _is_deactivated(self, owned: Owned) -> bool:
+        """Whether a unit of a Job may not run again, and has no PodGroup that remembers it."""
+        for record in owned.pods.uncounted.values():
+            pod = self._pod_of(record) if record.eviction == DEACTIVATED else None
+            if pod is not None and not pod.spec.HasField("scheduling_group"):
+                return True
+        return False
 
     def _pod_of(self, record: OwnedPod) -> Pod | None:
         found = self._objects.get("Pod", record.key)
