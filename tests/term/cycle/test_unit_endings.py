@@ -198,7 +198,12 @@ async def test_a_gang_that_is_late_too_often_is_deactivated_until_its_count_is_r
         members(world, "g", 1)
         await asyncio.sleep(15)
         assert bound(world) == []
-        assert condition(world, "g", "Evicted")[:2] == ("True", "Deactivated")
+        assert condition(world, "g", "Evicted") == (
+            "True",
+            "Deactivated",
+            "The workload is deactivated (RequeuingLimitExceeded): its pods were not ready in time "
+            "too often",
+        )
         spec = {"schedulingGroup": {"podGroupName": "g"}}
         job(world, "third", "team", cpu=1, spec=spec)
         await asyncio.sleep(20)
@@ -215,6 +220,26 @@ async def test_a_gang_that_is_late_too_often_is_deactivated_until_its_count_is_r
         await asyncio.sleep(5)
         assert bound(world) == ["third"]
         assert condition(world, "g", "Requeued")[:2] == ("True", "Reactivated")
+
+
+async def test_a_group_without_a_pod_group_is_counted_until_it_is_deactivated() -> None:
+    strategy = {"backoffLimitCount": 2, "backoffBaseSeconds": 60}
+    world = a_world(waitForPodsReady={"timeout": "10s", "requeuingStrategy": strategy})
+    labels = {f"kueue.x-k8s.io/pod-group-{name}": "1" for name in ("name", "total-count")}
+    async with world.running():
+        for name, pause in (("a", 0), ("b", 60), ("c", 120), ("d", 240)):
+            job(world, name, "team", cpu=1, labels=labels)
+            if pause:
+                await asyncio.sleep(pause - 8)
+                assert bound(world) == []
+            await asyncio.sleep(6 if pause else 2)
+            assert bound(world) == [name]
+            await asyncio.sleep(12)
+            assert bound(world) == []
+        assert not world.events("b", "EvictedDueToDeactivated")
+        [message] = world.events("c", "EvictedDueToDeactivated")
+        assert "RequeuingLimitExceeded" in message
+        assert world.events("d", "EvictedDueToPodsReadyTimeout")
 
 
 @pytest.mark.parametrize(("timestamp", "first"), [("Eviction", "later"), ("Creation", "g-again-0")])

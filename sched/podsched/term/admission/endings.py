@@ -30,7 +30,7 @@ from podsched.framework.pods import PodInfo
 from podsched.lib.backoff import exponential
 from podsched.queues.order import EVICTED_BY_READINESS, queue_time
 from podsched.term.admission.limits import deadline, execution_time
-from podsched.term.admission.units import Unit
+from podsched.term.admission.units import Unit, is_lone
 
 EVICTED: Final = "Evicted"
 PODS_READY: Final = "PodsReady"
@@ -40,6 +40,7 @@ REQUEUE_COUNT: Final = "podsched.io/requeue-count"
 #: Annotation of a PodGroup: why it is not admitted until the annotation is removed.
 DEACTIVATED_BY: Final = "podsched.io/deactivated"
 EXEC_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
+_REQUEUED_TOO_OFTEN: Final = "RequeuingLimitExceeded"
 QUEUE_STOPPED: Final = "ClusterQueueStopped"
 LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
 DEACTIVATED: Final = "Deactivated"
@@ -51,6 +52,11 @@ _OF_QUEUES: Final = (QUEUE_STOPPED, LOCAL_QUEUE_STOPPED)
 REASONS: Final = (*_OF_QUEUES, EVICTED_BY_READINESS, DEACTIVATED, DEADLINE)
 _DEACTIVATED_TEXT: Final = "The workload is deactivated"
 _TOO_LONG: Final = f"{_DEACTIVATED_TEXT} ({EXEC_TIME_EXCEEDED}): it has run for {{:g}} s"
+_TOO_OFTEN: Final = (
+    f"{_DEACTIVATED_TEXT} ({_REQUEUED_TOO_OFTEN}): its pods were not ready in time too often"
+)
+#: Max groups without a PodGroup whose late starts are counted.
+_MOST_COUNTED: Final = 10_000
 _DEADLINE_TEXT: Final = "Pods were active on their nodes longer than the specified deadline"
 
 
@@ -92,6 +98,8 @@ class Endings:
         self._due: dict[str, float] = {}
         self._times: list[tuple[float, str]] = []
         self._new_ready: dict[str, None] = {}
+        #: By key, how often a group without a PodGroup was not ready in time.
+        self._counts: dict[str, int] = {}
         #: When and how a unit with a limit ends, by key; and a heap of the times, some outdated.
         self._limits: dict[str, tuple[float, Ending]] = {}
         self._limit_times: list[tuple[float, str]] = []
@@ -201,7 +209,7 @@ class Endings:
         limit = self._settings.requeuing_strategy.backoff_limit_count
         # The count grows by one after this eviction, and then exceeds the limit.
         if limit is not None and self.count(key) >= limit:
-            return Ending(DEACTIVATED, _DEACTIVATED_TEXT)
+            return Ending(DEACTIVATED, _TOO_OFTEN)
         name = key.replace("/pod:", "/")
         return Ending(EVICTED_BY_READINESS, f"Exceeded the PodsReady timeout {name}")
 
@@ -224,8 +232,18 @@ class Endings:
     def count(self, key: str) -> int:
         """Return how often a unit was not ready in time."""
         group = self._group(key)
-        text = "" if group is None else group.metadata.annotations.get(REQUEUE_COUNT, "")
+        if group is None:
+            return self._counts.get(key, 0)
+        text = group.metadata.annotations.get(REQUEUE_COUNT, "")
         return int(text) if text.isdecimal() and len(text) < 10 else 0
+
+    def note_count(self, key: str, count: int) -> None:
+        """Note how often a group was not ready in time, if it has no PodGroup; 0 forgets it."""
+        self._counts.pop(key, None)
+        if count and not is_lone(key) and self._group(key) is None:
+            self._counts[key] = count
+        if len(self._counts) > _MOST_COUNTED:
+            del self._counts[next(iter(self._counts))]
 
     def deactivated_by(self, key: str) -> str:
         """Return why a unit may not be admitted again, as its PodGroup says; "" if it may."""

@@ -4,7 +4,9 @@
 finalizer batch.kubernetes.io/job-tracking until they are counted, so that deleted pods are counted,
 too. The finalizer is removed at once if the Job is gone or finished. Jobs that name another
 controller in spec.managedBy are left alone. A Job is suspended, as with Kueue, when its queue has
-deactivated its pods: they would start again otherwise. Source: pkg/controller/job of Kubernetes 1.36.
+deactivated its pods: they would start again otherwise.
+
+Source: pkg/controller/job of Kubernetes 1.36.
 """
 
 from __future__ import annotations

@@ -157,6 +157,8 @@ class UnitEndings:
             count = endings.count(key) + 1
             self._admission.turns.wait_until(key, self._clock() + endings.backoff(count))
             self._annotate(key, REQUEUE_COUNT, str(count))
+            # A Job that is deactivated is suspended; once it is resumed, it begins anew.
+            endings.note_count(key, 0 if ending.reason == DEACTIVATED else count)
 
     def _annotate(self, key: str, name: str, value: str) -> None:
         group = pod_group(self._cluster, key)
