@@ -495,3 +495,26 @@ async def test_a_gang_of_higher_workload_priority_is_tried_although_an_equal_was
             await asyncio.sleep(1)
         assert len(world.events("old", "Preempted")) == 1
         assert condition(world, "low")[1] == "WaitingForQuota"
+
+
+async def test_the_message_on_a_victim_names_the_job_that_it_makes_room_for() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
+    async with world.running():
+        job(world, "low", "team", cpu=4)
+        await asyncio.sleep(1)
+        owner = {"api_version": "batch/v1", "kind": "Job", "name": "sum", "uid": "uid-of-sum"}
+        job(world, "of-job", "team", 5, cpu=4)
+        world.change(
+            "of-job", lambda pod: pod.metadata.owner_references.add(**owner, controller=True)
+        )
+        await asyncio.sleep(1)
+        [told] = world.events("low", "Preempted")
+        assert f"(UID: {world.stored('of-job').metadata.uid}, JobUID: uid-of-sum)" in told
+        job(world, "alone", "team", 9, cpu=4)
+        await asyncio.sleep(1)
+        [told] = world.events("of-job", "Preempted")
+        uid = world.stored("alone").metadata.uid
+        assert f"(UID: {uid}, JobUID: {uid})" in told

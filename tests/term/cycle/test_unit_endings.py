@@ -296,3 +296,43 @@ async def test_victims_of_a_preemption_say_so_and_say_later_that_they_run_again(
         said = "False", "QuotaReserved", f"Previously: {message}"
         assert condition(world, "low", "Evicted") == said
         assert condition(world, "low", "Preempted") == said
+
+
+async def test_the_events_of_a_pod_group_tell_that_it_waits_runs_and_is_evicted() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
+    async with world.running():
+        gang(world, "low", "team", 2, gpu=4)
+        await asyncio.sleep(1)
+        gang(world, "other", "team", 1, gpu=4)
+        await asyncio.sleep(1)
+        job(world, "high", "team", 10, gpu=8)
+        await asyncio.sleep(15)
+        reserved = "Quota reserved in ClusterQueue team"
+        assert world.events("low", "QuotaReserved") == [reserved]
+        assert world.events("low", "Admitted") == ["The workload is admitted"]
+        [short] = world.events("other", "WaitingForQuota")
+        assert "insufficient unused quota" in short
+        [evicted] = world.events("low", "EvictedDueToPreempted")
+        assert evicted.startswith("Preempted to accommodate a workload")
+        assert world.events("low", "Preempted") == [evicted]
+        assert world.events("high", "PreemptedWorkload") == [
+            "Preempted default/low (InClusterQueue)"
+        ]
+        stop(world, "ClusterQueue", "HoldAndDrain")
+        await asyncio.sleep(1)
+        assert world.events("other", "Suspended") == ["ClusterQueue team is stopped"]
+
+
+async def test_the_events_of_a_pod_group_tell_that_its_queue_drains() -> None:
+    world = a_world()
+    async with world.running():
+        gang(world, "g", "team", 1, cpu=1)
+        await asyncio.sleep(1)
+        stop(world, "ClusterQueue", "HoldAndDrain")
+        await asyncio.sleep(1)
+        assert world.events("g", "EvictedDueToClusterQueueStopped") == [
+            "The ClusterQueue is stopped"
+        ]

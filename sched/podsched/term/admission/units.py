@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, cast
 
 from podsched.api.objects import WorkloadPriorityClass
+from podsched.api.owners import controller_of
 from podsched.api.queue_labels import (
     PREFERRED_LEVEL,
     QUEUE_NAME,
@@ -197,6 +198,7 @@ def waiting_workload(
         tuple(sets),
         unit.queue,
         uid=uid,
+        job_uid=_job_uid(unit, first),
         priority=priority,
         queued_at=queued_at(unit.key, created),
         local_queue=unit.local_queue_key,
@@ -218,6 +220,14 @@ def created_at(cluster: ClusterView, unit: Unit, group: PodGroup) -> tuple[float
     pods = [*unit.held.values(), *unit.waiting.values()]
     first = min(pods, key=lambda pod: (pod.creation_time, pod.uid))
     return first.creation_time, first.uid
+
+
+def _job_uid(unit: Unit, pod: PodInfo) -> str:
+    """Return the uid of what controls a unit's pods; a lone pod may be a job itself."""
+    owner = controller_of(pod.pod.metadata)
+    if owner is not None:
+        return owner.uid
+    return pod.uid if is_lone(unit.key) else ""
 
 
 def _shape(group: PodGroup, unit: Unit, devices: Mapping[str, Mapping[str, int]]) -> Hashable:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from podsched.api.conditions import QUOTA_RESERVED
+from podsched.api.conditions import QUOTA_RESERVED, TRUE
 from podsched.decide.pod_group import GroupDecision
 from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import QueuedPodInfo
@@ -54,6 +54,7 @@ LONGEST_BACKOFF: Final = 60.0
 _GATED_AT_ONCE: Final = 100
 #: Max pods of the heads that are decided about together: a decision about one more takes 0.04 ms.
 _MOST_TOGETHER: Final = 128
+_ADMITTED_TEXT: Final = "The workload is admitted"
 #: Max remembered units that are gone, before these are searched and dropped.
 _MOST_GONE: Final = 1_000
 
@@ -96,7 +97,6 @@ class AdmissionCycle:
         self._state = parts.state
         self._admission = parts.state.admission
         self._cluster = parts.state.cache.cluster
-        self._recorder = parts.recorder
         self._groups = groups
         self._conditions = conditions
         self._endings = endings
@@ -359,7 +359,7 @@ class AdmissionCycle:
             victims = {one.workload.key for one in chosen.victims}
             # By quota and nodes others may have been chosen than by quota alone.
             cycle.claim(chosen.victims)
-            self._endings.preempted(chosen.victims, chosen.note_of)
+            self._endings.preempted(workload.key, chosen.victims, chosen.note_of)
             admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
             admission.hold(workload, chosen.need, victims)
             why = chosen.assignment.message or result.status.message
@@ -435,6 +435,7 @@ class AdmissionCycle:
         if group is not None and group.uid and not unit.held:
             said = QueueCondition(QUOTA_RESERVED, "False", reason, message), NOT_ADMITTED
             self._conditions.queued(group, said)
+            self._endings.record(key, "Warning", reason, message)
         elif not reported:  # Of a group that runs, only some pods wait.
             for pod in list(unit.waiting.values()):
                 self._failures.record(pod, message)
@@ -447,9 +448,14 @@ class AdmissionCycle:
         if group is None:
             return
         reserved = f"Quota reserved in ClusterQueue {workload.queue}"
+        known = self._conditions.condition(group, ADMITTED) if group.uid else None
+        # A group that grows is admitted already.
+        if known is None or known[0] != TRUE:
+            self._endings.record(workload.key, "Normal", QUOTA_RESERVED, reserved)
+            self._endings.record(workload.key, "Normal", ADMITTED, _ADMITTED_TEXT)
         said = (
             QueueCondition(QUOTA_RESERVED, "True", QUOTA_RESERVED, reserved),
-            QueueCondition(ADMITTED, "True", ADMITTED, "The workload is admitted"),
+            QueueCondition(ADMITTED, "True", ADMITTED, _ADMITTED_TEXT),
             # Kueue's rule: a new reservation turns Evicted and Preempted False.
             *self._endings.admitted(group),
         )

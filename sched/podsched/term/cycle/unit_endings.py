@@ -1,4 +1,4 @@
-"""Evict the units that ``admission.endings`` ends, and write the conditions of their PodGroups.
+"""Evict the units that ``admission.endings`` ends, and tell it on their PodGroups.
 
 Conditions of a unit that is evicted, in order::
 
@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from podsched.api.conditions import FALSE, QUOTA_RESERVED, TRUE
-from podsched.framework.pod_groups import PodGroup, pod_group
+from podsched.framework.pod_groups import KIND, PodGroup, pod_group
 from podsched.framework.pods import PodInfo
 from podsched.lib.tasks import TaskSet
 from podsched.queues.order import EVICTED_BY_READINESS
@@ -32,13 +32,15 @@ from podsched.term.admission.endings import (
     REQUEUE_COUNT,
     Ending,
 )
-from podsched.term.admission.units import unit_group
+from podsched.term.admission.units import is_lone, unit_group
 from podsched.term.cycle.evictions import evict_all
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.preemption import Evict
 from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
 
 REQUEUED: Final = "Requeued"
+_NORMAL: Final = "Normal"
+_EVICTED_DUE_TO: Final = "EvictedDueTo"
 NOT_ADMITTED: Final = QueueCondition(
     ADMITTED, FALSE, "NoReservation", "The workload has no reservation"
 )
@@ -97,10 +99,16 @@ class UnitEndings:
         for key in self._admission.turns.take_new_waiting():
             self._requeued(key)
 
-    def preempted(self, victims: Sequence[Victim], note: Callable[[Victim], str]) -> None:
+    def preempted(
+        self, preemptor: str, victims: Sequence[Victim], note: Callable[[Victim], str]
+    ) -> None:
         """Note units that are evicted to make room for another; ``note`` returns the message."""
         for victim in victims:
             key, message = victim.workload.key, note(victim)
+            self.record(key, _NORMAL, f"{_EVICTED_DUE_TO}{PREEMPTED}", message)
+            self.record(key, _NORMAL, PREEMPTED, message)
+            text = f"Preempted {key} ({victim.reason})"
+            self.record(preemptor, _NORMAL, "PreemptedWorkload", text, or_pod=True)
             self._admission.endings.note_preemption(key, message)
             self._reported.add(key)
             self._report(
@@ -147,6 +155,7 @@ class UnitEndings:
     def _begin(self, key: str, ending: Ending) -> None:
         """Write that a unit is evicted, and set from when on it may be admitted again."""
         waits = ending.reason, ending.message
+        self.record(key, _NORMAL, f"{_EVICTED_DUE_TO}{ending.reason}", ending.message)
         self._report(
             key, QueueCondition(EVICTED, TRUE, *waits), QueueCondition(REQUEUED, FALSE, *waits)
         )
@@ -170,14 +179,35 @@ class UnitEndings:
         if was_there:
             self._recorder.record(
                 pod.pod.metadata,
-                type_="Normal",
-                reason=f"EvictedDueTo{ending.reason}",
+                type_=_NORMAL,
+                reason=f"{_EVICTED_DUE_TO}{ending.reason}",
                 action="Evicting",
                 message=ending.message,
                 controller=pod.cls.scheduler_name,
             )
 
-    # ------------------------------------------------------------------ conditions
+    # ------------------------------------------------------------------ conditions and events
+
+    def record(
+        self, key: str, type_: str, reason: str, message: str, *, or_pod: bool = False
+    ) -> None:
+        """Record an event about a unit's PodGroup; ``or_pod``: without one, about its first pod."""
+        namespace, _, name = key.partition("/")
+        group = None if is_lone(key) else self._cluster.get(KIND, namespace, name)
+        unit = self._admission.units.get(key)
+        pods = () if unit is None else unit.waiting.values() or unit.held.values()
+        pod = next(iter(pods), None)
+        if pod is None or (group is None and not or_pod):
+            return
+        self._recorder.record(
+            pod.pod.metadata if group is None else group.metadata,
+            type_=type_,
+            reason=reason,
+            action="Admitting",
+            message=message,
+            controller=pod.cls.scheduler_name,
+            kind="Pod" if group is None else KIND,
+        )
 
     def _requeued(self, key: str) -> None:
         """Write that a unit may be admitted again."""
