@@ -19,6 +19,7 @@ from typing import Final
 from podsched.api.objects import AnyObject, Job, Pod, PodGroup, PodTemplateSpec
 from podsched.api.owners import controller_of
 from podsched.api.queue_labels import QUEUE_GROUP_COUNT, QUEUE_GROUP_NAME
+from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.term.admission.endings import DEACTIVATED
@@ -27,7 +28,6 @@ from podsched.term.controllers.controller import (
     Objects,
     Recorder,
     Writes,
-    object_patch,
     without_finalizer,
 )
 from podsched.term.controllers.job_gangs import GANG_KINDS, Gang, JobGangs
