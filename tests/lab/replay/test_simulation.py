@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from podsched.api.manifest import from_manifest
 from podsched.api.objects import Pod, PodCondition, ResourceClaim
 from podsched.config.load import default_config, load_config
 from podsched.lab.replay.history import History
@@ -18,6 +19,7 @@ from podsched.registry import factories
 from support.device_objects import device_class, devices, resource_claim
 from support.recordings import Script, a_node, a_pod
 
+KUEUE = "kueue.x-k8s.io/v1beta2"
 MOST_ALLOCATED = {
     "profiles": [
         {
@@ -91,6 +93,45 @@ def test_pods_end_with_their_node(script: Script) -> None:
         ("n2", 9.0),
     ]
     assert [(span.name, span.ends) for span in found.nodes] == [("n2", 9.0), ("n1", 20.0)]
+
+
+QUEUES = [
+    {"kind": "ResourceFlavor", "metadata": {"name": "default"}},
+    {
+        "kind": "ClusterQueue",
+        "metadata": {"name": "team"},
+        "spec": {
+            "namespaceSelector": {},
+            "resourceGroups": [
+                {
+                    "coveredResources": ["cpu"],
+                    "flavors": [
+                        {"name": "default", "resources": [{"name": "cpu", "nominalQuota": 2}]}
+                    ],
+                }
+            ],
+        },
+    },
+    {
+        "kind": "LocalQueue",
+        "metadata": {"name": "team", "namespace": "default"},
+        "spec": {"clusterQueue": "team"},
+    },
+]
+
+
+def test_pods_of_queues_wait_for_quota_and_none_is_evicted_because_nobody_says_it_is_ready(
+    tmp_path: Path,
+) -> None:
+    objects = [from_manifest({"apiVersion": KUEUE, **each}).message for each in QUEUES]
+    script = Script(tmp_path / "a.rec", a_node("n1"), *objects)
+    pods = [with_run_time(a_pod(name, "2"), 600.0) for name in ("a", "b")]
+    for pod in pods:
+        pod.metadata.labels["kueue.x-k8s.io/queue-name"] = "team"
+    recording = script.added(1.0, pods[0]).added(2.0, pods[1]).ended(1000.0)
+    found = simulated(recording, {"queues": {"waitForPodsReady": {"timeout": "1m"}}})
+    assert found.pods["uid-a"].ended == pytest.approx(601.0, abs=0.1)
+    assert found.pods["uid-b"].waited == pytest.approx(599.0, abs=2.0)
 
 
 def test_the_same_workload_runs_the_same_way_every_time(script: Script) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from podsched.api.objects import AnyObject, Pod
 from podsched.ask.queues.counting import admission_of
 from podsched.ask.queues.waiting import explain_admission
 from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import PluginFactory
-from podsched.lab.replay.simulation import cluster_after
+from podsched.lab.replay.simulation import cluster_after, simulated_configuration
 from podsched.lab.replay.workload import Workload, scheduler_of
 from podsched.term.admission.admission import Admission
 
@@ -50,9 +50,7 @@ def play_change(
     ``before`` and ``after`` are the objects of a cluster, each with a uid, and the same with other
     quotas. Raises QuantityError, or PluginError for a broken plugin.
     """
-    # Nobody reports pods as ready here, so they would be evicted for it.
-    queues = config.queues.model_copy(update={"wait_for_pods_ready": None})
-    config = replace(config, queues=queues)
+    config = simulated_configuration(config)
     start = _admission(before, config)
     without, then = (_played(each, config, factories) for each in (before, after))
     results = []

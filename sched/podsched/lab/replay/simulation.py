@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from podsched.api.objects import Event
@@ -122,7 +123,17 @@ def cluster_after(
     progress: Callable[[float], object] = lambda at: None,
 ) -> SimulatedCluster:
     """Return the cluster as it is at the end of a workload's run; see ``simulate_workload``."""
+    config = simulated_configuration(config)
     return run_in_virtual_time(_Simulation(workload, config, factories, progress).run())
+
+
+def simulated_configuration(config: SchedulerConfiguration) -> SchedulerConfiguration:
+    """Return a configuration as it is in a simulation: without a start timeout of units.
+
+    Nobody reports pods as ready there, so all units would be evicted for it.
+    """
+    queues = config.queues.model_copy(update={"wait_for_pods_ready": None})
+    return replace(config, queues=queues)
 
 
 class _Simulation(LoopListener):
