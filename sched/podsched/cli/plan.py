@@ -37,7 +37,7 @@ from podsched.cli.options import Filename, Form, Recursive, Strict
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
-from podsched.cli.what_if import move_documents, move_lines, world_of
+from podsched.cli.what_if import move_documents, move_lines, warn_of_quota, world_of
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
@@ -119,6 +119,8 @@ def plan(
     config, written = read_source(source)
     now = with_client(given.server, lambda client: _read(client, found.objects))
     writes = [_write(manifest, now) for manifest in found.objects]
+    new = [one.after for one in writes if one.action is Action.CREATE]
+    warn_of_quota([*now.objects, *new], [one for one in new if isinstance(one, Pod)])
     forecast = _forecast(now, writes, config)
     token = plan_files.save(_document(now, writes, forecast, written), given.out)
     if given.output is Form.JSON:

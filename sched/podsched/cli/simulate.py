@@ -31,7 +31,7 @@ from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.cli.quota_changes import quota_changes
-from podsched.cli.what_if import Changes, what_if
+from podsched.cli.what_if import Changes, warn_of_quota, what_if
 from podsched.cli.workloads import MAX_PODS, Workload, read_workloads
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
@@ -159,6 +159,7 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form
     """Show a single pod's decision in detail; return the exit code."""
     # The pod may be in the cluster already; it must not compete with itself.
     objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
+    warn_of_quota(objects, [wanted])
     scenario = _scenario(objects, wanted, source)
     try:
         result = simulate_scenario(scenario, factories(), changes=True)

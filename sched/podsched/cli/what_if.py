@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from podsched.api.node_copies import HOSTNAME, NodeDevices, copy_of_node
-from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
+from podsched.api.objects import AnyObject, LocalQueue, Node, Pod, PodGroup, ResourceSlice
 from podsched.api.quantity import QuantityError
+from podsched.api.queue_labels import QUEUE_NAME
 from podsched.ask.whatif.evacuation import Move, MoveOutcome, Report, Scenario, play
 from podsched.ask.whatif.world import Outcome, World
 from podsched.cli.cluster_source import admit
 from podsched.cli.config import read_source
-from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.manifests import read_known
 from podsched.cli.output import say
 from podsched.cli.policy import Source
@@ -26,6 +27,7 @@ from podsched.cli.workloads import Workload
 from podsched.config.load import SchedulerConfiguration, default_config
 from podsched.framework.plugin import PluginError
 from podsched.registry import factories
+from podsched.term.admission.units import DEFAULT_QUEUE
 
 #: Max nodes that one command may add.
 MAX_NODES = 10_000
@@ -46,6 +48,29 @@ class Changes:
     def given(self) -> bool:
         """Whether any option is given."""
         return bool(self.add_node or self.remove_node or self.drain or self.pending)
+
+
+def warn_of_quota(objects: Iterable[AnyObject], pods: Sequence[Pod]) -> None:
+    """Warn if pods join queues, because these are placed here as if quota sufficed for them."""
+    joined, with_default = set(), set()
+    for item in objects:
+        named = item.metadata.namespace, item.metadata.name
+        if isinstance(item, LocalQueue) and named[1] == DEFAULT_QUEUE:
+            with_default.add(named[0])
+        elif isinstance(item, PodGroup) and QUEUE_NAME in item.metadata.labels:
+            joined.add(named)
+    count = sum(
+        QUEUE_NAME in pod.metadata.labels
+        or pod.metadata.namespace in with_default
+        or (pod.metadata.namespace, pod.spec.scheduling_group.pod_group_name) in joined
+        for pod in pods
+    )
+    if count:
+        pods_are = "pod is" if count == 1 else "pods are"
+        warn(
+            f"quota does not count here, although {count:,} {pods_are} in a queue: sched simulate "
+            "--quota shows what queues admit"
+        )
 
 
 def what_if(
@@ -77,6 +102,7 @@ def what_if(
     admit([*objects, *new_nodes], workload.pods)
     pending = changes.pending or bool(added and not workload.pods)
     scenario = Scenario(workload.pods, pending, new_nodes, changes.remove_node, changes.drain)
+    warn_of_quota(objects, workload.pods)
     report = play(world_of(objects, config_of(source)), scenario)
     if as_json:
         print(json.dumps(report_document(report), indent=2))
