@@ -3,8 +3,8 @@
 A request compares the cache and the queue with the informer's store, checks the invariants of both
 and dumps them. Dumping yields to other tasks after every ``NODES_AT_ONCE`` nodes. Comparing and
 checking cannot yield, because the cache must not change meanwhile: they take some 0.1 ms per node
-with ten pods, half a second for 5,000 nodes. A leader that is blocked for more than the 2 s of its
-liveness key is replaced, so use a standby in clusters of more than 10,000 nodes.
+with ten pods, half a second for 5,000 nodes. A leader that is blocked for longer than the election
+timeout of 0.4 s is replaced, so use a standby in clusters of more than 3,000 nodes.
 """
 
 from __future__ import annotations
