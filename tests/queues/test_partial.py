@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.queues.objects import PodSet
-from podsched.queues.partial import search_counts
+from podsched.queues.partial import search_counts, some_counts
 from support.examples import examples
 
 
@@ -24,6 +24,15 @@ def test_without_a_minimum_there_is_nothing_to_give_up() -> None:
     assert most(5, (10, None)) is None
     assert most(5, (10, 6)) is None
     assert most(9, (4, 9), (10, 1)) == [4, 5]
+
+
+def test_some_counts_end_with_the_minimum() -> None:
+    def some(count: int, least: int | None) -> list[list[int]]:
+        return list(some_counts([PodSet("main", count, {}, least)]))
+
+    assert some(4, 2) == [[3], [2]]
+    assert some(4, None) == []
+    assert some(100, 20) == [[90], [80], [70], [60], [50], [40], [30], [20]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4), st.data())

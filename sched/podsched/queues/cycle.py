@@ -25,7 +25,7 @@ from podsched.queues.fair_victims import BOTH, FairStrategy, fair_search
 from podsched.queues.flavors import Assigner
 from podsched.queues.objects import PODS, ClusterQueue, Policy, Workload
 from podsched.queues.order import Requeue, stays_in_heap
-from podsched.queues.partial import search_counts
+from podsched.queues.partial import search_counts, some_counts
 from podsched.queues.pending import Lacks
 from podsched.queues.quota import Amounts, FlavorResource, Node
 from podsched.queues.shares import dominant_share
@@ -185,16 +185,7 @@ def nominate(
     """
     oracle = partial(_possibility, snapshot, queue, workload, rules)
     assigner = Assigner(snapshot, queue, workload, oracle, rules.fair, nominated)
-
-    def attempt(counts: Sequence[int] | None) -> tuple[Assignment, list[Victim]]:
-        assignment = assigner.assign(counts)
-        victims: list[Victim] = []
-        if assignment.mode is Mode.PREEMPT:
-            # Needs of 0 are left out: a queue above its quota would count as borrowing for them.
-            need = {key: amount for key, amount in assignment.usage.items() if amount}
-            preemptor = Preemptor(workload, queue, need, assignment.short)
-            victims = find_victims(snapshot, preemptor, rules)
-        return assignment, victims
+    attempt = partial(_attempt, assigner, rules)
 
     def succeed(counts: Sequence[int]) -> tuple[Assignment, list[Victim]] | None:
         tried = attempt(counts)
@@ -204,6 +195,33 @@ def nominate(
     if assignment.mode is Mode.FIT or victims or not workload.can_shrink:
         return assignment, victims
     return search_counts(workload.pod_sets, succeed) or (assignment, victims)
+
+
+def _attempt(
+    assigner: Assigner, rules: Rules, counts: Sequence[int] | None
+) -> tuple[Assignment, list[Victim]]:
+    """Return the flavors of so many pods of a workload, and the victims that it needs for them."""
+    assignment = assigner.assign(counts)
+    victims: list[Victim] = []
+    if assignment.mode is Mode.PREEMPT:
+        # A queue above its quota would count as borrowing for a need of 0, too.
+        need = {key: amount for key, amount in assignment.usage.items() if amount}
+        preemptor = Preemptor(assigner.workload, assigner.queue, need, assignment.short)
+        victims = find_victims(assigner.snapshot, preemptor, rules)
+    return assignment, victims
+
+
+def nominate_parts(
+    snapshot: Snapshot, queue: ClusterQueue, workload: Workload, rules: Rules, most: int
+) -> Iterator[Assignment]:
+    """Yield the flavors of fewer than ``most`` pods of a workload, with victims, the most first."""
+    oracle = partial(_possibility, snapshot, queue, workload, rules)
+    assigner = Assigner(snapshot, queue, workload, oracle, rules.fair)
+    for counts in some_counts(workload.pod_sets):
+        if sum(counts) < most:
+            assignment, victims = _attempt(assigner, rules, counts)
+            if victims:
+                yield assignment
 
 
 def lacks(snapshot: Snapshot, workload: Workload, rules: Rules) -> Lacks:

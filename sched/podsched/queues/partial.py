@@ -6,12 +6,15 @@ Source: Kueue 0.20, pkg/scheduler/flavorassigner/podset_reducer.go.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 from podsched.queues.objects import PodSet
 
 T = TypeVar("T")
+
+#: Max counts that are tried where a try takes long.
+SOME: Final = 8
 
 
 def search_counts(
@@ -22,22 +25,37 @@ def search_counts(
     This is a binary search. All pod sets shrink in proportion to the pods that each can give up.
     ``try_counts`` takes a count for each pod set, and returns None if they do not fit.
     """
-    give = [
-        max(0, pods.count - (pods.count if pods.min_count is None else pods.min_count))
-        for pods in pod_sets
-    ]
-    total = sum(give)
+    total = _spare(pod_sets)
     if total <= 0:
         return None
     found: dict[int, T | None] = {}
 
     def fits(step: int) -> bool:
-        found[step] = try_counts(
-            [pods.count - part * step // total for pods, part in zip(pod_sets, give, strict=True)]
-        )
+        found[step] = try_counts(_counts(pod_sets, step, total))
         return found[step] is not None
 
     # Like Kueue's search, this assumes that fewer pods fit wherever more do. The result of each
     # step is kept, so that the best counts are not tried twice.
     best = bisect_left(range(total + 1), True, key=fits)
     return found.get(best)
+
+
+def some_counts(pod_sets: Sequence[PodSet]) -> Iterator[list[int]]:
+    """Yield counts below what is wanted, the minimum last, ``SOME`` of them at most."""
+    total = _spare(pod_sets)
+    for number in range(1, min(SOME, total) + 1):
+        yield _counts(pod_sets, -(-total * number // min(SOME, total)), total)
+
+
+def _spare(pod_sets: Sequence[PodSet]) -> int:
+    """Return how many pods may be left out."""
+    return sum(map(_spare_of, pod_sets))
+
+
+def _spare_of(pods: PodSet) -> int:
+    return max(0, pods.count - (pods.count if pods.min_count is None else pods.min_count))
+
+
+def _counts(pod_sets: Sequence[PodSet], step: int, total: int) -> list[int]:
+    """Return the counts with ``step`` of ``total`` pods less."""
+    return [pods.count - _spare_of(pods) * step // total for pods in pod_sets]

@@ -434,6 +434,23 @@ async def test_a_gang_evicts_for_all_of_its_pods_before_it_starts_with_fewer() -
         assert bound(world) == ["low"]
 
 
+async def test_a_gang_that_nodes_hold_only_a_part_of_evicts_for_that_part() -> None:
+    world = TermWorld()
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8}, within="LowerPriority")
+    only = {}
+    for name, cpu in (("n1", 3), ("n2", 5)):
+        big_node(world, name, of={"cpu": str(cpu)})
+        only[name] = {"nodeSelector": {"kubernetes.io/hostname": name}}
+    async with world.running():
+        job(world, "low", "team", 0, cpu=3, spec=only["n1"])
+        job(world, "mid", "team", 1, cpu=5, spec=only["n2"])
+        await asyncio.sleep(1)
+        gang(world, "g", "team", 4, 2, priority=2, cpu=1, spec=only["n1"])
+        await asyncio.sleep(5)
+        assert bound(world) == ["g-0", "g-1", "g-2", "mid"]
+
+
 async def test_two_heads_of_a_cycle_may_have_the_same_victims_in_mind() -> None:
     """The second one looks again, without the victims that the first one has by then."""
     world = TermWorld()

@@ -23,7 +23,13 @@ from podsched.framework.pod_groups import Later, PodGroup, Try, VictimSearch
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.framework.status import unschedulable
 from podsched.queues.assignment import Assignment, Mode
-from podsched.queues.cycle import nominate, nominate_fewer, victim_search, without_flavors
+from podsched.queues.cycle import (
+    nominate,
+    nominate_fewer,
+    nominate_parts,
+    victim_search,
+    without_flavors,
+)
 from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import FlavorResource
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
@@ -197,8 +203,7 @@ class FlavorTerms:
     @property
     def victims_first(self) -> bool:
         """See ``Terms``: the queue's flavorFungibility has chosen flavors that need victims."""
-        shrinks = self._workload.can_shrink and not self._whole
-        return self.assignment.mode is Mode.PREEMPT and not shrinks
+        return self.assignment.mode is Mode.PREEMPT
 
     def flavors_of(self, pod: PodInfo) -> Flavors:
         """Return the flavor of each resource of a pod.
@@ -415,7 +420,12 @@ def terms_of(
             fewer = nominate_fewer(admission.snapshot, queue, workload, admission.rules)
             if fewer is not None:
                 yield FlavorTerms(*parts, fewer)
-        yield FlavorTerms(*parts, assignment)
+            count = sum(pods.count for pods in assignment.pod_sets)
+            shrunk = admission.snapshot, queue, workload, admission.rules, count
+            for part in nominate_parts(*shrunk):
+                yield FlavorTerms(*parts, part, whole=True)
+        else:
+            yield FlavorTerms(*parts, assignment)
         # Unlike Kueue: if a flavor with quota has no room on its nodes, the next one is tried.
         left = without_flavors(queue, workload, assignment)
         if left is None:
