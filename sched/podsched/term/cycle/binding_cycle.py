@@ -17,16 +17,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
-from podsched.api.objects import AnyObject
 from podsched.decide.extenders.calls import ExtenderClient
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.decide.runtime.run_log import PluginRun
-from podsched.decide.runtime.waiting_pods import WaitingPod
-from podsched.framework.pods import PodInfo
-from podsched.framework.status import Code, Status, error
+from podsched.framework.status import Status, error
 from podsched.lib.tasks import TaskSet
 from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.activation import Activator
@@ -34,15 +29,11 @@ from podsched.term.cycle.bind import asks_bind_plugins, run_bind
 from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.pre_bind import ObjectWrites, run_pre_bind
-from podsched.term.cycle.preemption import PREEMPTED
-from podsched.term.cycle.reserve_permit import refused, run_post_bind
+from podsched.term.cycle.reserve_permit import run_post_bind
+from podsched.term.cycle.waiting_cycles import WaitingCycles
 from podsched.term.faulty_pods import PodFault, working_on
 from podsched.term.writes.bind_queue import Assignment, BindQueue
 from podsched.term.writes.extender_binding import ExtenderBindings
-from podsched.term.writes.object_turns import ObjectTurns
-from podsched.term.writes.shared_calls import SharedCalls
-from podsched.v1 import api_pb2
 
 #: While more assignments than this wait to be bound, no pods are popped: to assume further ahead
 #: gains nothing, and a failover would lose more.
@@ -51,26 +42,10 @@ MAX_AHEAD = 1024
 _LOOK_EVERY = 0.02
 
 
-@dataclass(slots=True)
-class _Cycle:
-    """A pod at Permit or PreBind.
-
-    ``preempted_by``: the plugin for whose preemptor its task was cancelled; "" if the pod was
-    deleted; None if the task was not cancelled, or by the end of the term.
-    """
-
-    task: asyncio.Task[Status]
-    preempted_by: str | None = None
-
-    def cancel(self, plugin: str) -> None:
-        self.preempted_by = plugin
-        self.task.cancel()
-
-
 class BindingCycle:
     """The binding cycles of one term. It owns all assignments and gets their outcomes.
 
-    Implements ``Outcomes`` (of Bind) and ``AssumedPods`` (for preemption).
+    Implements ``Outcomes`` (of Bind). ``waiting``: the pods at Permit or PreBind.
     """
 
     def __init__(
@@ -83,7 +58,6 @@ class BindingCycle:
         clock: Callable[[], float],
     ) -> None:
         self._state = parts.state
-        self._changes = parts.changes
         self._extenders = parts.extenders
         self._recorder = parts.recorder
         self._meter = parts.meter
@@ -93,15 +67,7 @@ class BindingCycle:
         self._activator = activator
         self._clock = clock
         self._queue = BindQueue(parts.binder, parts.fence, self)
-        cluster, fence = parts.cluster, parts.fence
-        self._patches: SharedCalls[api_pb2.PatchRequest] = SharedCalls(
-            lambda patches: cluster.patch_many(patches, fence=fence)
-        )
-        self._creations: SharedCalls[AnyObject] = SharedCalls(
-            lambda items: cluster.create_many(items, fence=fence)
-        )
-        self._writes = ObjectWrites(self._creations.call, self._patches.call, ObjectTurns())
-        self._cycles: dict[str, _Cycle] = {}
+        self.waiting = WaitingCycles(parts, tasks, failures, self._bind_one, clock)
         self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
         #: A revision that includes the bindings by extenders that ``ask_again`` has found.
         self._by_extenders = 0
@@ -113,8 +79,7 @@ class BindingCycle:
     def start(self) -> None:
         """Start the tasks that write."""
         self._queue.start(self._tasks)
-        self._patches.start(self._tasks, "patch objects")
-        self._creations.start(self._tasks, "create objects")
+        self.waiting.start()
 
     # ------------------------------------------------------------------ how much is under way
 
@@ -135,7 +100,7 @@ class BindingCycle:
     @property
     def under_way(self) -> int:
         """The number of batches of bindings under way, and of pods at Permit or PreBind."""
-        return self._queue.calls + len(self._cycles)
+        return self._queue.calls + len(self.waiting)
 
     @property
     def revision(self) -> int:
@@ -148,7 +113,7 @@ class BindingCycle:
         Wait at most ``longest`` seconds for pods at Permit or PreBind.
         """
         deadline = self._clock() + longest
-        while self.ahead or self._queue.calls or (self._cycles and self._clock() < deadline):
+        while self.ahead or self._queue.calls or (self.waiting and self._clock() < deadline):
             self._room.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_EVERY):
@@ -167,142 +132,16 @@ class BindingCycle:
         """End the remaining work after the term's tasks have ended."""
         await self._with_extenders.close()
 
-    def has(self, uid: str) -> bool:
-        """Whether a pod is at Permit or PreBind."""
-        return uid in self._cycles
-
     async def wait_for_room(self) -> None:
         """Wait until there is room to assume more pods."""
         while self.ahead > MAX_AHEAD:
             self._room.clear()
             await self._room.wait()
 
-    # ------------------------------------------------------------------ Permit and PreBind
-
-    def wait_and_pre_bind(
-        self, runtime: ProfileRuntime, assignment: Assignment, timeouts: dict[str, float]
-    ) -> None:
-        """Begin the cycle of a pod that cannot be bound at once, in its own task.
-
-        ``timeouts``: max seconds of waiting at Permit, by plugin.
-        """
-        pod, node_name = assignment.pod, assignment.node_name
-        waiting = self._state.waiting.add(pod, node_name, timeouts) if timeouts else None
-        if waiting is not None:
-            self._publish(assignment)
-        task = self._tasks.start(
-            self._run(runtime, assignment, waiting),
-            f"binding cycle of {pod.key}",
-            ended=partial(self._ended, runtime, assignment),
-        )
-        # The task starts with the next turn of the event loop, so ``_ended`` finds this entry.
-        self._cycles[pod.uid] = _Cycle(task)
-
-    async def _run(
-        self, runtime: ProfileRuntime, assignment: Assignment, waiting: WaitingPod | None
-    ) -> Status:
-        with working_on(assignment.pod.pod):
-            return await self._permit_and_pre_bind(runtime, assignment, waiting)
-
-    async def _permit_and_pre_bind(
-        self, runtime: ProfileRuntime, assignment: Assignment, waiting: WaitingPod | None
-    ) -> Status:
-        began = self._clock()
-        if waiting is not None:
-            status = refused(await waiting.outcome())
-            self._state.waiting.remove(assignment.pod.uid)
-            self._meter.permitted(assignment.queued, status, began, self._clock())
-            if not status.ok:
-                return status
-        began = self._clock()
-        # As in kube-scheduler, Permit is the last point at which a pod can become unschedulable. A
-        # pod that fails later waits for its backoff, so no events are needed for it.
-        self._state.queue.done(assignment.pod.uid)
-        cluster = self._state.cache.cluster
-        runs: list[PluginRun] = []
-        status = await run_pre_bind(
-            runtime,
-            assignment,
-            cluster,
-            self._writes,
-            self._changes,
-            runs,
-            partial(self._waits, assignment),
-        )
-        self._meter.traces.phase(
-            assignment.queued, SpanName.PRE_BIND, began, self._clock(), status.message, runs
-        )
-        return status
-
-    def _publish(self, assignment: Assignment) -> None:
-        """Write the node of a pod that waits to its status, so that the next leader keeps it."""
-        self._failures.write_nomination(assignment.pod, assignment.node_name)
-
-    def _waits(self, assignment: Assignment, event: tuple[str, str] | None) -> None:
-        """Publish the node of a pod that waits in PreBind, and record the event."""
-        self._publish(assignment)
-        if event is None:
-            return
-        reason, message = event
-        self._recorder.record(
-            assignment.pod.pod.metadata,
-            type_="Normal",
-            reason=reason,
-            action="Scheduling",
-            message=message,
-            controller=assignment.pod.cls.scheduler_name,
-        )
-
-    def _ended(
-        self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[Status]
-    ) -> None:
-        """Handle the end of a pod's Permit and PreBind, even if its task never started."""
-        uid = assignment.pod.uid
-        cycle = self._cycles.pop(uid)
-        self._state.waiting.remove(uid)
-        if task.cancelled():
-            if cycle.preempted_by is None:
-                return  # The term is over, and its state, with all assumptions, is dropped.
-            status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), cycle.preempted_by)
-        elif (bug := task.exception()) is not None:
-            status = error(f"binding cycle failed: {bug.__cause__ or bug!r}")
-        else:
-            status = task.result()
-        group = assignment.group
-        if not status.ok and group is not None:
-            group.rejected(assignment, status)
-        elif not status.ok:
-            self._failures.undo(runtime, assignment, status)
-        elif group is not None:
-            group.ready(assignment)
-        else:
-            self.bind(runtime, [assignment])
-
-    def preempt(self, victim: PodInfo, plugin: str) -> bool:
-        """Return a pod at Permit or PreBind to the queue, because ``plugin`` needs its place.
-
-        Return False if the pod is at neither.
-        """
-        waiting = self._state.waiting.get(victim.uid)
-        # At Permit the pod is rejected, as a plugin would do it; at PreBind its task is cancelled.
-        if waiting is not None and waiting.preempt(plugin, PREEMPTED):
-            return True
-        cycle = self._cycles.get(victim.uid)
-        if cycle is None or cycle.task.done():
-            return False
-        cycle.cancel(plugin)
-        return True
-
-    def deleted(self, pod: PodInfo) -> None:
-        """End the cycle of a pod that was deleted."""
-        waiting = self._state.waiting.get(pod.uid)
-        cycle = self._cycles.get(pod.uid)
-        if waiting is not None:
-            waiting.reject("", "the pod was deleted")
-        elif cycle is not None:
-            cycle.cancel("")
-
     # ------------------------------------------------------------------ Bind
+
+    def _bind_one(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
+        self.bind(runtime, [assignment])
 
     def bind(
         self,

@@ -117,7 +117,7 @@ class FollowUp:
                 self._failures.undo(runtime, assignment, status, at_once=True)
             return False
         if timeouts or wants_pre_bind(runtime, assignment):
-            self._binding.wait_and_pre_bind(runtime, assignment, timeouts)
+            self._binding.waiting.begin(runtime, assignment, timeouts)
             return False
         return True
 

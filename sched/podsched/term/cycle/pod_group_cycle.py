@@ -265,7 +265,7 @@ class PodGroupCycle:
         for queued in members:
             pod = queued.info
             self._decider.discard(pod)
-            if pod.uid not in in_flight or self._binding.has(pod.uid):
+            if pod.uid not in in_flight or pod.uid in self._binding.waiting:
                 continue
             if self._state.cache.is_assumed(pod.uid):
                 runtime = self._state.profiles[pod.cls.scheduler_name]

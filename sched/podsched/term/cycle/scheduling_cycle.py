@@ -101,7 +101,9 @@ class SchedulingCycle:
         self._decider.discard(first)
         # Pods that are no longer in flight, or are at Permit, were handled before the bug.
         in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
-        begun = [q for q in batch if q.info.uid in in_flight and not self._binding.has(q.info.uid)]
+        begun = [
+            q for q in batch if q.info.uid in in_flight and q.info.uid not in self._binding.waiting
+        ]
         assumed = [q for q in begun if self._state.cache.is_assumed(q.info.uid)]
         others = [q for q in begun if not self._state.cache.is_assumed(q.info.uid)]
         _log.error(

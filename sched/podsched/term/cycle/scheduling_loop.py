@@ -100,7 +100,7 @@ class SchedulingLoop:
         self.binding = BindingCycle(
             parts, self._tasks, failures, self._notes, self._activator, self._clock
         )
-        self.evictor = Evictor(self._evictions.call, self.binding, failures, self._tasks)
+        self.evictor = Evictor(self._evictions.call, self.binding.waiting, failures, self._tasks)
         self._make_cycles(parts, failures)
         self._recent = RecentEvents()
         self._decides = asyncio.Event()
@@ -191,7 +191,7 @@ class SchedulingLoop:
 
     def deleted_while_assumed(self, pod: PodInfo) -> None:
         """End the binding cycle of a pod that was deleted."""
-        self.binding.deleted(pod)
+        self.binding.waiting.deleted(pod)
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
         """End the preemption for a pod that was deleted."""

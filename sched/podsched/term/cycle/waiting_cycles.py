@@ -1,0 +1,212 @@
+"""Pods at Permit or PreBind, each in a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from podsched.api.objects import AnyObject
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.decide.runtime.run_log import PluginRun
+from podsched.decide.runtime.waiting_pods import WaitingPod
+from podsched.framework.pods import PodInfo
+from podsched.framework.status import Code, Status, error
+from podsched.lib.tasks import TaskSet
+from podsched.telemetry.tracing import SpanName
+from podsched.term.cycle.failure_handler import FailureHandler
+from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.pre_bind import ObjectWrites, run_pre_bind
+from podsched.term.cycle.preemption import PREEMPTED
+from podsched.term.cycle.reserve_permit import refused
+from podsched.term.faulty_pods import working_on
+from podsched.term.writes.bind_queue import Assignment
+from podsched.term.writes.object_turns import ObjectTurns
+from podsched.term.writes.shared_calls import SharedCalls
+from podsched.v1 import api_pb2
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """A pod at Permit or PreBind.
+
+    ``preempted_by``: the plugin for whose preemptor its task was cancelled; "" if the pod was
+    deleted; None if the task was not cancelled, or by the end of the term.
+    """
+
+    task: asyncio.Task[Status]
+    preempted_by: str | None = None
+
+    def cancel(self, plugin: str) -> None:
+        self.preempted_by = plugin
+        self.task.cancel()
+
+
+class WaitingCycles:
+    """The binding cycles that cannot bind at once, from Permit to the end of PreBind.
+
+    Implements ``AssumedPods`` (for preemption).
+    """
+
+    def __init__(
+        self,
+        parts: LoopParts,
+        tasks: TaskSet,
+        failures: FailureHandler,
+        bind: Callable[[ProfileRuntime, Assignment], None],
+        clock: Callable[[], float],
+    ) -> None:
+        """``bind`` takes the pods that have passed PreBind and belong to no group."""
+        self._state = parts.state
+        self._changes = parts.changes
+        self._recorder = parts.recorder
+        self._meter = parts.meter
+        self._tasks = tasks
+        self._failures = failures
+        self._bind = bind
+        self._clock = clock
+        cluster, fence = parts.cluster, parts.fence
+        self._patches: SharedCalls[api_pb2.PatchRequest] = SharedCalls(
+            lambda patches: cluster.patch_many(patches, fence=fence)
+        )
+        self._creations: SharedCalls[AnyObject] = SharedCalls(
+            lambda items: cluster.create_many(items, fence=fence)
+        )
+        self._writes = ObjectWrites(self._creations.call, self._patches.call, ObjectTurns())
+        self._cycles: dict[str, _Cycle] = {}
+
+    def __len__(self) -> int:
+        return len(self._cycles)
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether a pod is at Permit or PreBind."""
+        return uid in self._cycles
+
+    def start(self) -> None:
+        """Start the tasks that write objects."""
+        self._patches.start(self._tasks, "patch objects")
+        self._creations.start(self._tasks, "create objects")
+
+    def begin(
+        self, runtime: ProfileRuntime, assignment: Assignment, timeouts: dict[str, float]
+    ) -> None:
+        """Begin the cycle of a pod that cannot be bound at once, in its own task.
+
+        ``timeouts``: max seconds of waiting at Permit, by plugin.
+        """
+        pod, node_name = assignment.pod, assignment.node_name
+        waiting = self._state.waiting.add(pod, node_name, timeouts) if timeouts else None
+        if waiting is not None:
+            self._publish(assignment)
+        task = self._tasks.start(
+            self._run(runtime, assignment, waiting),
+            f"binding cycle of {pod.key}",
+            ended=partial(self._ended, runtime, assignment),
+        )
+        # The task starts with the next turn of the event loop, so ``_ended`` finds this entry.
+        self._cycles[pod.uid] = _Cycle(task)
+
+    async def _run(
+        self, runtime: ProfileRuntime, assignment: Assignment, waiting: WaitingPod | None
+    ) -> Status:
+        with working_on(assignment.pod.pod):
+            return await self._permit_and_pre_bind(runtime, assignment, waiting)
+
+    async def _permit_and_pre_bind(
+        self, runtime: ProfileRuntime, assignment: Assignment, waiting: WaitingPod | None
+    ) -> Status:
+        began = self._clock()
+        if waiting is not None:
+            status = refused(await waiting.outcome())
+            self._state.waiting.remove(assignment.pod.uid)
+            self._meter.permitted(assignment.queued, status, began, self._clock())
+            if not status.ok:
+                return status
+        began = self._clock()
+        # As in kube-scheduler, Permit is the last point at which a pod can become unschedulable. A
+        # pod that fails later waits for its backoff, so no events are needed for it.
+        self._state.queue.done(assignment.pod.uid)
+        cluster = self._state.cache.cluster
+        runs: list[PluginRun] = []
+        status = await run_pre_bind(
+            runtime,
+            assignment,
+            cluster,
+            self._writes,
+            self._changes,
+            runs,
+            partial(self._waits, assignment),
+        )
+        self._meter.traces.phase(
+            assignment.queued, SpanName.PRE_BIND, began, self._clock(), status.message, runs
+        )
+        return status
+
+    def _publish(self, assignment: Assignment) -> None:
+        """Write the node of a pod that waits to its status, so that the next leader keeps it."""
+        self._failures.write_nomination(assignment.pod, assignment.node_name)
+
+    def _waits(self, assignment: Assignment, event: tuple[str, str] | None) -> None:
+        """Publish the node of a pod that waits in PreBind, and record the event."""
+        self._publish(assignment)
+        if event is None:
+            return
+        reason, message = event
+        self._recorder.record(
+            assignment.pod.pod.metadata,
+            type_="Normal",
+            reason=reason,
+            action="Scheduling",
+            message=message,
+            controller=assignment.pod.cls.scheduler_name,
+        )
+
+    def _ended(
+        self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[Status]
+    ) -> None:
+        """Handle the end of a pod's Permit and PreBind, even if its task never started."""
+        uid = assignment.pod.uid
+        cycle = self._cycles.pop(uid)
+        self._state.waiting.remove(uid)
+        if task.cancelled():
+            if cycle.preempted_by is None:
+                return  # The term is over, and its state, with all assumptions, is dropped.
+            status = Status(Code.UNSCHEDULABLE, (PREEMPTED,), cycle.preempted_by)
+        elif (bug := task.exception()) is not None:
+            status = error(f"binding cycle failed: {bug.__cause__ or bug!r}")
+        else:
+            status = task.result()
+        group = assignment.group
+        if not status.ok and group is not None:
+            group.rejected(assignment, status)
+        elif not status.ok:
+            self._failures.undo(runtime, assignment, status)
+        elif group is not None:
+            group.ready(assignment)
+        else:
+            self._bind(runtime, assignment)
+
+    def preempt(self, victim: PodInfo, plugin: str) -> bool:
+        """Return a pod at Permit or PreBind to the queue, because ``plugin`` needs its place.
+
+        Return False if the pod is at neither.
+        """
+        waiting = self._state.waiting.get(victim.uid)
+        # At Permit the pod is rejected, as a plugin would do it; at PreBind its task is cancelled.
+        if waiting is not None and waiting.preempt(plugin, PREEMPTED):
+            return True
+        cycle = self._cycles.get(victim.uid)
+        if cycle is None or cycle.task.done():
+            return False
+        cycle.cancel(plugin)
+        return True
+
+    def deleted(self, pod: PodInfo) -> None:
+        """End the cycle of a pod that was deleted."""
+        waiting = self._state.waiting.get(pod.uid)
+        cycle = self._cycles.get(pod.uid)
+        if waiting is not None:
+            waiting.reject("", "the pod was deleted")
+        elif cycle is not None:
+            cycle.cancel("")
