@@ -262,7 +262,7 @@ async def test_a_pod_preempted_just_as_it_is_allowed_waits_no_longer_and_is_trie
         await asyncio.sleep(1)
         [waiting] = world.state.waiting
         waiting.allow("Script")
-        assert world.term.binding.preempt(waiting.pod, "DefaultPreemption")
+        assert world.term.binding.waiting.preempt(waiting.pod, "DefaultPreemption")
         await asyncio.sleep(0.1)
         assert len(world.state.waiting) == 0
         assert world.log.count("Script.unreserve a") == 1
