@@ -61,3 +61,8 @@ def test_no_module_imports_itself_through_others(imports: dict[str, set[str]]) -
         if any(module in closure(imports, one) for one in direct)
     ]
     assert circles == []
+
+
+def test_selectors_of_devices_can_be_imported_first(imports: dict[str, set[str]]) -> None:
+    """Validation checks them, so it would be imported in a circle."""
+    assert "podsched.api.validation" not in closure(imports, "podsched.api.device_selectors")

@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from podsched.api import name_syntax as names
 from podsched.api.cel.declarations import declare
 from podsched.api.cel.kubernetes import parse_url
 from podsched.api.cel.times import parse_timestamp
 from podsched.api.cel.values import NONE, Format, Optional
-from podsched.api.validation import names
 
 
 def _matching(

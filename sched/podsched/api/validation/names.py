@@ -6,16 +6,25 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from podsched.api.name_syntax import (
+    KEY_ERROR,
+    LABEL,
+    LABEL_1035,
+    LABEL_1035_ERROR,
+    LABEL_ERROR,
+    NAME_PART_ERROR,
+    QUALIFIED,
+    SUBDOMAIN,
+    SUBDOMAIN_ERROR,
+    VALUE,
+    VALUE_ERROR,
+    regex_error,
+)
+
 NameRule = Callable[[str], Sequence[str]]
 """Returns what is wrong with a name; nothing if it is valid."""
 
-LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
-LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
-QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-VALUE = f"({QUALIFIED})?"
 _PERCENT = "[0-9]+%"
-
 _LABEL_RE, _SUBDOMAIN_RE = re.compile(LABEL), re.compile(SUBDOMAIN)
 _LABEL_1035_RE, _QUALIFIED_RE = re.compile(LABEL_1035), re.compile(QUALIFIED)
 _VALUE_RE, _PERCENT_RE = re.compile(VALUE), re.compile(_PERCENT)
@@ -23,41 +32,6 @@ _VALUE_RE, _PERCENT_RE = re.compile(VALUE), re.compile(_PERCENT)
 # What is longer than any name is judged each time: caches count entries, whatever their size.
 _CACHE, _MOST_CACHED = 1 << 14, 400
 _MOST_SUBDOMAIN = 253
-
-
-def _regex_error(what: str, pattern: str, *examples: str) -> str:
-    quoted = ",  or ".join(f"'{example}'" for example in examples)
-    return f"{what} (e.g. {quoted}, regex used for validation is '{pattern}')"
-
-
-_ALPHANUMERIC = "must start and end with an alphanumeric character"
-LABEL_ERROR = _regex_error(
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
-    + _ALPHANUMERIC,
-    *(LABEL, "my-name", "123-abc"),
-)
-SUBDOMAIN_ERROR = _regex_error(
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
-    f"'.', and {_ALPHANUMERIC}",
-    *(SUBDOMAIN, "example.com"),
-)
-LABEL_1035_ERROR = _regex_error(
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
-    "alphabetic character, and end with an alphanumeric character",
-    *(LABEL_1035, "my-name", "abc-123"),
-)
-_NAME = f"must consist of alphanumeric characters, '-', '_' or '.', and {_ALPHANUMERIC}"
-_EXAMPLES = ("MyName", "my.name", "123-abc")
-NAME_PART_ERROR = _regex_error(f"name part {_NAME}", QUALIFIED, *_EXAMPLES)
-_KEY_ERROR = (
-    _regex_error(f"a valid label key {_NAME}", QUALIFIED, *_EXAMPLES)
-    + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-)
-VALUE_ERROR = _regex_error(
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
-    f"'.', and {_ALPHANUMERIC}",
-    *(VALUE, "MyValue", "my_value", "12345"),
-)
 
 
 def _too_long(limit: int, unit: str = "characters") -> str:
@@ -110,7 +84,7 @@ def _qualified_name(key: str) -> tuple[str, ...]:
     prefix, slash, name = key.rpartition("/")
     errors: list[str] = []
     if "/" in prefix:
-        return (_KEY_ERROR,)
+        return (KEY_ERROR,)
     if slash and not prefix:
         errors.append("prefix part must be non-empty")
     elif slash:
@@ -145,4 +119,4 @@ def percent(value: str) -> list[str]:
     if _PERCENT_RE.fullmatch(value):
         return []
     what = "a valid percent string must be a numeric string followed by an ending '%'"
-    return [_regex_error(what, _PERCENT, "1%", "93%")]
+    return [regex_error(what, _PERCENT, "1%", "93%")]
