@@ -18,7 +18,17 @@ from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
 from podsched.framework.pod_groups import PodGroup
 from podsched.term.admission.limits import SLACK
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
-from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, message
+from support.queues import (
+    QUEUE,
+    big_node,
+    bound,
+    cluster_queue,
+    condition,
+    flavor,
+    gang,
+    job,
+    message,
+)
 from support.term_world import WALL, TermWorld
 
 pytestmark = pytest.mark.looptime
@@ -93,6 +103,21 @@ async def test_a_blocked_unit_is_promised_a_start_on_nodes() -> None:
         await asyncio.sleep(start)
         assert "wide" in bound(world)
         assert promised(world, "wide") is None
+        world.check()
+
+
+@pytest.mark.parametrize("name", ["podsched.io/reservation", "podsched.io/flavors"])
+async def test_an_annotation_that_is_nested_too_deeply_keeps_no_unit_from_starting(
+    name: str,
+) -> None:
+    world, nested = a_world(), "[" * 100_000
+    running = world.pod("running", labels={QUEUE: "team"}, on="n0")
+    running.metadata.annotations[name] = nested
+    world.cluster.update(running)
+    async with world.running():
+        run_gang(world, "strange", 1, 2, annotations={name: nested})
+        await asyncio.sleep(1)
+        assert bound(world) == ["running", "strange-0"]
         world.check()
 
 

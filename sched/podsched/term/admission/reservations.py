@@ -29,6 +29,7 @@ from podsched.cache.cache import Cache
 from podsched.config.queues import Backfill as Settings
 from podsched.framework.pod_groups import KIND
 from podsched.framework.pods import PodInfo
+from podsched.lib.bounded_text import parse_json
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import PODS, Backfill, Workload
 from podsched.queues.quota import FlavorResource
@@ -396,7 +397,7 @@ def _parsed(text: str, workload: Workload, epoch: float) -> Reservation | None:
     if not text:
         return None
     try:
-        body = json.loads(text)
+        body = parse_json(text.encode())
         start = datetime.fromisoformat(body["start"]).timestamp() - epoch
         usage = {
             FlavorResource(*name.split("/", 1)): _number(number)

@@ -12,6 +12,7 @@ from typing import Final
 
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
+from podsched.lib.bounded_text import parse_json
 from podsched.queues.objects import PODS, ClusterQueue, Flavor
 from podsched.queues.quota import FlavorResource
 
@@ -31,7 +32,7 @@ def read_flavors(pod: PodInfo) -> Flavors:
     """Return the flavors from a pod's annotation; empty if it has none that can be read."""
     text = pod.pod.metadata.annotations.get(FLAVORS_ANNOTATION, "")
     try:
-        found = json.loads(text) if text else {}
+        found = parse_json(text.encode()) if text else {}
     except ValueError:
         return {}
     if not isinstance(found, dict):
