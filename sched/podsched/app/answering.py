@@ -1,11 +1,11 @@
-"""Answer questions about scheduling over a stream to each API server.
+"""Answer questions about scheduling, over a stream to each API server.
 
-    connect --refused, broken, or this process already has a stream--> pause --> connect
+    connect --refused, broken, or the server's process already has a stream--> pause --> connect
        |
-       '--> converse: report the replica every second; each question is a task, a few at a time
+       '--> converse: report the replica every second, and answer each question in its own task
 
-If several processes share an address, there is a stream to each: connections are opened until each
-process has one, because the kernel distributes them at random.
+If several server processes share an address, each gets a stream. The kernel distributes connections
+at random, so connections are opened until each process has one.
 
 Answers are computed in the event loop that also schedules, so they come one after another, with
 pauses for scheduling in between (``Answers``).
@@ -31,10 +31,10 @@ from podsched.v1.scheduling_pb2 import Answer, Question, ReplicaMessage, Replica
 
 _log = get_logger("replica")
 
-#: Seconds between two messages that say who this is; a change is told within ``_LOOK_EVERY``.
+#: Seconds between two reports of the replica; a change is reported within ``_LOOK_EVERY``.
 STATE_EVERY: Final = 1.0
 _LOOK_EVERY: Final = 0.1
-#: Bytes of one answer; an API server takes 4 MiB of one message.
+#: Max bytes of an answer; an API server accepts messages of 4 MiB.
 MOST_BYTES: Final = (4 << 20) - (1 << 10)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _FIRST_SEARCH, _LONGEST_SEARCH = 0.02, 0.5
@@ -68,7 +68,7 @@ class Answering:
         self._state = state
         self._answer = answer
         self._tasks = TaskSet("answers")
-        #: By endpoint: the processes that there is a stream to, and how many tasks look for more.
+        #: By endpoint: the server processes with a stream, and the number of connecting tasks.
         self._met: dict[str, set[int]] = {endpoint: set() for endpoint in self._endpoints}
         self._serving: Counter[str] = Counter()
 
@@ -79,7 +79,7 @@ class Answering:
         await self._tasks.run()
 
     def _look_for(self, endpoint: str, processes: int) -> None:
-        """Keep one task per process behind the endpoint."""
+        """Start tasks until there is one for each server process behind the endpoint."""
         while self._serving[endpoint] < processes:
             self._serving[endpoint] += 1
             name = f"answer {endpoint} {self._serving[endpoint]}"
@@ -109,7 +109,7 @@ class Answering:
                 except Unavailable as error:
                     _log.debug("No questions can come", server=endpoint, error=str(error))
                 except ClientError as error:
-                    # One who may not answer, or a server that knows no questions.
+                    # This replica has no right to answer, or the server is an older version.
                     _log.warning("No questions can come", server=endpoint, error=str(error))
                 await asyncio.sleep(pauses.next_delay())
         finally:
@@ -134,7 +134,7 @@ class Answering:
             await asyncio.wait([telling])
 
     async def _tell(self, stream: QuestionStream) -> None:
-        """Report this replica until the stream breaks; the stream's reader reports that."""
+        """Report this replica until the stream breaks; ``_converse`` raises the error then."""
         told, due = None, 0.0
         clock = asyncio.get_running_loop().time
         while True:
@@ -162,7 +162,7 @@ class Answering:
                 if answer.code:
                     return
         except ClientError:
-            return  # The stream has broken, which its reader reports.
+            return  # The stream has broken: ``_converse`` raises the error.
         finally:
             under_way.pop(question.id, None)
 

@@ -1,4 +1,4 @@
-"""The API server process."""
+"""Run the API server process: wire its parts, start their tasks, stop them in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _log = get_logger("apiserver")
 
 
 async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOptions) -> None:
-    """Serve until the process is asked to stop; an error of the feed ends it.
+    """Serve until the process is asked to stop; an error of any task ends it.
 
     Raises:
         OSError: the address cannot be used, or the audit log cannot be written.
@@ -67,7 +67,7 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         _say_who_may_do_what(settings, server)
         page = await _serve_page(process, tasks, server, probes)
         if server.jwt is not None:
-            # Returns at once where the keys are in a file.
+            # Returns at once if the keys are in a file.
             tasks.start(server.jwt.run(), "follow the issuer's keys")
         if server.signer is not None:
             tasks.start(server.signer.run(), "sign certificates of kubelets", endless=True)
@@ -75,7 +75,7 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
             tasks.start(server.advertiser.run(), "advertise to pods", endless=True)
         tasks.start(server.wait(), "follow etcd", endless=True)
         tasks.start(store.wait(), "write to etcd", endless=True)
-        # Returns at once where etcd compacts itself.
+        # Returns at once if etcd compacts itself.
         tasks.start(server.core.compactor.run(), "compact etcd")
         tasks.start(server.core.quota_recounter.run(), "recount quotas", endless=True)
         monitor, told = server.core.etcd, partial(server.set_serving, names=[ETCD])
@@ -103,7 +103,10 @@ def _add_checks(process: Process, server: ApiServer) -> None:
 
 
 def _pending_of(cache: WatchCache) -> PendingSource:
-    """Return what tells what waits in queues; called only where the REST API is served."""
+    """Return the source of pending workloads; called only if the REST API is served.
+
+    Imported here, because it imports the scheduler's code and NumPy.
+    """
     from podsched.app.pending_workloads import PendingWorkloads
 
     return PendingWorkloads(cache)
@@ -138,7 +141,7 @@ def _say_where(settings: ServerSettings, server: ApiServer, health: HttpServer) 
 
 
 def _say_who_may_do_what(settings: ServerSettings, server: ApiServer) -> None:
-    """Log who may do what: the line that an operator should read before others connect."""
+    """Log how callers are authenticated: an operator should read it before others connect."""
     if settings.authenticates:
         accepted = [
             name

@@ -1,7 +1,7 @@
-"""The page of an API server: its data, and actions in the name of the caller.
+"""The data of an API server's web page, and actions on behalf of the browser's user.
 
-Actions go through the pipeline of all calls, so authentication, rights, fairness and audit are the
-same.
+Actions go through the pipeline of all calls, so that authentication, authorization, fairness and
+audit apply to them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from podsched.serve.server.scheduling import SchedulingService
 from podsched.serve.server.watchcache import ExpiredError, WatchCache
 from podsched.v1.scheduling_pb2 import Explanation
 
-#: Changes of the ring that are looked at at once.
+#: Max changes that are read from the ring at once.
 _MOST_CHANGES = 10_000
 
 
@@ -70,7 +70,7 @@ class WatchCacheSource:
 
 
 class CallerApi:
-    """A ``RestApi`` and an ``Explainer`` that act as if the caller had called the API."""
+    """A ``RestApi`` and an ``Explainer`` that call the API with the caller's credentials."""
 
     def __init__(self, handler: Handler, scheduling: SchedulingService, pipeline: Pipeline) -> None:
         self._handler = handler

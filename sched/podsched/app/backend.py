@@ -29,14 +29,18 @@ class Answers:
 
 
 class Backend(Protocol):
-    """Created before the replica, which calls ``connect`` and ``close``."""
+    """The cluster of one replica: informer, writes and lock.
+
+    It is created without connecting; the replica calls ``connect``, then ``start``, at last
+    ``leave`` and ``close``.
+    """
 
     @property
     def cluster(self) -> Cluster: ...
 
     @property
     def controlled(self) -> ControlledCluster | None:
-        """The cluster, if its controllers run here."""
+        """The cluster if its controllers run in the scheduler; None if they run elsewhere."""
         ...
 
     @property
@@ -52,9 +56,9 @@ class Backend(Protocol):
         ...
 
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
-        """Start the tasks beside the replica's own.
+        """Start the backend's own tasks.
 
-        ``about``: the replica's description; ``answers``: answers to questions.
+        ``about``: returns a description of the replica. ``answers``: answer questions about it.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Answer questions about decisions from a replica's log, read in a thread."""
+"""Answer questions about past decisions from a replica's decision log, which a thread reads."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from podsched.ask.decisions.rows import DecisionQuery
 from podsched.v1.decisions_pb2 import DecisionsResponse
 from podsched.v1.scheduling_pb2 import Answer, Question
 
-#: Decisions in one answer, and bytes of it: an API server takes 4 MiB.
+#: Max decisions in one answer, and max bytes: an API server accepts messages of 4 MiB.
 MOST: Final = 1000
 _MOST_BYTES: Final = 3 << 20
-#: Seconds that reading may take: the whole of 256 MiB takes some three.
+#: Max seconds of reading: a whole log of 256 MiB takes some three.
 _TIMEOUT: Final = 8.0
 
 

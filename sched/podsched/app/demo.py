@@ -1,6 +1,6 @@
-"""``sched demo``: a workload on real processes, with the leader killed in the middle.
+"""``sched demo``: run a workload on real processes, and kill the leader in the middle.
 
-The final report is checked against etcd, not taken from any scheduler's memory.
+The final report is computed from etcd's content, not from any scheduler's memory.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Demo:
             await store.close()
 
     async def _wait_for_ray(self) -> None:
-        """Wait until the leader uses Ray; it would start without, but the demo shows Ray."""
+        """Wait until the leader uses Ray. It would schedule without, but the demo shows Ray."""
         began = time.monotonic()
         while time.monotonic() < began + RAY_WITHIN:
             leader = self._cluster.replica_of(self.observer.leaders[-1].identity)

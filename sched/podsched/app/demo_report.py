@@ -1,4 +1,4 @@
-"""The result of the demo, checked against etcd, and its printed form."""
+"""The results of the demo, computed from etcd's content, and their printed form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from podsched.api.objects import Pod
 from podsched.app.demo_observer import Leader, Observer
 from podsched.app.stored_state import StoredState
 
-#: Seconds: a pause is longer only where the load of two processors is above 6 (docs/failover.md).
+#: Seconds. Pauses are longer only if the load of two processors exceeds 6 (docs/failover.md).
 _USUAL_GAP = 0.4
 
 
@@ -40,7 +40,7 @@ class DemoReport:
     overcommitted_nodes: int = 0
     seconds: float = 0.0
     load: float = 0.0
-    """What ran or wanted to run on this machine when the demo began, in the mean of a minute."""
+    """The machine's load average over one minute when the demo began."""
     processors: int = 1
     leaders: list[Leader] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)

@@ -1,9 +1,9 @@
 """Answer Explain questions one after another, with pauses for scheduling in between.
 
-An explanation blocks the event loop while it is computed (30 ms at 5,000 nodes). If changes are
-requested, copying the state blocks it for as long again; the search then runs in a thread. While
-the leader has pods to decide, a pause of ``_REST`` times the time of the answer follows, so that
-decisions get most of the time. Questions that wait too long end by their timeout.
+An explanation blocks the event loop while it is computed (30 ms at 5,000 nodes). If changes that
+would help are requested, copying the state blocks it for as long again; the search then runs in a
+thread. While the leader has pods to decide, each answer is followed by a pause of ``_REST`` times
+its duration, so that decisions get most of the time. Questions that wait too long time out.
 """
 
 from __future__ import annotations
@@ -42,16 +42,18 @@ _REST: Final = 4.0
 _STANDBY: Final = (
     "This replica stands by and attempts nothing: its queue does not tell what the leader's does."
 )
-#: Seconds for a replica to see what the asker has seen; standbys look four times a second.
+#: Seconds for the replica to see the revision that the caller has seen; standbys get changes four
+#: times a second.
 _CATCH_UP_SECONDS: Final = 5.0
 #: Seconds after which the search for changes that help a pod group ends.
 _GROUP_SECONDS: Final = 3.0
 _ONE_MEMBER: Final = "This is for one member; room for all at once may come later."
-#: Decisions that are read to tell which pods came between.
+#: Max decisions on other pods that are read, which may have been decided before this one.
 _MOST_MEANWHILE: Final = 2000
-#: Seconds that a binding may take of which the decision came before another one.
+#: The log orders decisions by their end, after the binding: within so many seconds after a
+#: decision, bindings of earlier decisions may still end.
 _BINDING_SECONDS: Final = 1.0
-#: Explanations that may wait for their turn.
+#: Max explanations that wait for their turn.
 _MOST_WAITING: Final = 32
 
 
@@ -111,11 +113,11 @@ class Explaining:
             raise Unanswerable(StatusCode.UNAVAILABLE, behind) from None
 
     def _stored(self, key: str) -> Pod | None:
-        """Return a pod of the informer, which also has ended pods."""
+        """Return a pod of the informer, which unlike the cache also has finished pods."""
         return cast(Mapping[str, Pod], self._informer.objects("Pod")).get(key)
 
     async def _recorded(self, question: Question) -> Recorded:
-        """Return the records of the pod, read by a thread."""
+        """Return the recorded decisions on the pod, read by a thread."""
         log, state, asked = self._decisions, self._state(), question.explain
         pods = state.cache.cluster.pods if state is not None else {}
         info = pods.get(f"{asked.namespace}/{asked.name}")
@@ -148,7 +150,7 @@ class Explaining:
         return Answer(explanation=found)
 
     async def _add_group(self, answer: Explanation, *, changes: bool) -> None:
-        """Add where a group fits and what would help, computed on a copy in a thread."""
+        """Add to a group's answer where it fits and what would help, by a thread on a copy."""
         state, group = self._state(), answer.pod_group
         if state is None:
             return
@@ -176,7 +178,7 @@ class Explaining:
         await asyncio.to_thread(look)
 
     async def _add_changes(self, answer: Explanation) -> None:
-        """Add changes that would make the pod fit, found on a copy in a thread."""
+        """Add to a pod's answer the changes that would make it fit, by a thread on a copy."""
         state = self._state()
         if state is None:
             return
@@ -198,7 +200,7 @@ class Explaining:
 
 
 def _read(log: DecisionLog, namespace: str, name: str, uid: str) -> Recorded:
-    """Return a pod's decisions, and those while it waited for the one that chose its node."""
+    """Return the decisions on a pod, and those on others while it waited for its node."""
     recorded = Recorded(log.latest(namespace, name, uid))
     deciding = recorded.deciding
     if deciding is None:

@@ -1,4 +1,4 @@
-"""The agent process: hollow nodes."""
+"""Run the agent process, which plays hollow nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def run_hollow_nodes(
     nodes: Sequence[Node],
     client_options: ClientOptions | None = None,
 ) -> None:
-    """Run an agent until the process is asked to stop; a bug in the agent ends the process."""
+    """Run an agent until the process is asked to stop. Raises the error of a bug in the agent."""
     client = ApiClient(settings.api_endpoints, client_options)
     metrics = AgentMetrics(process.registry)
     agent = Agent(client, settings, nodes, metrics=metrics, tracer=process.tracer)

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster, with the lock in one of its Leases."""
+"""A backend for a Kubernetes cluster: HTTP to its API server, and the lock in a Lease there."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class KubeOptions:
 
     early: whether replicas take over as soon as the leader's process is gone.
     coordinated: whether the API server appoints the leader among LeaseCandidates.
-    queues: whether the kinds of deploy/kubernetes/queues are watched. Without, Kueue may be
-    installed there, whose objects the scheduler has no rights to read.
+    queues: whether the kinds of deploy/kubernetes/queues are watched. If not, Kueue may be
+    installed there; the scheduler has no rights to read its objects.
     """
 
     access: ClusterAccess
@@ -47,12 +47,12 @@ class KubeOptions:
     def backend(
         self, name: str, identity: str, registry: MetricRegistry, gates: Mapping[str, bool]
     ) -> Backend:
-        """Return the backend of a replica, which follows what the feature gates need."""
+        """Return the backend of a replica; it watches the kinds that the feature gates need."""
         return KubeBackend(self, identity, registry, gates)
 
 
 class KubeBackend:
-    """A ``Backend``."""
+    """A ``Backend`` for a Kubernetes cluster, which runs its own controllers."""
 
     def __init__(
         self,
@@ -61,16 +61,16 @@ class KubeBackend:
         registry: MetricRegistry,
         gates: Mapping[str, bool],
     ) -> None:
-        """Connect to nothing yet."""
+        """Create the clients; nothing connects yet."""
         access, election = options.access, options.election
         telemetry = ClientTelemetry(registry)
         self._http = KubeHttp(access, observer=telemetry)
-        # A connection of its own, so that no burst of bindings delays a renewal.
+        # A separate connection, so that no burst of bindings delays a renewal.
         timeout = election.renew_deadline * _LEASE_TIMEOUT
         self._lease_http = KubeHttp(access, timeout=timeout, observer=telemetry)
         rates = Rates(options.connection.qps, options.connection.burst)
         self._cluster = KubeCluster(self._http, self._leads, rates)
-        # Kubernetes' own controllers run there.
+        # Kubernetes' own controllers run there, so their kinds are not watched.
         left_out = UNDECIDING_KINDS if options.queues else {*UNDECIDING_KINDS, *QUEUE_KINDS}
         kinds = [kind for kind in watched_kinds(gates) if kind not in left_out]
         self._informer = self._cluster.informer(kinds)
@@ -85,7 +85,7 @@ class KubeBackend:
 
     @property
     def cluster(self) -> KubeCluster:
-        """The API server."""
+        """Writes to the API server, and reads of single objects."""
         return self._cluster
 
     @property
@@ -113,14 +113,14 @@ class KubeBackend:
         return self._lock
 
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
-        """See ``Backend``; a Kubernetes cluster asks no questions, and gets no ``about``."""
+        """See ``Backend``; ``answers`` are not used, and ``about`` only for its metrics."""
         self._elector = elector
         if self._candidate is not None:
             tasks.start(self._candidate.run(), "the LeaseCandidate", endless=True)
         self._registry.before_collect(lambda: _ignore(about()))
 
     def read_leadership(self, source: Source, lock: str) -> None:
-        """None: replicas write no Leases of their own there."""
+        """Return None: replicas write no Leases of their own there."""
 
     def not_ready(self) -> str:
         """See ``Backend``."""
@@ -131,7 +131,7 @@ class KubeBackend:
         return f"the informer has not synced: {self._informer.problem()}"
 
     async def leave(self) -> None:
-        """See ``Backend``; the Lease is released by the election."""
+        """Do nothing: the election releases the Lease."""
 
     async def close(self) -> None:
         """See ``Backend``."""

@@ -1,10 +1,11 @@
-"""Requests to the leader (pause, hand over), read from Leases of kube-system.
+"""Read requests to the leader (pause, hand over) from Leases of kube-system.
 
-    Lease of a replica           labels: its state (``replica_lease``), hand-over-to: next leader
-    Lease <lock's name>-paused   while it exists, the leader of that lock decides nothing
+    Lease of a replica           annotations: its state (``replica_lease``), and HAND_OVER: the
+                                 next leader
+    Lease <lock's name>-paused   while it exists, the leader of that lock is paused
 
-Both stay when the leader changes. So the next leader is paused as well. It ignores a hand-over
-request for the leader before it, because the annotation is older than its term.
+Both stay when the leader changes. So the next leader is paused as well. A request to hand over is
+on the Lease of one replica, which carries it out only when it changes.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from podsched.api.objects import AnyObject, Lease, seconds_of
 from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER, lease_name
 from podsched.serve.client.informer import Batch, Event
 
-#: "<identity> <when>" on the leader's own Lease; when makes each request another one.
+#: On the leader's own Lease, "<identity> <time>": the time makes every request different.
 HAND_OVER = f"{PREFIX}hand-over-to"
-#: On the Lease that pauses: why, as people read it.
+#: On the Lease that pauses the leader: why, for people.
 REASON = f"{PREFIX}reason"
 
 
 class StandbyReplica(NamedTuple):
-    """A replica that could lead at once: its caches are warm, and its Lease is current."""
+    """A replica that could lead at once, because its caches are warm and its Lease is current."""
 
     identity: str
     priority: int
@@ -33,7 +34,7 @@ class StandbyReplica(NamedTuple):
 def standbys(
     leases: Iterable[AnyObject], lock: str, age: Callable[[Lease], float]
 ) -> list[StandbyReplica]:
-    """Return the warm standbys of a lock, in the order of preference.
+    """Return the warm standbys of a lock, the preferred ones first.
 
     ``age``: returns the seconds since a Lease was renewed.
     """
@@ -73,11 +74,11 @@ def _whole(text: str) -> int:
 
 
 class LeaderRequests:
-    """Reads requests from an informer's batches, and knows the standbys.
+    """Reads requests from an informer's batches, and keeps track of the standbys.
 
-    The age of a Lease is measured as in client-go: by the monotonic clock, since its renewal was
-    seen. Otherwise a leader whose wall clock is set forward would believe that it is cut off and
-    all standbys are gone.
+    The age of a Lease is measured as in client-go: by the monotonic clock, from when its renewal
+    was seen. By the wall clock, a leader whose clock is set forward would conclude that it is cut
+    off and that all standbys are gone.
     """
 
     def __init__(
@@ -90,7 +91,10 @@ class LeaderRequests:
         hand_over: Callable[[str], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``replica``: its name in ``ReplicaLease``; pause and hand_over carry out the requests."""
+        """``replica``: its name in ``ReplicaLease``; ``leases``: returns Leases by key.
+
+        ``pause`` and ``hand_over`` carry out the requests. ``now`` is monotonic.
+        """
         self._own = f"{NAMESPACE}/{lease_name(replica)}"
         self._lock = lock
         self._pause_key = f"{lock.partition('/')[0]}/{pause_name(lock)}"
@@ -122,7 +126,7 @@ class LeaderRequests:
         if not isinstance(event.new, Lease):
             self._renewed.pop(name, None)
         elif not isinstance(event.old, Lease):
-            # One that was there before may be a dead replica's.
+            # The Lease was there before this process, and may be that of a dead replica.
             self._renewed[name] = self._now() - age_by_wall_clock(event.new)
         elif event.old.spec.renew_time != event.new.spec.renew_time:
             self._renewed[name] = self._now()

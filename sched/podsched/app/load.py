@@ -1,6 +1,6 @@
-"""How busy a replica is, as one line in its Lease, for the page.
+"""Measure how busy a replica is, as one line of text in its Lease, for the web page.
 
-Counts start with the process; two lines give the rate between them.
+Counts begin with the process, so two lines give the rates between them.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from podsched.ask.web.sources import Load
 from podsched.telemetry.instruments import Histogram
 from podsched.telemetry.metrics import SchedulerMetrics
 
-#: Seconds that a line holds; as often as a replica writes its Lease.
+#: Seconds until the line changes, as between two writes of a replica's Lease.
 PERIOD = 2.0
-#: Lines that count an observation: enough that each is in a sample of the page, every 5 seconds.
+#: Successive lines that include an observation, so that the page sees it in its 5-second samples.
 _STEPS = 4
-#: Characters of a line; longer ones are none of ours.
+#: Max characters of a line; no replica writes longer ones.
 _LONGEST = 500
 _RESULTS = ("scheduled", "unschedulable", "error")
 
 
 class LoadMeter:
-    """Reads the metrics of a scheduler."""
+    """Computes the load of a replica from its metrics."""
 
     def __init__(self, metrics: SchedulerMetrics, queues: Callable[[], Mapping[str, int]]) -> None:
-        """``queues``: pods by queue, as the gauge ``pending_pods`` names them."""
+        """``queues``: returns the number of pods by queue, with the names of ``pending_pods``."""
         self._metrics = metrics
         self._queues = queues
         self._attempts = _Window(metrics.scheduling_attempt_duration_seconds)
@@ -69,7 +69,7 @@ class _Window:
         self._counts = deque([none], maxlen=_STEPS)
 
     def step(self) -> tuple[float, float]:
-        """Return the median and the 99th percentile of new observations; 0.0 if there are none."""
+        """Return median and 99th percentile of the latest observations; 0.0 without any."""
         cells = [cell.counts for _, cell in self._histogram.cells()]
         now = [sum(counts) for counts in zip(*cells, strict=True)] if cells else self._counts[-1]
         new = [after - before for after, before in zip(now, self._counts[0], strict=True)]
@@ -79,10 +79,10 @@ class _Window:
 
 
 def quantile(bounds: Sequence[float], counts: Sequence[int], part: float) -> float:
-    """Return a quantile of counts by bucket, interpolated as Prometheus' histogram_quantile.
+    """Return a quantile of a histogram, interpolated like Prometheus' histogram_quantile.
 
-    bounds: upper bounds; counts: one more than bounds, the last one for larger values, which count
-    as the last bound.
+    ``bounds``: upper bounds of the buckets. ``counts``: observations by bucket, the last ones above
+    all bounds, for which the last bound is returned. ``part``: the quantile, 0 to 1.
     """
     rank = part * sum(counts)
     if not rank:
@@ -96,7 +96,7 @@ def quantile(bounds: Sequence[float], counts: Sequence[int], part: float) -> flo
 
 
 def load_of(line: str) -> Load | None:
-    """Return the load that a replica has written; None if the text is invalid."""
+    """Return the load in a line that a replica has written; None if the line is invalid."""
     if not line or len(line) > _LONGEST:
         return None
     try:

@@ -1,7 +1,7 @@
-"""A whole cluster on this machine: etcd, Ray, API servers, scheduler replicas and an agent.
+"""Run a whole cluster on this machine: etcd, Ray, API servers, scheduler replicas and an agent.
 
-Used by ``sched up``, ``sched demo``, the benchmarks and the integration tests. Every process
-listens on loopback by default, logs to ``<data_dir>/logs`` and ends with this process.
+``sched up``, ``sched demo``, the benchmarks and the integration tests use it. Every process listens
+on loopback by default, logs to ``<data_dir>/logs`` and ends with this process.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.errors import EmbeddedEtcdError
 from podsched.serve.store.etcd_version import known_fault
 
-#: Variables that may be set for other clusters. Here options say how TLS is used, and etcd has no
-#: users.
+#: Environment variables that the user may have set for other clusters. Here options decide about
+#: TLS, and etcd has no users.
 _UNSET: Mapping[str, str] = dict.fromkeys(
     ("SCHED_TLS_CA", "SCHED_TLS_CERT", "SCHED_TLS_KEY", "SCHED_ETCD_USERNAME"), ""
 )
 
-#: Addresses that mean all of this machine's, and how it reaches them itself.
+#: Addresses that stand for all of this machine's, and how this machine reaches them.
 _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
 @dataclass(frozen=True, slots=True)
 class LocalClusterOptions:
-    """What to start and how."""
+    """Which processes to start, and how."""
 
     data_dir: Path
     """Where etcd's data and all logs go."""
@@ -62,9 +62,9 @@ class LocalClusterOptions:
     """Whether replicas schedule through Kubernetes' REST API, as on any Kubernetes cluster: with
     the lock in a Lease and without controllers. Needs ``kube_address``."""
     tls_dir: Path | None = None
-    """Where the certificates of all roles are, or are made; None: no TLS."""
+    """Directory of all roles' certificates; missing ones are made there. None: no TLS."""
     tls_hosts: tuple[str, ...] = ()
-    """What new certificates certify besides loopback, this host's name and ``api_address``."""
+    """Hosts in new certificates, besides loopback, this host's name and ``api_address``."""
     insecure_listen: bool = False
     """Whether the API server may listen beyond loopback without TLS."""
     etcd_endpoints: tuple[str, ...] = ()
@@ -72,15 +72,17 @@ class LocalClusterOptions:
     fsync: bool = True
     """Whether the embedded etcd syncs its log to disk."""
     keeps_data: bool = False
-    """Whether somebody will want what etcd has after the cluster has stopped."""
+    """Whether etcd's data is used after the cluster has stopped: then faulty etcds are reported."""
     nodes: int = 0
-    """Number of hollow nodes of the shape below; without any and without manifests, no agent."""
+    """Number of hollow nodes with the resources below."""
     node_cpu: str = "4"
     node_memory: str = "32Gi"
     node_pods: int = 110
     node_devices: tuple[str, ...] = ()
     job_seconds: float = 5.0
+    """Seconds that hollow nodes run the pods of Jobs."""
     agent: bool = True
+    """False: no agent. It is also left out without ``nodes`` and ``agent_arguments``."""
     agent_arguments: tuple[str, ...] = ()
     api_arguments: tuple[str, ...] = ()
     evaluator: str = "auto"
@@ -91,11 +93,13 @@ class LocalClusterOptions:
     environment: Mapping[str, str] = field(default_factory=dict)
     """Additional environment variables of all processes."""
     route: Callable[[str, str], str] = lambda _, address: address
-    """From the name of a process and an address to that by which the process is to reach it."""
+    """Given the name of a process and an address, returns the address that it connects to instead.
+
+    Fault injection puts relays in between."""
     process_arguments: Callable[[str], Sequence[str]] = lambda _: ()
-    """Additional arguments of one process, by its name."""
+    """Given the name of a process, returns additional arguments."""
     place: Callable[[str], Place] = lambda _: Place()
-    """Where one process runs, by its name."""
+    """Given the name of a process, returns where it runs."""
     grace: float = GRACE
     """Seconds after which a process that was asked to end is killed."""
 
@@ -121,7 +125,7 @@ class LocalCluster:
         warn: Callable[[str], None] = _ignore,
         tell: Callable[[str], None] = _ignore,
     ) -> None:
-        """``warn`` is called with warnings for the user, ``tell`` with what is being started."""
+        """``warn``: gets warnings for the user; ``tell``: gets what is being started."""
         self.options = options
         self._tell = tell
         self.tls = ClusterTls(options.tls_dir)
@@ -180,7 +184,7 @@ class LocalCluster:
             if self.options.keeps_data and (fault := known_fault(self._etcd.version)):
                 self._warn(fault)
             self.etcd_endpoints = (self._etcd.endpoint,)
-            # sched snapshot save finds it there, with the files for TLS.
+            # ``sched snapshot save`` reads the endpoint and the files for TLS from there.
             files = self.tls.files_of("etcd-client")
             lines = [self._etcd.endpoint]
             if files is not None:
@@ -356,7 +360,7 @@ class LocalCluster:
         return self._spec("agent", arguments, health, self._environment)
 
     async def wait(self) -> None:
-        """Wait until a task that keeps a part running fails; that is a bug. Raises its error."""
+        """Wait until a task that keeps a process running fails, which is a bug; raise its error."""
         await self._tasks.run()
 
     async def stop(self) -> None:
@@ -380,7 +384,7 @@ _NAME = "podsched"
 
 
 def kubeconfig(address: str, tls: TlsFiles | None) -> dict[str, Any]:
-    """Return a kubeconfig. address: host:port; tls: the files of its user, None without TLS."""
+    """Return a kubeconfig. ``address``: host:port. ``tls``: the user's files; None: no TLS."""
     cluster: dict[str, Any] = {"server": f"{'https' if tls else 'http'}://{address}"}
     user: dict[str, Any] = {}
     if tls is not None:

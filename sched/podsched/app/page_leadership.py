@@ -1,4 +1,4 @@
-"""The leadership for the page, read from the Leases of replicas."""
+"""Read for the web page which replica leads, and the other replicas' states, from their Leases."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class LeasedLeadership:
     """Reads the leadership from Leases: the lock's, those of replicas, and the pause."""
 
     def __init__(self, source: Source, lock: str = "") -> None:
-        """``lock``: "" for the replicas' only lock, or kube-scheduler's if there are several."""
+        """``lock``: "" for the only lock of the replicas, or DEFAULT_LOCK if there are several."""
         self._source = source
         self._lock = lock
 
     def __call__(self, now: float) -> Leadership:
-        """Return who leads."""
-        # Others are heartbeats of nodes, thousands of them.
+        """Return the leader and the replicas at ``now``, a Unix time."""
+        # By key first: most other Leases are heartbeats of nodes, thousands of them.
         names = (key for key in self._source.keys("Lease") if key.startswith(_REPLICAS))
         found_leases = (self._lease(key) for key in names)
         leases = [o for o in found_leases if o and o.metadata.labels.get(LABEL) == COMPONENT]
@@ -67,7 +67,7 @@ def _replica(lease: Lease, holder: str, now: float) -> Replica:
     if now - seconds_of(lease.spec.renew_time) > STALE_AFTER:
         state = "gone"
     elif state == "leading" and identity != holder:
-        state = "deposed"  # killed or deposed, and its own lease does not say so yet
+        state = "deposed"  # Another leads, and its own Lease does not say so yet.
     term = about.get("term", "")
     number = int(term) if state == "leading" and re.fullmatch("[0-9]{1,18}", term) else 0
     page = about.get("page", "")

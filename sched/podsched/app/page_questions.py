@@ -1,4 +1,4 @@
-"""Questions of the page, and the form of their answers."""
+"""Build the web page's questions to a scheduler, and convert the answers to JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from podsched.v1.scheduling_pb2 import ExplainRequest
 
 
 def explain_request(kind: str, key: str, *, changes: bool) -> ExplainRequest:
-    """Return the question about a Pod or PodGroup by its key, namespace/name."""
+    """Return a request to explain a Pod or PodGroup, "namespace/name"."""
     namespace, _, name = key.partition("/")
     return ExplainRequest(kind=kind, namespace=namespace, name=name, changes=changes)
 

@@ -1,7 +1,8 @@
-"""What waits in queues, computed from an API server's watch cache: it has no leader's memory.
+"""List the pending workloads of a queue, computed from an API server's watch cache.
 
-Only the pods count that wait in namespaces of the queue, so the cost grows with those. A result is
-kept for a second, or ten times as long as it took.
+Unlike the leader, an API server has no admission state, so it counts the objects each time. It
+reads only the pods of the queue's namespaces. A result is kept for a second, or for ten times as
+long as it took to compute.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from podsched.serve.server.rest.visibility import PendingWorkload
 from podsched.serve.server.watchcache import WatchCache
 from podsched.term.admission.admission import Admission
 
-#: Kinds of the cluster that places in a queue depend on, beside pods.
+#: Cluster-scoped kinds that the order of a queue depends on.
 _CLUSTER: Final = (
     "ClusterQueue",
     "Cohort",
@@ -36,10 +37,10 @@ _CLUSTER: Final = (
     "Namespace",
 )
 _SECONDS: Final = 1.0
-#: Follows "/", which ends the namespace in a key.
+#: The character after "/", which separates namespace and name in a key.
 _AFTER_SLASH: Final = "0"
 _key = attrgetter("key")
-#: A result is kept for this many times of what it took.
+#: A result is kept for this many times the duration of its computation.
 _TIMES: Final = 10.0
 
 
@@ -49,17 +50,17 @@ class _Result(NamedTuple):
 
 
 class PendingWorkloads:
-    """A ``PendingSource`` of a watch cache; ``clock`` gives seconds."""
+    """A ``PendingSource`` that reads a watch cache; ``clock`` returns seconds."""
 
     def __init__(self, cache: WatchCache, clock: Callable[[], float] = time.monotonic) -> None:
         self._cache = cache
         self._clock = clock
         self._results: dict[str, _Result] = {}
-        #: One result is computed at a time: many at once would only take more memory.
+        #: One result is computed at a time: several at once would only take more memory.
         self._turn = asyncio.Lock()
 
     async def __call__(self, queue: str) -> Sequence[PendingWorkload]:
-        """Return what waits in a ClusterQueue, in its order."""
+        """Return the workloads that wait in a ClusterQueue, in its order."""
         async with self._turn:
             began = self._clock()
             self._results = {k: one for k, one in self._results.items() if one.until > began}
@@ -88,7 +89,7 @@ class PendingWorkloads:
         yield from pending_workloads(admission, queue)
 
     def _objects(self, queue: str) -> Iterator[AnyObject | None]:
-        """Yield the objects that decide about places in a queue, and None for others."""
+        """Yield the objects that the order of a queue depends on, and None for others."""
         for kind in _CLUSTER:
             yield from self._decoded(self._cache.in_order(KINDS[kind]))
         namespaces = set()
@@ -111,12 +112,12 @@ class PendingWorkloads:
         return entries[first:end]
 
     def _decoded(self, entries: Sequence[Entry]) -> Iterator[AnyObject]:
-        """Yield copies: what the cache decodes for others stays in its memory."""
+        """Yield decoded copies, so that the cache does not keep the decoded objects."""
         return (entry.decode() for entry in entries)
 
 
 def _waiting(pod: Pod) -> Pod | None:
-    """Return a pod without a node, and without its claims, which decide about no place."""
+    """Return a waiting pod without its claims, which do not matter for the order; else None."""
     if pod.spec.node_name or is_terminating(pod):
         return None
     pod.spec.ClearField("resource_claims")

@@ -1,4 +1,4 @@
-"""podsched's own API servers over gRPC, with the lock in etcd."""
+"""A backend for podsched's own API servers: gRPC, and the lock in etcd."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PodschedOptions:
     def backend(
         self, name: str, identity: str, registry: MetricRegistry, gates: Mapping[str, bool]
     ) -> Backend:
-        """Return the backend of a replica, which follows what the feature gates need."""
+        """Return the backend of a replica; it watches the kinds that the feature gates need."""
         return PodschedBackend(self, name, identity, registry, gates)
 
 
@@ -52,7 +52,7 @@ class PodschedBackend:
         registry: MetricRegistry,
         gates: Mapping[str, bool],
     ) -> None:
-        """``name`` of the replica, the same after a restart; ``identity`` of this process."""
+        """``name`` of the replica outlives restarts; ``identity`` is unique to this process."""
         telemetry = ClientTelemetry(registry)
         self._options = options
         self._name, self._identity = name, identity
@@ -64,7 +64,7 @@ class PodschedBackend:
 
     @property
     def cluster(self) -> ApiClient:
-        """The API servers."""
+        """A client of the API servers."""
         return self._client
 
     @property
@@ -79,7 +79,7 @@ class PodschedBackend:
 
     @property
     def informer(self) -> Informer:
-        """One stream of all kinds."""
+        """An informer with one stream for all kinds."""
         return self._informer
 
     @property

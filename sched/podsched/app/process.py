@@ -1,4 +1,4 @@
-"""What all podsched processes share: logs, metrics, traces, health checks, signals, exit codes."""
+"""Run a podsched process: logs, metrics, traces, health checks, signals and exit codes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ProcessOptions:
     health_tls: TlsFiles | None = None
     """Certificate of the health server, and the authorities of its clients."""
     health_demands_certificates: bool = False
-    """Whether the health server demands certificates of clients even if it knows no authority."""
+    """Whether the health server demands client certificates even if it knows no authority."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """Options in effect, for /flagz."""
     web_listen: tuple[str, int] | None = None
@@ -72,11 +72,11 @@ class Process:
         self.stopping.set()
 
     def asked_to_stop(self) -> None:
-        """End because of a signal.
+        """Request the end of the process because of a signal.
 
         In a process that has joined Ray, Ray's library handles SIGTERM first. It treats SIGTERM as
-        a failure and sets an alarm that aborts the process 3 s later (absl's failure signal
-        handler).
+        a failure, and sets an alarm that aborts the process 3 s later (absl's failure signal
+        handler); this cancels the alarm.
         """
         signal.alarm(0)
         self.stopping.set()
@@ -146,8 +146,8 @@ def run_process(options: ProcessOptions, main: Callable[[Process], Awaitable[Non
     Returns the exit code, which is 0 after a requested stop.
     """
     telemetry = options.telemetry
-    # A thread that wants the interpreter, for the decision log or a connection, has it for 1 ms
-    # and not for 5 before the event loop may go on, each time the loop has let go of it.
+    # Other threads (decision log, connections) keep the interpreter for at most 1 ms, not for the
+    # default of 5 ms, while the event loop waits for it.
     sys.setswitchinterval(0.001)
     keep_freed_memory()
     freeze_survivors()

@@ -1,11 +1,10 @@
-"""Change the configuration without a restart: validate it, then continue the term with it.
+"""Change a scheduler's configuration without a restart: validate it, then continue with it.
 
     SIGHUP: the files are read again --.
                                         >-- validate --valid--> apply (TermRunner.reconfigure)
-    ApplyConfig: text from a client ---'        '--refused--> all mistakes are reported
+    ApplyConfig: text from a client ---'        '--invalid--> all mistakes are reported
 
-Some parts cannot change while the process runs (FIXED). If a client's text leaves them out, they
-stay as they are.
+Some fields cannot change while the process runs (FIXED). A client's text may leave them out.
 """
 
 from __future__ import annotations
@@ -104,11 +103,12 @@ class Reconfiguring:
     async def _take(
         self, read: Callable[[], SchedulerConfiguration], *, validate_only: bool
     ) -> ConfigOutcome:
+        """Validate what ``read`` returns, apply it unless ``validate_only``, return the outcome."""
         async with self._turn:
             state = self._replica()
             outcome = ConfigOutcome(replica=state.identity, leading=state.leading)
             try:
-                # A file as large as it may be takes two seconds.
+                # In a thread: the largest permitted file takes two seconds.
                 config = await asyncio.to_thread(self._checked, read)
             except (ConfigError, PluginError, OSError) as mistakes:
                 outcome.errors.extend(str(mistakes).splitlines())
@@ -135,7 +135,7 @@ class Reconfiguring:
 
 
 def _changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldError]:
-    """Yield an error for each field that would change and cannot."""
+    """Yield an error for each field that would change although it cannot."""
     for field, why in FIXED.items():
         before, after = old.get(field), new.get(field)
         if before == after:

@@ -1,4 +1,4 @@
-"""A scheduler replica: always warm, leading while it holds the lease.
+"""Run a scheduler replica, which keeps its caches warm and schedules while it holds the lease.
 
 Creates the parts of a replica, runs them in one set of tasks, and closes them at the end.
 """
@@ -64,23 +64,21 @@ from podsched.v1 import api_pb2
 from podsched.v1.scheduling_pb2 import ReplicaState
 
 _log = get_logger("replica")
-#: Seconds between two looks for a standby of higher priority; the second one acts.
+#: Seconds between two checks for a standby of higher priority; the leader hands over at the second
+#: check that finds it.
 PREFER_AFTER = 2.0
-#: Seconds without an API server after which a leader leaves the lock to others: as renewDeadline,
-#: by which a kube-scheduler gives up that cannot renew its lease through the API server.
+#: Seconds without an API server after which a leader releases the lock. As long as renewDeadline,
+#: after which a kube-scheduler stops leading if it cannot renew its lease through the API server.
 CUT_OFF_AFTER = 10.0
 
 
 BackendFactory = Callable[[str, str, MetricRegistry, Mapping[str, bool]], Backend]
-"""Makes the backend of a replica of this name and identity, which counts its calls there.
-
-It follows the kinds that the feature gates need.
-"""
+"""Creates a replica's backend, given name, identity, registry of its metrics, feature gates."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaOptions:
-    """Everything a replica is configured with."""
+    """The configuration of a replica."""
 
     config: SchedulerConfiguration
     settings: SchedulerSettings
@@ -89,22 +87,22 @@ class ReplicaOptions:
     controllers: ControllerSettings
     client: ClientOptions = field(default_factory=ClientOptions)
     read_again: Callable[[], SchedulerConfiguration] | None = None
-    """Reads the files again from which ``config`` was made. Raises ConfigError, OSError."""
+    """Reads the files of ``config`` again. Raises ConfigError, OSError. None: no files."""
     shadow: SchedulerConfiguration | None = None
-    """With what every pod is decided on a second time, changing nothing."""
+    """Decide on every pod a second time with this configuration, to compare; None: do not."""
 
 
 def unique_identity(name: str) -> str:
-    """``name_<random>``, after client-go's hostname_UUID; without a name the host's.
+    """Return ``name_<random>``, after client-go's hostname_UUID; "": the name is the host's.
 
-    It is unique to the process: after a restart, the new process must not be mistaken for the old
-    one, which other replicas may still regard as the leader.
+    It is unique to the process, because after a restart other replicas may still regard the old
+    process as the leader.
     """
     return f"{name or socket.gethostname()}_{uuid.uuid4().hex[:8]}"
 
 
 class Replica:
-    """Wires election, informer, state and terms of one replica."""
+    """Wires the backend, the election, the informer, the terms and the answers of one replica."""
 
     def __init__(self, process: Process, options: ReplicaOptions) -> None:
         self._process = process
@@ -206,7 +204,7 @@ class Replica:
         tasks = self._tasks
         tasks.start(self._inform(requests), "informer", endless=True)
         tasks.start(self._runner.recorder.run(), "events", endless=True)
-        # Returns at once where Ray is not used.
+        # Returns at once if Ray is not used.
         tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
         read_leadership = self._backend.read_leadership(
             self._source, self._lock
@@ -246,10 +244,10 @@ class Replica:
         self._tasks.end()
 
     async def _prefer(self, elector: LeaderElector, requests: LeaderRequests) -> None:
-        """Hand over to a standby of higher priority, once it has been there for a while.
+        """Hand over to a standby of higher priority that two checks in a row have found.
 
-        Also hand over to any other standby if this replica reaches no API server, because then it
-        cannot do the leader's work.
+        Also release the lock if this replica reaches no API server, because then it cannot do the
+        leader's work.
         """
         waiting = ""
         while True:
@@ -377,7 +375,7 @@ class Replica:
         return Answers(replica, answerer(handlers))
 
     def _own_leadership(self, elector: LeaderElector) -> ReadLeadership:
-        """Return the leadership that this replica knows, if replicas publish no Leases."""
+        """Return a reader of the leadership for a backend whose replicas publish no Leases."""
 
         def read_leadership(_: float) -> Leadership:
             leading = elector.is_leader()
@@ -429,7 +427,7 @@ class Replica:
 
 async def run_replica(process: Process, options: ReplicaOptions) -> None:
     """Run the scheduler process until it is asked to stop."""
-    # Before it races for the lock: a leader has other things to do.
+    # Before it competes for the lock, because a leader has no time to wait for the compiler.
     version = await asyncio.to_thread(compile_plugins)
     if version:
         _log.info("Loops over nodes are compiled", numba=version)

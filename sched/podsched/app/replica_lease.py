@@ -1,6 +1,7 @@
-"""A replica's own Lease with its state, for ``sched status``, renewed every 2 s.
+"""Publish a replica's state in a Lease of its own, for ``sched status``.
 
-It is not part of the election and not fenced, because standbys write it too.
+The Lease is renewed every ``PERIOD`` seconds. It has no part in the election, and is written
+without a fence, because standbys write theirs, too.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ LABEL = "podsched.io/component"
 COMPONENT = "scheduler"
 PREFIX = "podsched.io/"
 PERIOD = 2.0
-#: What changes all the time, and is written with the rest when that is due.
+#: Keys that change all the time: a change of these alone is written only with the next renewal.
 _FLEETING = ("seen", "load")
-#: Past so many seconds without renewal a replica counts as gone.
+#: Seconds without renewal after which a replica counts as gone.
 STALE_AFTER = 10.0
 
 
@@ -34,7 +35,7 @@ def lease_name(replica: str) -> str:
 
 
 class ReplicaLease:
-    """Keeps one replica's Lease."""
+    """Writes and renews one replica's Lease."""
 
     def __init__(
         self,
@@ -43,15 +44,17 @@ class ReplicaLease:
         identity: str,
         about: Callable[[], Mapping[str, str]],
     ) -> None:
-        """``replica``: a name that stays the same after a restart; ``identity`` of this process."""
+        """``replica``: a name that outlives restarts; ``identity``: unique to this process.
+
+        ``about``: returns the state to publish.
+        """
         self._client = client
         self._identity = identity
         self._about = about
         self._name = lease_name(replica)
-        self._changed = asyncio.Event()
 
     async def run(self) -> None:
-        """Renew until cancelled; changes are written at once, errors retried in the next round."""
+        """Renew until cancelled. Changes are written at once; after an error, 0.2 s later."""
         written: dict[str, str] = {}
         due = 0.0
         while True:
@@ -93,6 +96,6 @@ class ReplicaLease:
                 await self._client.create(lease)
 
     async def remove(self) -> None:
-        """Remove the Lease: the replica is stopping."""
+        """Delete the Lease, because the replica stops. Raises ClientError."""
         with contextlib.suppress(NotFound):
             await self._client.delete("Lease", self._name, NAMESPACE)

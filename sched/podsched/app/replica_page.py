@@ -1,4 +1,4 @@
-"""The page of a replica: what its informer delivers, and explanations of its own."""
+"""The data of a replica's web page: its informer's objects, and its own explanations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from podsched.serve.client.cluster import InformerPort
 from podsched.serve.client.informer import Batch
 from podsched.v1.scheduling_pb2 import Question
 
-#: Changes noted at most; the page begins anew past them.
+#: Max changes between two reads; beyond them, the page reads everything again.
 _MOST_CHANGES = 200_000
 #: Seconds for an explanation.
 _EXPLAIN_SECONDS = 10.0
@@ -27,14 +27,14 @@ _STATUSES = {StatusCode.NOT_FOUND: 404, StatusCode.RESOURCE_EXHAUSTED: 429}
 
 
 class InformerSource:
-    """A ``Source`` of an informer's objects; ``handle`` costs nothing without a browser."""
+    """A ``Source`` of an informer's objects. Without a browser, ``handle`` keeps nothing."""
 
     def __init__(self, informer: InformerPort) -> None:
         self._informer = informer
         self._changed: set[Change] | None = None
 
     def handle(self, batch: Batch) -> None:
-        """Note what a batch changes."""
+        """Note which objects a batch changes."""
         noted = self._changed
         if noted is not None and len(noted) <= _MOST_CHANGES:
             noted.update((event.kind, event.key) for event in batch.events)
@@ -48,7 +48,7 @@ class InformerSource:
         self._changed = None
 
     def keys(self, kind: str) -> list[str]:
-        """See ``Source``. A scheduler does not follow events."""
+        """See ``Source``. A scheduler does not watch Events."""
         return [] if kind == "Event" else list(self._informer.objects(kind))
 
     def get(self, kind: str, key: str) -> AnyObject | None:
@@ -65,7 +65,7 @@ class InformerSource:
 
 
 class ReplicaExplainer:
-    """An ``Explainer``: the replica itself, for everyone who may look at its page."""
+    """An ``Explainer`` that asks this replica itself, for everyone who may see its page."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers

@@ -1,12 +1,11 @@
-"""Certificates of all roles in a directory, as ``sched certs`` and ``sched up --tls`` make them.
+"""Make and renew the certificates of all roles, for ``sched certs`` and ``sched up --tls``.
 
     DIR/ca.crt, DIR/ROLE.crt, DIR/ROLE.key ...                 in one directory, or
     DIR/ROLE/ca.crt, DIR/ROLE/ROLE.crt, DIR/ROLE/ROLE.key ...  one for each role's machines
 
-with the authority's key in DIR/ca.key or DIR/ca/ca.key. Beside the API server's certificate are the
-key of ServiceAccount tokens, sa.key, with its public key sa.pub, as kubeadm names them, and
-kubelet-ca.crt, an authority for kubelets' serving certificates alone. Non-goals: those of
-``lib.certificates``.
+The authority's key is in DIR/ca.key or DIR/ca/ca.key. The API server also has the key of
+ServiceAccount tokens (sa.key and sa.pub, as kubeadm names them), and an authority only for
+kubelets' serving certificates (kubelet-ca.crt). Non-goals: those of ``lib.certificates``.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from podsched.lib.certificates import (
     write_new,
 )
 
-#: The authority outlives the certificates that are renewed under it; kubeadm's does as long.
+#: As long as kubeadm's: the authority outlives the certificates that are renewed under it.
 AUTHORITY_DAYS = 3650
 #: The key that signs tokens of ServiceAccounts.
 SIGNING_KEY = "sa.key"
@@ -44,18 +43,19 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What certificates are to say."""
+    """The contents of new certificates."""
 
     hosts: Sequence[str] = ()
-    """Names and addresses of all that listen, besides this machine's loopback."""
+    """Names and addresses of all processes that listen, besides this machine's loopback."""
     node: str = "node-*"
-    """Node of the agent, or the prefix of all nodes that it plays and "*"."""
+    """The agent's node, or the common prefix of all nodes that it plays and "*"."""
     days: int = 365
+    """How long they are valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """One certificate file, and whether it was made now or was there already."""
+    """A certificate file; ``new``: whether it was made now."""
 
     path: Path
     request: Request
@@ -63,7 +63,7 @@ class Made:
 
 
 def requests_of(wanted: Wanted) -> dict[str, Request]:
-    """Return what is certified for each role; schedulers and agents listen, too."""
+    """Return the request of each role's certificate. Schedulers and agents are servers, too."""
     hosts = tuple(dict.fromkeys((*_LOCAL, *wanted.hosts)))
     both = (SERVER, CLIENT)
     node = f"system:node:{wanted.node}"
@@ -74,22 +74,22 @@ def requests_of(wanted: Wanted) -> dict[str, Request]:
         "scheduler": Request("system:kube-scheduler", (), hosts, both),
         "agent": Request(node, agent, hosts, both),
         "admin": Request("admin", ("system:masters",)),
-        # How kubelets know API servers; a ClusterRole is bound to this user.
+        # The user that API servers are for kubelets; a ClusterRole is bound to it.
         "kubelet-client": Request("kube-apiserver-kubelet-client"),
-        # Members call each other, and so need both.
+        # Members call each other, so each is a server and a client.
         "etcd": Request("etcd", (), hosts, both),
         "etcd-client": Request("podsched-etcd-client"),
         "ray": Request("ray", (), hosts, both),
-        # No role lets it do anything: it reads metrics, for which any certificate will do.
+        # It has no roles: it only reads metrics, for which any certificate is enough.
         "monitoring": Request("podsched-monitoring"),
     }
 
 
 def make_missing(directory: Path, wanted: Wanted, *, per_role: bool = False) -> list[Made]:
-    """Make the authority and the certificates that are not there; overwrite nothing.
+    """Make the authority and the certificates that are missing; overwrite nothing.
 
-    ``per_role``: in a directory for each role. Raises CertificateError for a request that cannot be
-    certified or an authority without its key, OSError.
+    ``per_role``: each role has its own directory. Raises OSError, and CertificateError for a
+    request that cannot be certified or an authority without its key.
     """
 
     def place(role: str, file: str) -> str:
@@ -114,7 +114,7 @@ def make_missing(directory: Path, wanted: Wanted, *, per_role: bool = False) -> 
 
 
 def _of_server(directory: Path, place: Callable[[str, str], str]) -> dict[str, bytes]:
-    """Return what the API server has beside its certificate, as far as it is missing."""
+    """Return the API server's other files that are missing, by path below the directory."""
     files: dict[str, bytes] = {}
     accounts, kubelets = place("server", SIGNING_KEY), place("server", f"{KUBELET_CA}.crt")
     if not os.path.lexists(directory / accounts):
@@ -131,7 +131,7 @@ def _certificates(
     requests: Mapping[str, Request],
     days: int,
 ) -> dict[str, bytes]:
-    """Return the files of roles' certificates, and those of the authority if it is new."""
+    """Return the files of new certificates, and of the authority if it is new, by path."""
     root = Path(place("ca", "ca.crt"))
     files: dict[str, bytes] = {}
     if os.path.lexists(directory / root):
@@ -152,10 +152,10 @@ def _files(name: str, pair: Pair) -> dict[str, bytes]:
 
 
 def renew(directory: Path, days: int) -> list[tuple[Path, str]]:
-    """Replace the certificates under the directory's authority by ones that say the same.
+    """Replace the certificates of the directory's authority by new ones with the same contents.
 
-    Each gets a new key. Returns each certificate's file, and why it was left, "" if it was not.
-    Raises CertificateError without an authority and its key, OSError.
+    Each gets a new key. Returns the file of each certificate, and why it was not replaced, or "".
+    Raises OSError, and CertificateError without an authority and its key.
     """
     roots = (directory / "ca.crt", directory / "ca" / "ca.crt")
     root = next((path for path in roots if path.exists()), None)
@@ -166,13 +166,13 @@ def renew(directory: Path, days: int) -> list[tuple[Path, str]]:
     for path in sorted((*directory.glob("*.crt"), *directory.glob("*/*.crt"))):
         if path.name in ("ca.crt", f"{KUBELET_CA}.crt"):
             continue
-        # Its key is not needed: after a renewal that was interrupted it may be a new one's.
+        # Its key is not read: after an interrupted renewal it belongs to another certificate.
         old = read_certificate(path)
         if not is_certified_by(old, authority.certificate):
             done.append((path, f"not of the authority in {root}"))
             continue
         new = renewed(authority, old, days)
-        # Those who look in between find a key of another certificate, and keep what they have.
+        # A process that reads in between finds a key that does not match, and keeps its old pair.
         replace_file(path.with_suffix(".key"), new.key_pem)
         replace_file(path, new.certificate_pem)
         done.append((path, ""))

@@ -1,7 +1,7 @@
-"""The certificate that a scheduler serves its endpoints with when it is given none.
+"""Make the certificate of a scheduler's endpoints if none is configured.
 
-As kube-scheduler makes it: self-signed, for localhost and the address that it listens on, kept in a
-directory for the next start or, without one, as long as the process runs.
+As in kube-scheduler, it is self-signed, for localhost and the address that the scheduler listens
+on. It is kept in a directory for the next start, or without one for as long as the process runs.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ CERTIFICATE, KEY = "kube-scheduler.crt", "kube-scheduler.key"
 
 
 def serving_certificate(directory: Path, address: str) -> tuple[Path, Path]:
-    """Return the certificate and key in a directory, made if neither is there.
+    """Return the files of certificate and key in a directory; make them if both are missing.
 
-    The certificate's file holds its authority as well, for clients to verify it with. Raises
-    ``CertificateError`` if one of the two is missing, OSError if they cannot be written.
+    The certificate's file also contains its authority, with which clients verify it. Raises
+    CertificateError if only one of the two is missing, OSError if they cannot be written.
     """
     from podsched.lib.certificates import self_signed, write_new
 
@@ -39,6 +39,6 @@ def serving_certificate(directory: Path, address: str) -> tuple[Path, Path]:
 
 
 def _hosts(address: str) -> Sequence[str]:
-    """Return the hosts in a certificate; an address that stands for all of them is none."""
+    """Return the hosts of the certificate, without addresses that stand for all addresses."""
     hosts = ("localhost", "127.0.0.1", "::1", address)
     return list(dict.fromkeys(host for host in hosts if host not in ("0.0.0.0", "::")))

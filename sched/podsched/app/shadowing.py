@@ -1,10 +1,10 @@
-"""The shadow configuration of a replica: follows the informer in turns, whenever there is time.
+"""Run a replica's shadow configuration on the informer's events, whenever there is time.
 
-    filling --all objects taken over--> following --a bug--> filling (after a pause)
+    filling --all objects applied--> following --a bug--> filling (after a pause)
 
-Standbys decide a moment after the binding has come. A leader that has pods to schedule leaves the
-shadow waiting. Where more than MOST_WAITING events wait, those are taken over without decisions,
-which are counted as skipped.
+The shadow decides on a pod when its binding arrives. While the leader has pods to schedule, its
+shadow waits. If more than MOST_WAITING events wait, they are applied without decisions, which are
+counted as skipped.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from podsched.term.shadow import Shadow
 
 _log = get_logger("shadow")
 
-#: Seconds of work before other tasks have their turn, and for which they have it.
+#: Seconds of work before other tasks have a turn, and the seconds of that turn.
 TURN, REST = 0.005, 0.005
-#: Seconds between two looks at whether the leader has nothing to do.
+#: Seconds between two checks whether the leader still has pods to schedule.
 _LOOK_EVERY = 0.05
-#: Events that may wait: some 20 s of the fastest workload.
+#: Max waiting events: some 20 s of the fastest workload.
 MOST_WAITING: Final = 100_000
-#: Seconds before a shadow that has met a bug begins anew.
+#: Seconds before a shadow that failed because of a bug begins again.
 _PAUSE = 5.0
 
 
 class Shadowing:
-    """Feeds a ``Shadow`` of a replica."""
+    """Passes the informer's events to a ``Shadow``."""
 
     def __init__(
         self,
@@ -48,27 +48,28 @@ class Shadowing:
         sink: DecisionSink | None,
         metrics: ShadowMetrics,
     ) -> None:
-        """``busy``: whether the replica has pods to schedule."""
+        """``busy``: returns whether the replica has pods to schedule."""
         self._config = config
         self._factories = factories
         self._informer = informer
         self._busy = busy
         self._sink = sink
         self._metrics = metrics
-        #: Events with the revisions of their batches; a partial batch is a list, not what happened.
+        #: Events, the revisions of their batches, and whether they happened: an event of a partial
+        #: batch only lists an object that exists.
         self._waiting: deque[tuple[Event, int, bool]] = deque()
         self._follows = False
         self._something = asyncio.Event()
 
     def handle(self, batch: Batch) -> None:
-        """Take a batch of the informer."""
+        """Queue the events of a batch."""
         if self._follows:
             happened = not batch.partial
             self._waiting.extend((event, batch.revision, happened) for event in batch.events)
             self._something.set()
 
     async def run(self) -> None:
-        """Follow until cancelled; a bug costs the shadow what it knew, and nothing else."""
+        """Follow until cancelled; after a bug, begin again with an empty shadow."""
         while True:
             try:
                 await self._informer.synced.wait()
@@ -79,6 +80,7 @@ class Shadowing:
                 await asyncio.sleep(_PAUSE)
 
     async def _filled(self) -> Shadow:
+        """Return a shadow with all objects that the informer knows."""
         clock = asyncio.get_running_loop().time
         shadow = Shadow(self._config, self._factories, self._sink, clock())
         listed = [
@@ -97,6 +99,7 @@ class Shadowing:
         return shadow
 
     async def _follow(self, shadow: Shadow) -> None:
+        """Apply events, and decide on bound pods, until an error."""
         clock = asyncio.get_running_loop().time
         ends = clock() + TURN
         while True:

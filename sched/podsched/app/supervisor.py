@@ -1,7 +1,7 @@
-"""Child processes of a local cluster: start, watch, restart, stop.
+"""Start, watch, restart and stop the child processes of a local cluster.
 
-A process that ends unexpectedly is restarted with backoff. All end with the parent, even if it is
-killed. Not for production, where systemd or a container runtime does this.
+A process that ends unexpectedly is restarted with backoff. All children end with the parent, even
+if it is killed. Not for production, where systemd or a container runtime does this.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 
 FIRST_RESTART_PAUSE = 0.2
 LONGEST_RESTART_PAUSE = 5.0
-#: Restarts after which waiting for a process to become ready is given up.
+#: Restarts after which ``wait_ready`` gives up.
 RESTARTS_WHILE_STARTING = 2
-#: Seconds in which a process is ready, also on a machine with much else to do; one that has ended
-#: is noticed before.
+#: Seconds after which ``wait_ready`` gives up: enough on a busy machine. It notices a process that
+#: has ended before.
 READY_WITHIN = 180.0
-#: Seconds after which a process counts as healthy, and the backoff of its restarts is reset.
+#: Seconds of running after which the backoff of restarts begins again.
 STEADY_AFTER = 10.0
 #: Seconds after which a process that was asked to end is killed.
 GRACE = 5.0
@@ -45,7 +45,7 @@ class ProcessFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a process runs, if not simply on this machine.
+    """Where a process runs: by default on this machine, with loopback.
 
     host: the address on which it listens and is reached. launcher: the command, with an absolute
     path, that becomes the process. environment: additional variables.
@@ -58,9 +58,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What to run: the arguments of ``sched``, and the port that serves /readyz.
+    """The command of a process, and the port of its health server.
 
-    program: another program with its first arguments, by its absolute path.
+    program: an absolute path with its first arguments. arguments: those of ``sched``.
     """
 
     name: str
@@ -69,26 +69,26 @@ class ProcessSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     restart: bool = True
     tls: TlsFiles | None = None
-    """With what to ask for its health; None: it has no TLS."""
+    """A client's files for the health server; None: no TLS."""
     place: Place = Place()
     program: tuple[str, ...] = (sys.executable, "-m", "podsched")
 
 
 class Part(Protocol):
-    """What runs processes of its own, as the embedded etcd and Ray do."""
+    """Something that runs processes of its own, such as the embedded etcd and Ray."""
 
     async def start(self) -> None: ...
     async def wait(self) -> str:
-        """Return how it has ended, such as "ended"."""
+        """Wait until it has ended; return how, as the end of a sentence: "ended"."""
         ...
 
 
 async def keep_running(
     name: str, part: Part, fault: type[Exception], warn: Callable[[str], None]
 ) -> None:
-    """Start a part again with backoff whenever it has ended, until cancelled.
+    """Start a running part again, with backoff, whenever it ends, until cancelled.
 
-    ``fault``: what its ``start`` raises.
+    ``fault``: the error of its ``start``. ``warn``: gets a text about each end and each error.
     """
     backoff = Backoff(FIRST_RESTART_PAUSE, LONGEST_RESTART_PAUSE, random.random)
     loop = asyncio.get_running_loop()
@@ -111,7 +111,7 @@ class ManagedProcess:
     """One child process, kept running until ``stop``."""
 
     def __init__(self, spec: ProcessSpec, log_dir: Path, tasks: TaskSet) -> None:
-        """``tasks``: the set whose owner gets the error if watching the process fails."""
+        """``tasks``: the set that fails if watching the process fails."""
         self.spec = spec
         self._tasks = tasks
         self.log_path = log_dir / f"{spec.name}.log"
@@ -183,7 +183,7 @@ class ManagedProcess:
         self._may_restart.set()
 
     async def wait_restarted(self, restarts: int, timeout: float = 30.0) -> None:
-        """Wait until it was started more often than so many times. Raises ProcessFailed."""
+        """Wait until there were more than ``restarts`` restarts. Raises ProcessFailed."""
         deadline = time.monotonic() + timeout
         while self.restarts <= restarts:
             if time.monotonic() > deadline:

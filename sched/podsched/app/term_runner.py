@@ -1,8 +1,8 @@
-"""What a replica knows, and the term that schedules while it leads.
+"""Keep a replica's scheduling state current, and run the work of a term while the replica leads.
 
-``podsched.term.term_step`` decides; this carries its effects out, and reports what happens. To
-build the state anew takes a second with 60,000 pods, so other tasks have their turns meanwhile;
-what the informer reports is applied afterwards.
+``podsched.term.term_step`` decides what to do. This carries out its effects and reports events to
+it. Building the state anew takes a second with 60,000 pods, so other tasks have turns meanwhile.
+Batches that the informer delivers meanwhile are applied afterwards.
 """
 
 from __future__ import annotations
@@ -75,24 +75,25 @@ from podsched.v1 import api_pb2
 
 _log = get_logger("replica")
 
-#: Seconds before a term starts over.
+#: Seconds before the work of a term, or the building of a state, starts again after a bug.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-#: Seconds in which the tasks of a term have ended that were told to.
+#: Seconds within which the tasks of a term end after they were told to.
 _ENDING = 1.0
-#: Milliseconds between two responses of a standby's watch: of a pod that is created and bound in
-#: between it decodes one event instead of two, and it has this much to catch up with at most.
+#: Milliseconds between two responses of a standby's watch. Of a pod that is created and bound in
+#: between, it decodes one event instead of two. When it becomes the leader, it is behind by at most
+#: this time.
 STANDBY_PACE_MS = 250
-#: Seconds for which a new leader only schedules. With 20,000 pods the start of the controllers
-#: takes 0.15 s, in which what has waited during the takeover would be decided on more slowly.
+#: Seconds before a new leader starts the controllers. With 20,000 pods their start takes 0.15 s,
+#: which would delay the pods that have waited during the takeover.
 _CONTROL_AFTER = 1.0
-#: Of a file with certificates of authorities.
+#: Max bytes of a file with certificates of authorities.
 _MAX_CA_BYTES = 1 << 20
-#: Objects put into a new state before other tasks have their turn: some 5 ms.
+#: Objects put into a new state before other tasks have a turn: some 5 ms.
 _TURN = 200
 
 
 class TermActors(Protocol):
-    """The actors of one term; ``run`` keeps them until it is cancelled."""
+    """The Ray actors of one term; ``run`` keeps them until it is cancelled."""
 
     @property
     def evaluator(self) -> RemoteEvaluator: ...
@@ -105,30 +106,30 @@ class TermActors(Protocol):
 
 
 class Actors(Protocol):
-    """Where a term's actors come from."""
+    """Creates the Ray actors of a term."""
 
     def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerParts:
-    """What the controllers of a term are made of."""
+    """The parts of which a term's controllers are built."""
 
     settings: ControllerSettings
     cluster: ControlledCluster
     root_ca_file: str = ""
-    """The certificates of the API servers' authority, for pods; "": none."""
+    """File with the certificates of the API servers' authority, for pods; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunnerParts:
-    """What a replica's terms have in common."""
+    """The parts that all terms of a replica share."""
 
     identity: str
     config: SchedulerConfiguration
     settings: SchedulerSettings
     controllers: ControllerParts | None
-    """None where others run the controllers: in Kubernetes, kube-controller-manager."""
+    """None in a Kubernetes cluster, where kube-controller-manager runs the controllers."""
     factories: Mapping[str, PluginFactory]
     cluster: Cluster
     informer: InformerPort
@@ -137,14 +138,14 @@ class RunnerParts:
     meter: CycleMeter
     controller_metrics: ControllerMetrics | None = None
     decisions: DecisionSink | None = None
-    """Who keeps what is decided."""
+    """Records each decision; None: none is recorded."""
     queues: bool = True
-    """Whether pods may be in queues; elsewhere Kueue may use the same labels."""
+    """Whether pods may be in queues. False where Kueue may use the same labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """The present term, or the last one; ``pause``: before its work starts anew after a bug."""
+    """The current term, or the last one; ``pause``: before its work starts again after a bug."""
 
     fence: api_pb2.Fence
     fence_lost: Callable[[], None]
@@ -153,7 +154,7 @@ class _Term:
 
 @dataclass(slots=True)
 class _Work:
-    """What a term does until it ends or begins anew; ``over``: its tasks have ended."""
+    """The work of a term, until it ends or starts again; ``over``: its tasks have ended."""
 
     loop: SchedulingLoop
     tasks: TaskSet
@@ -161,7 +162,7 @@ class _Work:
     over: bool = False
 
     async def finish(self) -> None:
-        """End it, once the outcome of every binding is known."""
+        """End the work once the outcome of every binding is known."""
         await self.loop.finish()
         self.tasks.end()
 
@@ -169,12 +170,12 @@ class _Work:
 class TermRunner(LoopListener):
     """One replica's scheduling state and terms.
 
-    It is the ``StateListener`` of its state: what concerns assumed and waiting pods goes to the
-    loop of the term, if there is one.
+    It is the ``StateListener`` of its state. ``LoopListener`` passes what concerns assumed and
+    waiting pods to the loop of the term, if there is one.
     """
 
     def __init__(self, parts: RunnerParts, tasks: TaskSet) -> None:
-        """Keep what all terms need; what they do are ``tasks``, and fail them when they fail."""
+        """``tasks``: the set in which terms run; a failure that no term survives fails the set."""
         self._parts = parts
         self._tasks = tasks
         self._now = State()
@@ -187,9 +188,9 @@ class TermRunner(LoopListener):
         self._catching_up: asyncio.Task[None] | None = None
         self._building: asyncio.Task[None] | None = None
         self._build_pause = _pause()
-        #: What came while the state is being built anew.
+        #: Batches that arrived while the state is being built anew.
         self._missed: list[Batch] = []
-        #: Who waits for another configuration to be in effect.
+        #: Callers of ``reconfigure`` that wait until the new configuration is in effect.
         self._waiting: list[asyncio.Future[None]] = []
         parts.informer.pace(STANDBY_PACE_MS)
         self.state = self._new_state()
@@ -219,7 +220,7 @@ class TermRunner(LoopListener):
         return state
 
     def handle(self, batch: Batch) -> None:
-        """Take over a batch of the informer."""
+        """Apply a batch of the informer, or keep it while the state is being built."""
         if not self._now.whole:
             self._missed.append(batch)
             return
@@ -241,11 +242,11 @@ class TermRunner(LoopListener):
 
     @property
     def busy(self) -> bool:
-        """Whether pods are waiting to be tried or bound here."""
+        """Whether this replica leads and has pods to try or to bind."""
         return self._loop is not None and self._loop.busy
 
     def update_gauges(self) -> None:
-        """Bring the metrics up to date that are read off the state."""
+        """Set the metrics that are read from the state."""
         loop = self._loop
         under_way = loop.binding_tasks if loop is not None else 0
         pending = loop.pending_calls if loop is not None else {}
@@ -253,9 +254,9 @@ class TermRunner(LoopListener):
         self._parts.meter.scheduler.set_aside_objects.set(len(self.state.set_aside))
 
     def checkpoint(self) -> dict[str, Any] | None:
-        """Return what the term's decisions are based on besides objects.
+        """Return what the term's decisions depend on, besides objects, for a replay.
 
-        None where none are made, or none recorded.
+        None if this replica makes no decisions, or records none.
         """
         loop, sink = self._loop, self._parts.decisions
         if loop is None or sink is None:
@@ -263,19 +264,19 @@ class TermRunner(LoopListener):
         configuration = to_public(self._decides_by)
         return {**loop.checkpoint(sink.numbers(0)), "configuration": configuration}
 
-    # ------------------------------------------------------------------ what the owner asks
+    # ------------------------------------------------------------------ requests of the owner
 
     def start_term(self, fence: api_pb2.Fence, fence_lost: Callable[[], None]) -> None:
         """Begin to lead; a term that still runs ends.
 
-        ``fence_lost`` is called when a write is refused, so that the elector does not have to wait
-        until its next renewal is refused as well.
+        ``fence_lost`` is called when a write is refused, so that the elector learns of it before
+        its next renewal fails.
         """
         self._term = _Term(fence, fence_lost, _pause())
         self._post(StartedLeading(int(fence.term)))
 
     def end_term(self) -> None:
-        """Stop leading and start over from what the informer knows."""
+        """Stop leading, and build the state anew from the informer's objects."""
         self._post(StoppedLeading())
 
     def end(self) -> None:
@@ -284,13 +285,13 @@ class TermRunner(LoopListener):
 
     @property
     def paused(self) -> bool:
-        """Whether a leader decides nothing until it is told to go on."""
+        """Whether scheduling is paused."""
         return self._now.paused
 
     def pause(self, paused: bool) -> None:
-        """Decide nothing, or go on; a term that is under way keeps its lock and its fence.
+        """Pause scheduling, or resume it; a running term keeps its lock and its fence.
 
-        What was being bound is known of before anything else is decided, as in ``reconfigure``.
+        Bindings that are under way are finished before anything else is decided.
         """
         if paused != self.paused:
             _log.warning("Scheduling is paused" if paused else "Scheduling goes on")
@@ -299,10 +300,10 @@ class TermRunner(LoopListener):
     async def reconfigure(
         self, config: SchedulerConfiguration, extenders: Extenders | None
     ) -> None:
-        """Go on with another configuration; a term that is under way keeps its lock and its fence.
+        """Replace the configuration; a running term keeps its lock and its fence.
 
-        Returns when nothing is done any more as the one before it says. What was being bound is
-        bound by then.
+        Returns when the old configuration is no longer used. Bindings that were under way are
+        finished by then.
         """
         self._parts = replace(self._parts, config=config, extenders=extenders)
         in_effect = asyncio.get_running_loop().create_future()
@@ -378,7 +379,7 @@ class TermRunner(LoopListener):
         self._post(CaughtUp(effect.attempt))
 
     async def _build(self, effect: BuildState) -> None:
-        """Put all that the informer knows into a new state, then what has come meanwhile."""
+        """Fill a new state with the informer's objects, then with the batches that came since."""
         if not effect.again:
             self._build_pause = _pause()
         else:
@@ -389,7 +390,7 @@ class TermRunner(LoopListener):
             self._post(StateBroken(effect.build, fault))
             return
         self._post(StateBuilt(effect.build))
-        # The state before it, with all its pods, is garbage in cycles.
+        # The old state, with all its pods, contains reference cycles: collect it now.
         await asyncio.sleep(_ENDING)
         collect_everything()
 
@@ -429,7 +430,7 @@ class TermRunner(LoopListener):
         work.task = self._tasks.start(self._run(work, fence, actors), name, ended=ended)
 
     async def _run(self, work: _Work, fence: api_pb2.Fence, actors: TermActors) -> Exception | None:
-        """Return what the tasks ended with, None where they were told to finish."""
+        """Run the tasks of a term; return the error that ended them, None if told to finish."""
         tasks, controllers = work.tasks, self._parts.controllers
         tasks.start(work.loop.run(), "scheduling", endless=True)
         if controllers is not None:
@@ -444,7 +445,7 @@ class TermRunner(LoopListener):
         return None
 
     async def _control(self, parts: ControllerParts, fence: api_pb2.Fence) -> None:
-        """Run the controllers, once there has been time for the first decisions."""
+        """Run the controllers, ``_CONTROL_AFTER`` seconds after the term has begun."""
         await asyncio.sleep(_CONTROL_AFTER)
         root_ca = await asyncio.to_thread(_root_ca, parts.root_ca_file)
         self._controllers = ControllerManager(

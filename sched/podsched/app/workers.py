@@ -1,13 +1,14 @@
-"""Several processes that serve the same addresses, and the one that keeps them running.
+"""Run several worker processes that serve the same addresses, and restart those that end.
 
-    parent --reserves the addresses, starts the first-- ready --> starts the others
-       |                                          '-- ended --> ends with its exit code
-       '-- ended later --> starts it again, with backoff
+    parent: reserve the addresses, start worker 0
+       worker 0 is ready       --> start the others
+       worker 0 ends before    --> end with its exit code
+       a worker ends later     --> start it again, with backoff
 
-The kernel hands each connection to one of them. They share nothing but etcd, as API servers beside
-each other do. The parent serves no calls: it answers probes, as long as one worker is ready, and
-metrics, those of all workers with a label that tells them apart. It asks them over sockets in a
-directory that is the user's alone. When it ends, they end, even if it is killed.
+The kernel passes each connection to one of the workers. They share only etcd, like API servers on
+different machines. The parent serves no calls. It answers probes (ready if one worker is) and
+metrics (of all workers, with a label for each), which it reads from the workers over sockets in a
+directory that only the user can read. When the parent ends, even if it is killed, the workers end.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ from podsched.telemetry.merging import merged
 
 _log = get_logger("workers")
 
-#: Seconds between two looks at whether workers are ready, and for one of them to answer.
+#: Seconds between two probes of a worker, and for its answer.
 _LOOK_EVERY, _ANSWER_WITHIN = 0.25, 2.0
 #: Seconds after which a worker that was asked to end is killed; it drains for 5.
 _GRACE: Final = 15.0
 
 
 class Reserved:
-    """An address that this process keeps for its workers, without taking connections itself."""
+    """An address that this process reserves for its workers, without accepting connections."""
 
     def __init__(self, address: str) -> None:
-        """Port 0 takes a free one. Raises OSError when somebody has the address already."""
+        """Reserve an address; port 0 picks a free one. Raises OSError if it is in use."""
         host, _, port = address.rpartition(":")
         name = host.strip("[]")
         family, kind, _, _, where = socket.getaddrinfo(
@@ -53,7 +54,8 @@ class Reserved:
         )[0]
         self._socket = socket.socket(family, kind)
         try:
-            # Alone at first: others that share their port would share it with these workers, too.
+            # First without SO_REUSEPORT: it fails if another program shares this port, which then
+            # would get a part of the workers' connections.
             with socket.socket(family, kind) as alone:
                 alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 alone.bind(where)
@@ -78,7 +80,7 @@ class _Ended(Exception):
 
 
 class _Worker:
-    """One worker, in the role of a ``Part``."""
+    """One worker process; a ``Part`` for ``keep_running``."""
 
     def __init__(self, index: int, arguments: Sequence[str], health: Path) -> None:
         self.index = index
@@ -91,7 +93,7 @@ class _Worker:
     async def start(self) -> None:
         """Start the process. Raises _Ended."""
         if self.ending:
-            await asyncio.Event().wait()
+            await asyncio.Event().wait()  # For ever: ``keep_running`` must not start it again.
         self._health.unlink(missing_ok=True)
         command = [sys.executable, "-m", "podsched", *self._arguments]
         try:
@@ -102,24 +104,24 @@ class _Worker:
             raise _Ended(f"worker {self.index} cannot be started: {error}") from error
 
     async def wait(self) -> str:
-        """Return how it has ended."""
+        """Wait until it ends; return how, as the end of a sentence."""
         code = await self.exit_code()
         self.ready = False
         if self.ending:
-            await asyncio.Event().wait()
+            await asyncio.Event().wait()  # For ever, as in ``start``.
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     async def exit_code(self) -> int:
-        """Wait until it has ended; negative: the signal that killed it."""
+        """Wait until it ends; return its exit code, negative for the signal that killed it."""
         assert self._process is not None
         return await self._process.wait()
 
     async def look(self) -> None:
-        """See whether it is ready."""
+        """Update ``ready`` from its probe."""
         self.ready = await self.ask("/readyz") is not None
 
     async def ask(self, path: str) -> str | None:
-        """Return what it answers on its health server; None if that is not 200."""
+        """Return the answer of its health server; None unless the status is 200."""
         timeout = aiohttp.ClientTimeout(total=_ANSWER_WITHIN)
         connector = aiohttp.UnixConnector(str(self._health))
         with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
@@ -150,9 +152,9 @@ async def run_workers(
 ) -> None:
     """Keep ``count`` workers running until the process is asked to stop.
 
-    ``arguments``: those of ``sched`` for a worker, by its number and where its health server is to
-    listen. A first worker that ends before it is ready ends the process with its exit code: it has
-    said why, and the others could not start either.
+    ``arguments``: returns the arguments of ``sched`` for a worker, given its number and the socket
+    for its health server. If worker 0 ends before it is ready, the process ends with its exit code:
+    the worker has logged why, and the others would fail, too.
     """
     directory = RunDirectory("workers")
     paths = [directory.path / f"{index}.sock" for index in range(count)]
@@ -176,12 +178,13 @@ async def run_workers(
         codes = await asyncio.gather(*(worker.stop() for worker in workers))
         await health.stop()
         directory.remove()
-        # One that has only just been started ends by the signal itself.
+        # A worker that handles no signals yet is killed by SIGTERM: that is no failure.
         failed = any(code not in (0, -signal.SIGTERM) for code in codes)
         process.exit_code = process.exit_code or int(failed)
 
 
 async def _keep(process: Process, workers: Sequence[_Worker]) -> None:
+    """Start worker 0, then the others, and keep all running."""
     first = workers[0]
     await first.start()
     ended = asyncio.create_task(first.exit_code(), name="first worker")
