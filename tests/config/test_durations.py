@@ -35,6 +35,11 @@ def test_what_go_refuses_is_refused(text: str) -> None:
         parse_duration(text)
 
 
+def test_a_number_beyond_what_decimals_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="longer than 292 years"):
+        parse_duration("9" * 1_000_000 + "h")
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,6 +35,20 @@ def test_thresholds_find_exactly_the_demands_within_the_supply(
         }
         found = index.candidates(None, supply)
         assert found is not None and set(found) == fits
+
+
+def test_resources_that_no_pod_demands_any_more_take_no_memory() -> None:
+    index = ThresholdIndex(lambda info: info.cls.requests, lambda old, new: new)
+    for number in range(1000):
+        index.add(number, pod(f"p{number}"))
+    tracemalloc.start()
+    try:
+        for number in range(500):
+            index.add("new", pod("new", pod_class(requests={f"example.com/{number}": 1})))
+            index.remove("new")
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20, "a column takes 8 kB"
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_unknown_supply_may_help_anybody() -> None:

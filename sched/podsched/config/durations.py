@@ -6,7 +6,7 @@ Everywhere else in podsched, durations are seconds (float).
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from decimal import Decimal, Overflow
 
 _UNIT_NANOSECONDS = {
     "ns": 1,
@@ -38,7 +38,10 @@ def parse_duration(text: str) -> float:
         term = _TERM.match(digits, position)
         if term is None:
             break
-        total += Decimal(term[1]) * _UNIT_NANOSECONDS[term[2]]
+        try:
+            total += Decimal(term[1]) * _UNIT_NANOSECONDS[term[2]]
+        except Overflow:  # a million digits
+            total = Decimal("Infinity")
         position = term.end()
     if not digits or position != len(digits):
         raise ValueError(f"invalid duration {text!r}, use a form such as 15s, 1m30s or 500ms")

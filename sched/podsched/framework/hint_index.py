@@ -12,6 +12,7 @@ ephemeral volumes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
@@ -93,6 +94,9 @@ class ThresholdIndex(HintIndex):
         self._demand = demand
         self._supply = supply
         self._columns: dict[str, NDArray[np.int64]] = {}
+        #: The number of members that demand a resource. Without any, its column is dropped: pods
+        #: may request any name, and each event reads all columns.
+        self._demanding: Counter[str] = Counter()
         self._capacity = 64
         self._members: list[Hashable] = []
         self._rows: dict[Hashable, int] = {}
@@ -111,10 +115,14 @@ class ThresholdIndex(HintIndex):
             if column is None:
                 column = self._columns[resource] = np.zeros(self._capacity, dtype=np.int64)
             column[row] = amount
+        self._demanding.update(demands.keys())
 
     def remove(self, member: Hashable) -> None:
         row = self._rows.pop(member)
-        del self._demands[member]
+        for resource in self._demands.pop(member):
+            self._demanding[resource] -= 1
+            if not self._demanding[resource]:
+                del self._demanding[resource], self._columns[resource]
         # The last member moves into the gap, so that the columns stay dense.
         last = self._members.pop()
         if last != member:
