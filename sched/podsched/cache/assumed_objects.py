@@ -28,6 +28,8 @@ class Objects(Protocol):
 
 
 class _Assumption(NamedTuple):
+    """An object as it is assumed to be, and the informer's object that it replaces (None: none)."""
+
     base: Any
     assumed: Any
     until: Callable[[Any], bool] | None = None
@@ -99,7 +101,7 @@ class AssumedKind:
             self._make((namespace, name), None)
 
     def drop_if_outdated(self, namespace: str, name: str) -> None:
-        """Drop the assumption about an object if the informer has another object by now."""
+        """Drop the assumption about an object if it does not hold for the informer's object."""
         if (namespace, name) in self._assumptions and self._holding((namespace, name)) is None:
             del self._assumptions[namespace, name]
 
@@ -135,7 +137,7 @@ class _Assuming:
 
     def do(self) -> bool:
         of, wanted = self.of, self.assumption
-        # Made again after an event: the informer may have another object by now.
+        # If this is made again after an event, the informer may have another object now.
         if wanted is not None and not wanted.holds(of._cluster.get(of._kind, *self.name)):
             return False
         self.before = of.put(self.name, wanted)

@@ -1,4 +1,4 @@
-"""What an informer's event changed, as values that the cache returns to the owner of the queue.
+"""The changes caused by an informer's event, as values that the cache returns for the queue.
 
 The cache does not know the queue. Values created for each event are named tuples, because creating
 one takes half as long as a frozen dataclass.

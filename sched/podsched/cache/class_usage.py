@@ -1,4 +1,4 @@
-"""What one pod of a class adds to its node's row, computed once per class.
+"""Compute once per pod class what one of its pods adds to the row of its node.
 
 A ``ClassUsage`` belongs to a class and a value of ``terminating``; counts depend only on these two.
 So adding a pod reads nothing of the pod itself. A usage also knows the rows that have such pods, so

@@ -1,4 +1,4 @@
-"""A NumPy array with one cell per node's row, which can grow."""
+"""A growable NumPy array with one cell for each row, that is, for each node."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Columns:
         made._zeros = self._zeros.copy()
         made._usages = self._usages.copy()
         made._running, made._terminating = made._usages.running, made._usages.terminating
-        # The journals begin anew, because no reader of the original reads the copy.
+        # The journals start empty, because no reader of the original reads the copy.
         made.counters = Counters(self.size, made._usages, made.versions)
         made._ports = self._ports.copy()
         return made

@@ -28,7 +28,7 @@ class DeltaDecoder:
     def apply(self, delta: Delta) -> None:
         """Apply the next delta. Raises DeltaGapError, and changes nothing, if it is not the next.
 
-        ``columns`` is a new object after a delta that starts anew.
+        After a full delta (number 0), ``columns`` is a new object.
         """
         if delta.number == 0:
             self.columns = Columns(delta.size)
@@ -61,7 +61,7 @@ class DeltaDecoder:
         return PodInfo(uid, f"{cls.namespace}/{name}", name, cls, message)
 
     def _apply_gone(self, delta: Delta) -> None:
-        # First what is gone, pods before their nodes: a node may come back in another row.
+        # Removals first, pods before their nodes: a node may come back in another row.
         for row, uid in delta.pods.removed:
             self.columns.remove_pod(row, self.columns.pods(row)[uid])
         for name in delta.nodes.removed:

@@ -80,13 +80,13 @@ class DeltaEncoder:
         self.restart()
 
     def restart(self) -> None:
-        """Make the next delta start anew, for a shard that has nothing or lost its place."""
+        """Make the next delta a full one, for a shard that is new or has missed a delta."""
         self.classes = ClassWriter()
         self._sent: dict[int, _SentRow] = {}
         self._number = 0
         self._values_sent = 0
         self._due: set[int] = set()
-        # -1 is older than any journal, so the first delta compares all rows.
+        # -1 is before any position of a journal, so the first delta compares all rows.
         self._position = self._start_times = -1
 
     def encode(self, limit: int | None = None) -> Delta | None:
@@ -109,7 +109,7 @@ class DeltaEncoder:
         classes = self.classes.take()
         forgotten = self.classes.take_forgotten()
         first, values = self.take_values()
-        # The first delta is sent even if it is empty, because it makes the shard start anew.
+        # The first delta is sent even if it is empty, because it makes the shard drop what it has.
         if not (writer.changed or classes or forgotten or values) and self._number:
             return None
         nodes = NodeDelta(tuple(writer.nodes), tuple(writer.removed_nodes), first, values)
@@ -167,7 +167,7 @@ class DeltaEncoder:
         return sorted({*changed.tolist(), *restarted.tolist()})
 
     def _compare(self, row: int, writer: _DeltaWriter) -> None:
-        """Write how a row differs from what was last sent."""
+        """Write the differences between a row and its state that was last sent."""
         columns = self._columns
         name = columns.names[row]
         sent = self._sent.get(row)
@@ -198,7 +198,7 @@ class _DeltaWriter:
         return bool(self.nodes or self.removed_nodes or pods.rows or pods.removed)
 
     def put_pods(self, row: int, before: dict[str, PodInfo], now: Collection[PodInfo]) -> bool:
-        """Write how a row's pods differ from what was sent; return whether they differ at all.
+        """Write the differences between a row's pods and those sent; return whether there are any.
 
         If they differ only in something that is not sent, such as a status, nothing is written.
         Still the caller must keep the new objects, because pods are compared by identity.

@@ -86,7 +86,7 @@ class PodDelta:
 class Delta:
     """Everything that changed for a shard since the previous delta.
 
-    ``number`` counts deltas; with number 0 the shard forgets everything and starts anew. ``size``
+    ``number`` counts deltas. Number 0 is a full delta: the shard drops what it has before. ``size``
     is the number of the leader's rows.
     """
 
@@ -99,7 +99,7 @@ class Delta:
 
 
 def class_content(cls: PodClass) -> ClassContent:
-    """Return what a shard needs to build the class with ``make_class``."""
+    """Return a class in the form that is sent to shards, for ``make_class``."""
     return ClassContent(
         id=cls.id,
         namespace=cls.namespace,

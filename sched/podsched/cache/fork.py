@@ -7,7 +7,7 @@ A fork may have thousands of rows, but only a few of its columns are read. So it
 nearly every plugin reads, and the rest on first use::
 
     usage columns   copied at once: one NumPy step per column
-    pods of a row   copied when pods of that row are changed or asked for after a change
+    pods of a row   copied when a pod of that row is added or removed
     counters        base's array + a delta per row; the delta starts at 0 and is brought up to date
                     from the log of changes when a query is first asked for, then kept current
     ports           computed again from the pods, for rows where pods with host ports changed

@@ -1,4 +1,4 @@
-"""Host ports in use on each node.
+"""Count the pods that use each host port on each node.
 
 Kept in dictionaries and not in columns, because few pods request a host port.
 """

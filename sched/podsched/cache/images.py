@@ -1,4 +1,4 @@
-"""Container images by node, for ImageLocality."""
+"""Index the nodes' container images by name, with their sizes, for ImageLocality."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 ::
 
-    _start = 7            rows = [3, 3, 0, 5]           position = 11
+    start = 7             rows = [3, 3, 0, 5]           position = 11
     positions before 7    position  7  8  9  10         changed_since(9) = {0, 5}
     are forgotten
 

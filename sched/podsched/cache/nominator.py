@@ -34,7 +34,7 @@ class Nominator:
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
-        #: The nodes concerned by the latest changes.
+        #: The nodes of the latest changes, one for each version.
         self._changed: deque[str] = deque(maxlen=JOURNAL)
         #: Changes whenever a nomination is made, moved or withdrawn.
         self.version = 0

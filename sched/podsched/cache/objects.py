@@ -89,8 +89,8 @@ class ClusterState:
         self.placement: frozenset[str] | None = None
         #: The innermost trial that is open.
         self.open_trial: OpenTrial | None = None
-        #: The keys of the pods that came, changed, got or lost a node, or went since their reader
-        #: last cleared this, in order; None while there is no reader.
+        #: The keys of the pods that were added, changed, deleted, or got or lost a node, in order,
+        #: until the reader removes them; None while there is no reader.
         self.changed_pods: OrderedDict[str, None] | None = None
 
     def copy(self) -> ClusterState:
@@ -114,7 +114,7 @@ class ClusterState:
         self.columns.versions.change(self._pod_changes)
 
     def note_pod(self, key: str) -> None:
-        """Note that a pod has changed, if that is read."""
+        """Note that a pod has changed, if ``changed_pods`` has a reader."""
         if self.changed_pods is not None:
             self.changed_pods[key] = None
 
@@ -173,13 +173,13 @@ class ClusterState:
         return found
 
     def assumptions_changed(self, kind: AssumedKind) -> None:
-        """Note that objects of a kind are assumed or restored."""
+        """Change the versions because an object of a kind was assumed or restored."""
         versions = self.columns.versions
         versions.change(kind)
         versions.change(self._objects)
 
     def drop_outdated_assumption(self, kind: str, namespace: str, name: str) -> None:
-        """Drop what was assumed of an object if the informer has replaced the object."""
+        """Drop the assumption about an object if the informer has replaced the object."""
         if kind in self._assumed:
             self._assumed[kind].drop_if_outdated(namespace, name)
 

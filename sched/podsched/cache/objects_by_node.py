@@ -1,4 +1,4 @@
-"""Objects of a kind by the node that each is about, and columns computed from them.
+"""Index the objects of a kind by the node that each is about, and compute columns from them.
 
 For example CSINodes, whose limits NodeVolumeLimits reads as a column. A change of an object counts
 as a change of its node's row: it is noted in the journal, so that this row is evaluated again and
@@ -62,7 +62,7 @@ class ObjectsByNode:
             self._remove(old)
         if new is not None:
             self._add(new)
-        # Rows may belong to other nodes now, so writing cells would be wrong: compute anew later.
+        # Rows may belong to other nodes now: the columns are computed again on their next use.
         if not self._fits():
             self._rows = None
         for name in touched:

@@ -1,4 +1,4 @@
-"""Find the class of a pod: one object for all pods that are equal in all that affects decisions.
+"""Intern pods as classes: pods that are equal in all that affects decisions share one object.
 
 There are two steps. First a memo maps what is cheap to read (the bytes of the spec, labels,
 namespace, owner) to the class. If it misses, the pod's *content* is computed and looked up: the
@@ -62,7 +62,7 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 class _Read(NamedTuple):
-    """The parts of a pod that are cheap to read; they are read of every pod.
+    """The parts of a pod by which the memo finds its class; they are cheap to read.
 
     ``spec`` is serialized, without the node's name, and mostly without the PodGroup; ``owner`` is
     the controller; ``resize`` is the result of ``_resize``.
@@ -152,7 +152,7 @@ class PodClasses:
     def _intern_member(self, pod: v1.Pod, read: _Read) -> PodClass:
         """Intern a pod of a PodGroup that the memo does not have, by its spec without the group.
 
-        So the groups of one template share a class that is found at once, as are bound members.
+        So all groups of one template share a class, which is also found for bound members.
         """
         plain = read._replace(spec=_without_place(pod.spec))
         found = self._memo.get(plain)
@@ -187,7 +187,7 @@ class PodClasses:
             shape = self._shape(
                 _ShapeContent(read.namespace, part.bare, labels, owner, volumes, name), part.shape
             )
-        # The shape is one for all of its content as long as a class has it.
+        # Shapes are interned, and live as long as a class has them: they stand for their content.
         content = (shape, part.parts.amounts, part.amounts.key)
         found = self._by_content.get(content)
         if found is None:
@@ -288,7 +288,7 @@ def _forget_half(memo: dict[Hashable, Any], size: int) -> None:
 def _take_amounts(container: v1.Container) -> bytes:
     """Remove requests and limits from a container and return them, serialized.
 
-    Those that devices may be allocated for stay: they are not only compared with what is free.
+    Requests for which devices may be allocated stay: DynamicResources reads them, too.
     """
     resources = container.resources
     if not container.HasField("resources") or resources.claims:
@@ -331,7 +331,7 @@ def _resize(pod: v1.Pod) -> Hashable:
     status = pod.status
     running, begun = status.container_statuses, status.init_container_statuses
     if not (running or begun or status.HasField("resources")):
-        return None  # a shortcut for pending pods; it takes a quarter of the time
+        return None  # A shortcut for pending pods, which takes a quarter of the time.
     parts: list[Hashable] = [
         (
             s.name,

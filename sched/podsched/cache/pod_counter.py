@@ -37,7 +37,7 @@ class PodCounter:
 
     def grow(self, size: int) -> None:
         """Make room for more rows."""
-        # The groupings have the old number of rows, and so will not be asked for again.
+        # These groupings have the old number of rows, so no caller passes them again.
         self._sums.clear()
         self.column.grow(size)
 

@@ -100,7 +100,7 @@ class Trial:
             change.remember()
         with self._saved:
             self._cache.assume_many(pods, node_names)
-        # Only now: if ``assume_many`` raises, it has assumed none, so nothing has to be undone.
+        # Added last: if ``assume_many`` raises, it has assumed none, so nothing has to be undone.
         self._changes += made
 
     def _assumption(self, pod: PodInfo, node_name: str) -> _Assumption:
@@ -288,13 +288,13 @@ class _Assumption(_PodChange):
         self.nomination = self.cache.nominator.nomination(self.pod.uid)
 
     def _is_outdated(self, known: PodInfo | None) -> bool:
-        """Return whether the informer's pod is gone, is another pod, or has a node by now."""
+        """Return whether the informer's pod is gone, is another pod, or has got a node."""
         if known is None:
             return self.was_known
         return known.uid != self.pod.uid or bool(known.node_name and known is not self.pod)
 
     def undo(self) -> None:
-        # Unlike ``forget`` without an event: what was never committed has blocked no pod.
+        # Unlike ``Cache.forget``, without an event: an uncommitted assumption has blocked no pod.
         self.cache.remove_pod(self.pod.uid)
         self.pod.node_name = ""
         self.cache.nominator.put_back(self.nomination)

@@ -6,8 +6,7 @@ from typing import Final
 
 from podsched.framework.pods import PodClass
 
-#: Usage columns that are not resources have names that no resource can have; the columns of
-#: resources go by the resources' names.
+#: The columns of resources have the resources' names; the others, names that no resource can have.
 POD_COUNT: Final = "#pods"
 NONZERO: Final = {"cpu": "#nonzero cpu", "memory": "#nonzero memory"}
 FIRST_COLUMNS: Final = (POD_COUNT, *NONZERO.values(), "cpu", "memory", "ephemeral-storage")

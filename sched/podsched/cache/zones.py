@@ -1,4 +1,4 @@
-"""The order in which kube-scheduler iterates over nodes: round robin over zones (nodeTree).
+"""Keep the nodes in kube-scheduler's order: round robin over zones (nodeTree).
 
 It matters only if nodes are sampled (percentageOfNodesToScore) or ties go to the first node.
 """

@@ -1,4 +1,4 @@
-"""Parses and formats durations in Go's syntax ("15s", "1m30s", "500ms"), which Kubernetes uses.
+"""Parse and format durations in Go's syntax ("15s", "1m30s", "500ms"), which Kubernetes uses.
 
 Everywhere else in podsched, durations are seconds (float).
 """

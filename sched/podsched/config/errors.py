@@ -51,7 +51,7 @@ class FieldError:
 
     def __str__(self) -> str:
         if not self.path and self.value is None and self.reason:
-            return self.reason  # of the source as a whole, such as invalid YAML
+            return self.reason  # About the source as a whole, such as invalid YAML.
         text = f"{self.path}: {self.type.value}" if self.path else self.type.value
         if self.type not in _WITHOUT_VALUE:
             text += f": {_show(self.value)}"

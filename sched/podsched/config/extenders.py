@@ -107,7 +107,7 @@ def _url_problem(url: str) -> str:
         # A verb is appended to it: it would become part of a query or fragment.
         usable = usable and not any(c in "?#" or c.isspace() or not c.isprintable() for c in url)
     except ValueError:
-        usable = False  # the exception's text could quote a password
+        usable = False  # Without the exception's text, which could quote a password.
     return "" if usable else "must be a URL such as http://extender:8888/scheduler"
 
 

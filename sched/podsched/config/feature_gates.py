@@ -1,4 +1,4 @@
-"""Checks kube-scheduler's feature gates (v1.36), few of which change podsched's behaviour.
+"""Check kube-scheduler's feature gates (v1.36), few of which change podsched's behaviour.
 
 A gate is accepted with the value that corresponds to podsched's behaviour. The other value is an
 error that explains what podsched does instead, so no setting is ignored silently.

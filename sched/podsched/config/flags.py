@@ -1,4 +1,4 @@
-"""Declares fields of settings that are command-line flags of ``sched``.
+"""Declare fields of settings that are command-line flags of ``sched``.
 
 The docstring below such a field is the flag's help text, up to the first empty line.
 """

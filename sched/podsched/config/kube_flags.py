@@ -1,4 +1,4 @@
-"""Refuses kube-scheduler's command-line flags (v1.36) that ``sched scheduler`` does not have.
+"""Refuse kube-scheduler's command-line flags (v1.36) that ``sched scheduler`` does not have.
 
 The message says what to use instead. Without it, the flag would be an unknown option.
 docs/kube-scheduler-flags.md lists all flags; a test compares the two.
@@ -51,6 +51,6 @@ REFUSED: Mapping[str, str] = {
 
 
 def refusals(arguments: Sequence[str]) -> list[str]:
-    """Return a line for each argument that is such a flag, with what to use instead."""
+    """Return a message for each argument that is such a flag, with what to use instead."""
     names = dict.fromkeys(a.partition("=")[0] for a in arguments if a.startswith("--"))
     return [f"{name}: {REFUSED[name]}" for name in names if name in REFUSED]

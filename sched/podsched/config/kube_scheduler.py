@@ -113,7 +113,7 @@ class KubeSchedulerConfiguration(Model):
     leader_election: LeaderElectionConfiguration = LeaderElectionConfiguration()
     client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()
     enable_profiling: bool = False
-    """Whether to serve /debug/pprof/goroutine, which shows internals; on in kube-scheduler."""
+    """Whether to serve /debug/pprof/goroutine, which shows internals. kube-scheduler: true."""
     enable_contention_profiling: bool | None = None
     """Unset: like enableProfiling."""
     percentage_of_nodes_to_score: Int32 | None = None
@@ -124,7 +124,7 @@ class KubeSchedulerConfiguration(Model):
     profiles: ListOf[KubeSchedulerProfile] = Field(default=())
     extenders: ListOf[Extender] = ()
     queues: QueuesConfiguration = QueuesConfiguration()
-    """Not in kube-scheduler's."""
+    """Job queues; not in kube-scheduler's configuration."""
 
     def errors(self, path: str) -> list[FieldError]:
         """Return all errors except those of profiles, which ``resolve_profiles`` checks."""

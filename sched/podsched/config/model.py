@@ -51,7 +51,7 @@ class Model(BaseModel):
         validate_by_name=True,
         validate_by_alias=True,
         arbitrary_types_allowed=True,
-        allow_inf_nan=False,  # /configz has no JSON for them
+        allow_inf_nan=False,  # JSON cannot express them, so /configz could not show them.
     )
 
     def errors(self, path: str) -> list[FieldError]:
@@ -235,7 +235,7 @@ def _translate(detail: ErrorDetails, path: str) -> list[FieldError]:
             FieldError(_below(here, error.path), error.value, error.reason, error.type)
             for error in detail["ctx"]["found"]
         ]
-    if kind == "base64":  # probably an unencoded private key: do not show it
+    if kind == "base64":  # Probably a private key that is not encoded: do not show it.
         return [invalid(here, "***", detail["msg"])]
     if kind == "is_instance_of":
         return [invalid(here, detail["input"], "must be an object")]

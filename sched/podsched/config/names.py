@@ -1,4 +1,4 @@
-"""Syntax of Kubernetes' names that occur in configurations.
+"""Check the syntax of Kubernetes' names that occur in configurations.
 
 Source: k8s.io/apimachinery/pkg/util/validation (IsQualifiedName, IsValidLabelValue) and
 k8s.io/kubernetes/pkg/apis/core/v1/helper (IsExtendedResourceName).

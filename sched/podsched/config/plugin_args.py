@@ -154,8 +154,8 @@ class GangSchedulingArgs(Model):
     """Arguments of GangScheduling; kube-scheduler has none."""
 
     label_groups: bool = False
-    """Also read pods as groups that name one by a label or annotation of the coscheduling plugin
-    or of Volcano."""
+    """Also form groups of pods that name one by a label or annotation of the coscheduling plugin or
+    of Volcano."""
 
 
 class NodeAffinityArgs(Model):

@@ -1,4 +1,4 @@
-"""Lists the in-tree plugins, their extension points, and the default set.
+"""List the in-tree plugins, their extension points, and the default set.
 
 Order and weights are those of kube-scheduler v1.36 (getDefaultPlugins).
 """
@@ -40,7 +40,7 @@ class ExtensionPoint(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PluginSpec:
-    """What a configuration needs to know about a plugin."""
+    """A plugin's extension points, arguments and default weight."""
 
     name: str
     points: frozenset[ExtensionPoint]

@@ -1,4 +1,4 @@
-"""Resolves a profile as written to the plugins that run, with their order, weights and args.
+"""Resolve a profile as written to the plugins that run, with their order, weights and args.
 
 There are two merges, as in kube-scheduler v1.36 (mergePlugins of pkg/scheduler/apis/config/v1 and
 expandMultiPointPlugins of pkg/scheduler/framework/runtime):
@@ -64,7 +64,7 @@ class Profile:
 
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
-    """The profile's value, else the file's; None: all nodes, 0: kube-scheduler's adaptive one."""
+    """The profile's value, else the file's. None: all nodes. 0: kube-scheduler's adaptive value."""
     plugins: Mapping[ExtensionPoint, tuple[EnabledPlugin, ...]]
     """The plugins of every extension point in the order in which they run."""
     args: Mapping[str, Any]

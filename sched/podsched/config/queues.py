@@ -26,13 +26,14 @@ class FairSharing(Model):
 
 
 class AdmissionFairSharing(Model):
-    """What LocalQueues have used orders the queue; for ClusterQueues with an admissionScope."""
+    """Past usage of LocalQueues orders the workloads of ClusterQueues with an admissionScope."""
 
     usage_half_life_time: Duration = 0.0
-    """After this time usage counts half; 0: past usage does not count."""
+    """Seconds after which usage counts half; 0: past usage does not count."""
     usage_sampling_interval: Annotated[Duration, unless_empty(300.0)] = 300.0
+    """Seconds between two samples."""
     resource_weights: Mapping[str, float] = {}
-    """By resource; 1 for others."""
+    """Weights by resource; 1 for others."""
 
     def errors(self, path: str) -> list[FieldError]:
         found = []
@@ -52,20 +53,23 @@ class AdmissionFairSharing(Model):
 
 
 class RequeuingStrategy(Model):
-    """How units are queued again whose pods were not ready in time."""
+    """How workloads are queued again whose pods were not ready in time."""
 
     timestamp: Literal["Eviction", "Creation"] = "Eviction"
-    """The time that orders them: Eviction puts them behind those that came meanwhile."""
+    """The time that orders them. Eviction puts them behind workloads that came meanwhile."""
     backoff_limit_count: Int32 | None = None
-    """After so many attempts a unit is not tried any more; unset: no limit."""
+    """A workload that is evicted more often than this is deactivated; unset: no limit."""
     backoff_base_seconds: Int32 = 60
+    """The first backoff; each is twice the one before."""
     backoff_max_seconds: Int32 = 3600
+    """The longest backoff."""
 
 
 class WaitForPodsReady(Model):
-    """Units whose pods are not ready in time are evicted; its presence turns this on."""
+    """Evict workloads whose pods are not ready in time; its presence turns this on."""
 
     timeout: Annotated[Duration, unless_empty(300.0)] = 300.0
+    """Seconds from the binding of the first pod until all pods have to be ready."""
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
 
     def errors(self, path: str) -> list[FieldError]:
@@ -85,14 +89,14 @@ class WaitForPodsReady(Model):
 
 
 class DeviceClassMapping(Model):
-    """A resource of quotas, and the DeviceClasses whose devices count as it."""
+    """A resource of quotas, and the DeviceClasses whose devices count as that resource."""
 
     name: str = ""
     device_class_names: ListOf[str] = ()
 
 
 class Resources(Model):
-    """How resources are counted."""
+    """How devices count as resources of quotas."""
 
     device_class_mappings: ListOf[DeviceClassMapping] = ()
 
@@ -114,16 +118,16 @@ class Resources(Model):
 
 
 class Backfill(Model):
-    """Which units are promised a start, in ClusterQueues with backfill."""
+    """Which workloads are promised a start, in ClusterQueues with backfill."""
 
     starts_per_queue: Int32 = 1
-    """With EASY, so many units of a ClusterQueue are promised a start."""
+    """With EASY: max number of workloads of a ClusterQueue that are promised a start."""
     min_age: Duration = 0.0
-    """Units that have not waited for so long yet are promised none."""
+    """Seconds that a workload has to wait before it is promised a start."""
     min_priority: Int32 | None = None
-    """Units of a lower priority are promised none; unset: there is no lowest priority."""
+    """The lowest priority that is promised a start; unset: any priority is."""
     window: Duration = 0.0
-    """A start later than this from now is not promised; 0: any is."""
+    """Max seconds from now until a promised start; 0: no limit."""
 
     def errors(self, path: str) -> list[FieldError]:
         found = []

@@ -61,7 +61,7 @@ class AssumedObjects(Protocol[Object]):
     ) -> None:
         """Assume ``changed`` in place of the informer's current object; undone with an open trial.
 
-        ``until`` tells whether a later object of the informer ends the assumption; None: any does.
+        ``until``: returns whether a later object of the informer ends the assumption; None: any.
         ``is_new``: the object will be created, and is assumed also while the informer has none.
         Raises KeyError if the informer has no object of this name, unless it is new.
         """

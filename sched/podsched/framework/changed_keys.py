@@ -1,7 +1,7 @@
-"""A journal of changed keys, so that readers look again only at these.
+"""A journal of changed keys, so that readers read only these keys again.
 
 Each reader keeps its own position, and the journal does not know its readers. ``cache.journal`` is
-the same for rows of nodes, in arrays.
+the same for rows of nodes, with arrays as results.
 """
 
 from __future__ import annotations

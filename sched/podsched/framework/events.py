@@ -1,4 +1,4 @@
-"""Cluster events, and queueing hints by which a plugin says which events can help a pod.
+"""Cluster events, and the queueing hints of plugins, which say whether an event can help a pod.
 
 Resource and action names are kube-scheduler's (``framework/types.go``).
 """

@@ -1,4 +1,4 @@
-"""The text that says why no node fits (kube-scheduler's ``FitError.Error``, v1.36)."""
+"""Format the message that says why no node fits (kube-scheduler's ``FitError.Error``, v1.36)."""
 
 from __future__ import annotations
 

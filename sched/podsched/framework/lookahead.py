@@ -1,6 +1,6 @@
 """Optional protocols by which plugins make decisions faster without changing them.
 
-Look-ahead: a Filter plugin tells when placing one more pod changes its verdicts. Until then a batch
+Look-ahead: a Filter plugin says when one more placed pod changes its verdicts. Until then, a batch
 of equal pods is placed without filtering the nodes again after each pod.
 
 Joint choice: Filter, Score and the choice of the best row in one loop, for pods for which all other
@@ -19,7 +19,7 @@ from podsched.framework.verdicts import Rows, Scores
 
 
 class Lookahead(Protocol):
-    """Tells whether one plugin's verdicts change as pods of one class are placed one by one.
+    """Determines whether a plugin's verdicts change while pods of one class are placed one by one.
 
     ``covers_own_row``: ``place`` also covers the row that the pod is placed on. Otherwise the
     plugin filters that row on a fork with the placed pods added.

@@ -213,9 +213,9 @@ class ForkedColumns(NodeColumns, Protocol):
 
 
 class PodQuery(Protocol):
-    """A question to each pod with a number as its answer; a counter has the sums per row.
+    """A function of a pod that returns a number; a counter has the sums per row.
 
-    For example "does a selector match the pod?", 0 or 1. Queries are hashable, and equal queries
+    For example whether a selector matches the pod, 0 or 1. Queries are hashable, and equal queries
     share one counter. The number may depend only on the pod's class and on whether it is
     terminating. If it does not depend on requests and limits, set the attribute ``reads_requests``
     to False; then it is computed once for all pods that differ only there. If only pods with a
@@ -297,7 +297,7 @@ class ClusterView(Protocol):
 
     @property
     def placement(self) -> frozenset[str] | None:
-        """The names of the only nodes that members of a group may use in this try; None for all."""
+        """The names of the nodes that members of a group may use in this try; None for all."""
         ...
 
     def members(self, group: str) -> Collection[PodInfo]:

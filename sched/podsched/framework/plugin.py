@@ -36,8 +36,9 @@ MAX_PERMIT_TIMEOUT = 15 * 60.0
 class CycleState:
     """Data that plugins keep between the extension points of one pod's cycle, by plugin name.
 
-    It is pickled for evaluator actors, so it may contain only plain data and arrays. All but
-    ``data`` is replaced (``state.patches += (patch,)``): five containers more a pod took 3 %.
+    It is pickled for evaluator actors, so it may contain only plain data and arrays. All fields but
+    ``data`` are immutable and replaced (``state.patches += (patch,)``): five more mutable
+    containers for each pod took 3 % of a decision.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -45,13 +46,13 @@ class CycleState:
     skip_score: frozenset[str] = frozenset()
     #: Pods to activate when the cycle ends, and again when the pod is bound (``PodsToActivate``).
     pods_to_activate: tuple[PodInfo, ...] = ()
-    #: Patches that PostFilter and Unreserve want written, and objects that they want deleted after
-    #: that. The scheduler does it once, after the call, and does not wait for the outcome.
+    #: Patches that PostFilter and Unreserve request, and objects to delete after them. The
+    #: scheduler sends them once, after the call, and does not wait for the outcome.
     patches: tuple[ObjectPatch, ...] = ()
     deletions: tuple[ObjectDeletion, ...] = ()
 
     def copy(self) -> CycleState:
-        """Return a state with the data and the skips, to which data of a pod may be added."""
+        """Return a copy of the data and skips, to which the data of one pod may be added."""
         return CycleState(self.data.copy(), self.skip_filter, self.skip_score)
 
 
@@ -63,7 +64,10 @@ class Plugin(Protocol):
 
 
 class Remedy(enum.Enum):
-    """A change that can end a rejection by Filter, apart from what a fork without pods shows."""
+    """A change that can end a rejection by Filter.
+
+    Whether it helps to remove pods from the node is found by a fork, without a remedy.
+    """
 
     REQUESTS = "lower requests, or less that is requested on the node"
     TAINTS = "a toleration, or a taint or cordon that goes"
@@ -120,13 +124,13 @@ class ComparesRequests(Protocol):
 
 @runtime_checkable
 class ProvidesDevices(Protocol):
-    """Allocates devices for extended resources of DeviceClasses, on nodes without allocatable."""
+    """A plugin that allocates devices for extended resources on nodes that do not offer them."""
 
     def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
         """Return the DeviceClass that provides each resource, by the resource's name."""
 
     def count_ahead(self, resources: Collection[str]) -> None:
-        """Note of which resources ``device_counts`` will be asked for."""
+        """Prepare ``device_counts`` for these resources."""
 
     def device_counts(self, resource: str, cluster: ClusterView) -> Int64s | None:
         """Return each row's devices, and those in use, shape ``(2, size)``; None: not provided."""
@@ -137,10 +141,10 @@ class ProvidesDevices(Protocol):
 
 @runtime_checkable
 class LeavesDevices(Protocol):
-    """Leaves extended resources to the profile's ``ProvidesDevices``, if there is one."""
+    """A plugin that leaves extended resources to the profile's ``ProvidesDevices``, if any."""
 
     def leave_to(self, devices: ProvidesDevices) -> None:
-        """Leave them to this plugin; called once, after the profile's plugins were created."""
+        """Leave them to ``devices``; called once, after the profile's plugins were created."""
 
 
 @runtime_checkable
@@ -148,7 +152,7 @@ class LooksAcrossNodes(Protocol):
     """A Filter plugin whose verdict on a node depends on pods of other nodes."""
 
     def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
-        """Return a function that tells whether the verdicts for ``pod`` may depend on another pod.
+        """Return a function: whether the verdicts for ``pod`` may depend on another pod.
 
         The function is called once per class.
         """
@@ -169,7 +173,7 @@ def traits_of(plugin: object) -> Traits:
 
 @runtime_checkable
 class EnqueueExtensions(Protocol):
-    """A plugin that registers the events that can make pods fit that it rejected."""
+    """A plugin that registers the events that can make the pods fit which it rejected."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]: ...
 
@@ -238,16 +242,16 @@ class ProjectingPlugin(Protocol):
 
 @runtime_checkable
 class PreparesPlugin(Protocol):
-    """A plugin that computes much for some decisions; it can do so in steps, before them."""
+    """A plugin that needs much computation for some decisions, and can do it before, in steps."""
 
     def prepare(
         self, pod: PodInfo, cluster: ClusterView, is_late: Callable[[], bool]
     ) -> Iterator[Callable[[], object] | None]:
-        """Compute and remember what PreFilter and Filter will need, with pauses about each ms.
+        """Compute and keep what PreFilter and Filter will need; yield about every millisecond.
 
-        The cluster may change during a pause. A function that is yielded may take long, so it is
-        called in a thread; it reads nothing that changes. ``is_late`` tells that other pods have
-        waited for long: what can be left to the next attempt should be.
+        The cluster may change at a yield. None is only a pause. A function that is yielded takes
+        long, so it is called in a thread, and must read nothing that changes. If ``is_late``
+        returns True, other pods have waited for long: leave what is possible to the next attempt.
         """
         ...
 
@@ -405,9 +409,9 @@ class PermitPlugin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectPatch:
-    """A JSON merge patch for PreBind, of this ``resource_version`` or, if it is "", of any.
+    """A JSON merge patch of an object.
 
-    With a ``uid``, only of the object that has it.
+    It is applied only to the given ``resource_version`` and ``uid``; "": to any.
     """
 
     kind: str
@@ -420,7 +424,7 @@ class ObjectPatch:
 
 @dataclass(frozen=True, slots=True)
 class ObjectDeletion:
-    """The deletion of an object; with a ``uid``, only of the object that has it."""
+    """The deletion of an object, only if it has the given ``uid``; "": any."""
 
     kind: str
     namespace: str
@@ -447,13 +451,14 @@ class PreBindPlan:
     timeout: float = 0.0
     plans_again: bool = False
     timed_out: Callable[[], None] | None = None
-    #: The reason and message of a Normal event that tells that the pod has to wait, if it does.
+    #: Reason and message of a Normal event, if the pod has to wait.
     waits: tuple[str, str] | None = None
-    #: All there is of a plan that takes long to make: None for each pause, then the plan.
+    #: Computes a plan that takes long: yields None for each pause, then the plan. The other fields
+    #: of this object are not used then.
     steps: Iterator[PreBindPlan | None] | None = None
 
     def made(self) -> PreBindPlan:
-        """Return the plan that the steps make, without pauses."""
+        """Return the plan that ``steps`` computes, without pauses; this one without ``steps``."""
         return self if self.steps is None else next(filter(None, self.steps))
 
 

@@ -1,7 +1,7 @@
 """Pod groups, and the extension points that decide about a whole group.
 
-``PodGroup`` is what decisions read of a PodGroup object. Its shape is that of
-``scheduling.k8s.io/v1beta1``; v1alpha2 objects are read into it.
+``PodGroup`` has the parts of a PodGroup object that decisions read. The object is that of
+``scheduling.k8s.io/v1beta1``, into which v1alpha2 objects are converted.
 
 Extension points, in the order of a group's cycle (``decide.pod_group``)::
 
@@ -88,7 +88,7 @@ def label_group(cluster: ClusterView, key: str) -> PodGroup | None:
 
 
 def read_pod_group(message: v1.PodGroup) -> PodGroup:
-    """Return what decisions read of a PodGroup object."""
+    """Return the parts of a PodGroup object that decisions read."""
     spec = message.spec
     policy = spec.scheduling_policy
     topology = spec.scheduling_constraints.topology
@@ -130,7 +130,7 @@ class PlacementGeneratePlugin(Protocol):
     def generate_placements(
         self, group: PodGroup, placed: Sequence[PodInfo], cluster: ClusterView
     ) -> Sequence[Placement] | Status:
-        """Return the placements by level, in the order of their tries, or why there are none.
+        """Return the placements by level, in the order in which they are tried, or why none exist.
 
         ``placed``: the group's members that have a node already.
         """
@@ -170,17 +170,18 @@ class TriedPlacement(NamedTuple):
 
 
 class Beside(NamedTuple):
-    """What is kept for others while it is decided: pods on their nodes, and claims with devices."""
+    """Room that is kept for others during a decision: pods on nodes, and claims with devices."""
 
     pods: Sequence[tuple[PodInfo, str]] = ()
     claims: Sequence[v1.ResourceClaim] = ()
 
 
 class Try(NamedTuple):
-    """A state of the cluster to try a group in: without pods, and beside others on their nodes.
+    """A state of the cluster in which a group is tried.
 
-    ``claims``: with these instead of those of their names. ``note`` is called with the members'
-    pods while they are placed, if they fit.
+    ``without``: pods that are removed. ``beside``: pods that are added on nodes. ``claims``: claims
+    that replace those of the same names. ``note`` is called with the members while they are placed,
+    if the group fits.
     """
 
     without: Sequence[PodInfo]
@@ -189,7 +190,7 @@ class Try(NamedTuple):
     note: Callable[[Sequence[PodInfo]], object] = len
 
     def begin(self, trial: GroupTrial) -> None:
-        """Make a trial this state."""
+        """Change the cluster to this state, within a trial."""
         for pod in self.without:
             trial.remove(pod)
         for pod, node_name in self.beside:
@@ -199,12 +200,11 @@ class Try(NamedTuple):
 
 
 class Later(NamedTuple):
-    """A group fits later, once pods have ended by themselves."""
+    """The result that a group fits later, once some pods have ended by themselves."""
 
 
-#: A generator that yields pods to try the group without, or a state, and receives whether the group
-#: fits then (None at first). Its return value is the victims, that it fits later without any, or a
-#: status that says why neither.
+#: A generator. It yields pods without which the group is to be tried, or a state to try it in, and
+#: receives whether the group fits then. It returns the victims, or ``Later``, or why neither.
 VictimSearch = Generator[Sequence[PodInfo] | Try, bool | None, Victims | Later | Status]
 
 
@@ -219,7 +219,7 @@ class PodGroupPostFilterPlugin(Protocol):
         ...
 
     def member_message(self, group: PodGroup) -> str:
-        """Return what PostFilter says of a single member that fits no node."""
+        """Return PostFilter's message for a single member that fits no node."""
         ...
 
 

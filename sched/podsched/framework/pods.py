@@ -16,7 +16,7 @@ from podsched.v1 import objects_pb2 as v1
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class PodShape:
-    """What pod classes have in common that differ only in requests and limits.
+    """The common part of pod classes that differ only in requests and limits.
 
     Equal shapes are one object. A plugin that compiles data from even less of a pod stores it in a
     smaller shape, which more classes share: without labels and owner, without volumes (and without
@@ -90,7 +90,7 @@ class SpecParts:
 
     @property
     def mounting(self) -> v1.PodSpec:
-        """A spec that has the volumes. Other fields may be missing, because copying takes long."""
+        """A spec that has the volumes; other fields may be missing, which saves copying them."""
         if not self.volumes:
             return self.bare
         if self._mounting is None:

@@ -1,7 +1,7 @@
 """Optional protocols of PostFilter plugins that preempt pods.
 
-They let extenders veto candidates, let other processes make dry runs, split long dry runs into
-parts, and tell the plugin about the evictions of the victims that it returned.
+With these protocols, extenders can veto candidates, other processes can make dry runs, long dry
+runs are split into parts, and the plugin is notified of the evictions of its victims.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What plugins tell for explanations and questions: what a node lacks, and how much would fit."""
+"""Optional protocols of plugins for explanations: what a node lacks, and how much would fit."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class MeasuresRequirements(Protocol):
 class Parts:
     """Parts of a node, such as devices, with the same verdict.
 
-    ``request``: what asks for them. ``why_not``: why they are not used for it; "" if they would do.
+    ``request``: the request that they were compared with. ``why_not``: why they cannot be used for
+    it; "" if they can.
     """
 
     request: str
@@ -75,8 +76,8 @@ class ExplainsParts(Protocol):
 
 @runtime_checkable
 class CountsCopies(Protocol):
-    """A Reserve plugin whose Filter, on a fork, counts what Reserve would take for copies."""
+    """A Reserve plugin whose Filter, on a fork, counts what Reserve would take for added copies."""
 
     def counts_copies(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> bool:
-        """Return whether it does so for pods like this one, on all rows."""
+        """Return whether Filter does so for pods like this one, on all rows."""
         ...

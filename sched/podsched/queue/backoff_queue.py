@@ -84,8 +84,8 @@ class BackoffQueue:
         if has_rejectors(pod):
             self._rejected.add(pod.info.uid, (expiration, *order), pod)
         else:
-            # Not in the order of the queue: these pods leave only when their backoff is over, and
-            # activeQ orders them anew.
+            # Not in the order of the queue: these pods leave only when their backoff is over, for
+            # activeQ, which has its own order.
             self._errors.add(pod.info.uid, (expiration, pod.sequence), pod)
 
     def get(self, uid: str) -> QueuedPodInfo | None:

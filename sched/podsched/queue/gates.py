@@ -39,7 +39,7 @@ class Gates:
             for name, plugin in plugins:
                 if not plugin.pre_enqueue(info).ok:
                     return name
-        except Exception as error:  # As in ``_passes``, whose calls this loop saves.
+        except Exception as error:  # As in ``_passes``, which is inlined here to save calls.
             self._observer.plugin_failed(name, "PreEnqueue", error)
             return name
         return ""
@@ -62,7 +62,7 @@ class Gates:
         return False
 
     def reasons(self, pod: QueuedPodInfo) -> tuple[str, ...]:
-        """Return the reasons that the plugin that gates the pod gives now; calls the plugin."""
+        """Call the plugin that gates the pod, and return its reasons; empty if none gates it."""
         plugins = dict(self._plugins.get(pod.info.cls.scheduler_name, ()))
         plugin = plugins.get(pod.gating_plugin)
         try:

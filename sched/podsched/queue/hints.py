@@ -140,7 +140,7 @@ class HintTable:
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
         profile = pod.info.cls.scheduler_name
-        # Pending plugins first: if one answers Queue, the others need not be asked.
+        # Pending plugins first: if one answers Queue, the others need not be called.
         for plugin in (*pod.pending_plugins, *pod.unschedulable_plugins):
             gain = Strategy.IMMEDIATELY if plugin in pod.pending_plugins else Strategy.AFTER_BACKOFF
             if gain <= best:
@@ -154,7 +154,7 @@ class HintTable:
     def candidates(
         self, registration: Registration, index: HintIndex, event: ClusterEvent, old: Any, new: Any
     ) -> Iterable[Hashable] | None:
-        """Return the groups of pods that an index finds for an event; None, or if it fails: all."""
+        """Return the groups that an index finds for an event; None for all, also if it fails."""
         try:
             return index.candidates(old, new)
         except Exception as error:  # As above.
@@ -164,7 +164,7 @@ class HintTable:
     def pods_named(
         self, registration: Registration, event: ClusterEvent, old: Any, new: Any
     ) -> Iterable[str] | None:
-        """Return the uids of the pods that the event names; None, or if it fails: all pods."""
+        """Return the uids of the pods that the event names; None for all pods, also on failure."""
         if registration.pods is None:
             return None
         try:

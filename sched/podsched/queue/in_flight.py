@@ -1,6 +1,6 @@
-"""Pods whose attempt is running ("in flight"), and the events that arrive meanwhile.
+"""Keep the pods whose attempt is running ("in flight"), and the events that arrive meanwhile.
 
-Without this a wake-up could be lost: an event that would help the pod arrives after the attempt
+Otherwise a wake-up could be lost: an event that would help the pod may arrive after the attempt has
 read the cluster and before the pod is back in the queue. So events are kept while any pod is in
 flight. When an attempt fails, the events since its pop are replayed: the hints of the plugins that
 rejected the pod are called for each. Events before the pop of the oldest pod in flight are
@@ -158,7 +158,7 @@ class InFlight:
         for event, entries in self._events.items():
             if best is Strategy.IMMEDIATELY:
                 break
-            # No hint is asked about a wildcard event: it wakes every pod (``HintTable.strategy``).
+            # A wildcard event wakes every pod, without a hint: see ``HintTable.strategy``.
             if event.is_wildcard and entries[-1][0] >= since:
                 best = max(best, Strategy.AFTER_BACKOFF)
             for registration, strategy in self._rejecting(pod, event):

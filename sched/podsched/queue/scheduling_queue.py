@@ -85,7 +85,7 @@ from podsched.queue.unschedulable_pods import group_key
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 IN_FLIGHT = "in-flight"
-#: Seconds between two looks at pods that have been unschedulable for too long
+#: Seconds between two checks for pods that have been unschedulable for too long
 #: (``flushUnschedulablePodsLeftover``).
 LEFTOVER_PERIOD = 30.0
 
@@ -324,7 +324,10 @@ class SchedulingQueue:
         self._pods.report()
 
     def gate_again(self, uids: Iterable[str], now: float) -> None:
-        """Ask PreEnqueue again about pending pods that it may reject, or let pass, by now."""
+        """Run PreEnqueue again for pending pods, and move them to activeQ or gate them.
+
+        For pods about which a plugin may have changed its mind without an event, by uid.
+        """
         for uid in uids:
             queued = self._pods.get(uid)
             if queued is not None:
@@ -354,7 +357,7 @@ class SchedulingQueue:
         helped = self._pods.unschedulable.helped(event, old, new, max_priority)
         for uid in except_uids:
             helped.pop(uid, None)
-        label = event.text if helped else ""  # The text is made anew each time.
+        label = event.text if helped else ""  # Computed only if needed: building it takes time.
         for uid, strategy in helped.items():
             pod = self._pods.unschedulable.get(uid)
             assert pod is not None

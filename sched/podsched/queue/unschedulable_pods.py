@@ -1,4 +1,4 @@
-"""Pods that wait for an event, indexed by the events that can help them.
+"""Keep the pods that wait for an event, indexed by the events that can help them.
 
 Pods of one class that the same plugins rejected form a *group*. An event calls one hint per group
 and plugin, not per pod, and with an index (``framework.hint_index``) only for groups that it can
@@ -129,7 +129,7 @@ class UnschedulablePods:
         return (pod for pod, _ in self._pods.values())
 
     def not_gated(self) -> Iterator[QueuedPodInfo]:
-        """Iterate over the pods that no plugin gates, without a look at each gated pod."""
+        """Iterate over the pods that no plugin gates, without reading each gated pod."""
         groups = (group for group in self._groups.values() if not group.gating_plugin)
         return (pod for group in groups for pod in group.pods.values())
 

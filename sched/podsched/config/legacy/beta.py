@@ -1,4 +1,4 @@
-"""Converts a KubeSchedulerConfiguration of v1beta2 or v1beta3 to v1.
+"""Convert a KubeSchedulerConfiguration of v1beta2 or v1beta3 to v1.
 
 Differences between the versions (pkg/scheduler/apis/config of Kubernetes 1.22 to 1.28):
 
