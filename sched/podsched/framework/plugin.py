@@ -37,8 +37,7 @@ class CycleState:
     """Data that plugins keep between the extension points of one pod's cycle, by plugin name.
 
     It is pickled for evaluator actors, so it may contain only plain data and arrays. All fields but
-    ``data`` are immutable and replaced (``state.patches += (patch,)``): five more mutable
-    containers for each pod took 3 % of a decision.
+    ``data`` are replaced (``state.patches += (patch,)``): five containers more a pod took 3 %.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -64,10 +63,7 @@ class Plugin(Protocol):
 
 
 class Remedy(enum.Enum):
-    """A change that can end a rejection by Filter.
-
-    Whether it helps to remove pods from the node is found by a fork, without a remedy.
-    """
+    """A change that can end a rejection by Filter; a fork shows whether removing pods does."""
 
     REQUESTS = "lower requests, or less that is requested on the node"
     TAINTS = "a toleration, or a taint or cordon that goes"
