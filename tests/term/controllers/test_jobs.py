@@ -599,3 +599,38 @@ def test_a_job_is_not_suspended_if_a_pod_group_says_that_it_is_deactivated(
     world.wait(2)
     assert not stored(world).spec.suspend
     assert len(active(world)) == 1
+
+
+def test_the_deadline_of_a_job_in_a_queue_counts_while_its_pods_have_nodes(
+    world: ControllerWorld,
+) -> None:
+    item = queued_job()
+    item.spec.active_deadline_seconds = 20
+    put(world, item)
+    world.wait(30)
+    assert not stored(world).status.HasField("start_time")
+    for pod in active(world):
+        set_phase(world, pod, "Running")
+    world.wait(15)
+    for pod in active(world):
+        evict(world, pod, "PreemptionByScheduler")
+    world.wait(15)
+    assert not stored(world).status.HasField("start_time")
+    started = world.time
+    for pod in active(world):
+        set_phase(world, pod, "Running")
+    world.wait(15)
+    assert abs(stored(world).status.start_time.seconds - started) <= 1
+    assert not conditions(world)
+    world.wait(15)
+    assert reason(world) == "DeadlineExceeded"
+
+
+def test_a_job_that_ends_while_it_waits_in_a_queue_has_started(world: ControllerWorld) -> None:
+    item = queued_job()
+    item.spec.backoff_limit = 0
+    put(world, item)
+    world.mark(world.pod(f"default/{active(world)[0].metadata.name}"))
+    world.wait(10)
+    assert "Failed" in conditions(world)
+    assert stored(world).status.HasField("start_time")

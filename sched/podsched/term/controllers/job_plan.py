@@ -37,6 +37,7 @@ from podsched.api.objects import (
     seconds_of,
     timestamp,
 )
+from podsched.api.queue_labels import QUEUE_NAME
 from podsched.term.controllers.job_indexes import Indexes
 from podsched.term.controllers.job_policies import (
     Failure,
@@ -159,10 +160,14 @@ class _Planner:
     def plan(self) -> Plan:
         """Return the plan; call it once."""
         self._count()
-        if not self._stored.HasField("start_time") and not self._spec.suspend:
+        if self._waits_in_queue():
+            self._status.ClearField("start_time")
+        elif not self._stored.HasField("start_time") and not self._spec.suspend:
             self._status.start_time.CopyFrom(self._stamp())
         self._look_for_the_end()
         if self._end is not None:
+            if not self._status.HasField("start_time"):
+                self._status.start_time.CopyFrom(self._stamp())
             self._plan.delete = self._active
             self._terminating += len(self._active)
             if self._seen.creating:
@@ -176,6 +181,17 @@ class _Planner:
         self._status.ready = sum(pod.ready_at is not None for pod in active)
         self._status.terminating = self._terminating
         return self._plan
+
+    def _waits_in_queue(self) -> bool:
+        """Return whether no pod of a Job in a queue has been admitted, or all were evicted again.
+
+        With Kueue the Job would be suspended, so its start and its deadline count from later on.
+        """
+        if QUEUE_NAME not in self._spec.template.metadata.labels:
+            return False
+        if self._stored.succeeded or self._stored.failed:
+            return False
+        return all(not pod.node or pod.eviction for pod in self._pods.all.values())
 
     # ------------------------------------------------------------------ counting
 
@@ -301,7 +317,8 @@ class _Planner:
             self._job, self._pods.live.values()
         ):
             return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-        if spec.HasField("active_deadline_seconds") and not spec.suspend:
+        has_deadline = spec.HasField("active_deadline_seconds") and not spec.suspend
+        if has_deadline and self._status.HasField("start_time"):
             began = seconds_of(self._status.start_time)
             left = began + spec.active_deadline_seconds - self._now
             if left <= 0:
