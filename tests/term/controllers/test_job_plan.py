@@ -170,3 +170,15 @@ def test_a_pod_that_is_dropped_is_not_counted() -> None:
     made = planned(item, pod("a", deleted=True), dropping=["uid-a"])
     assert not made.status.uncounted_terminated_pods.failed
     assert not made.release
+
+
+def test_a_job_in_a_queue_has_not_started_while_its_evicted_pods_terminate() -> None:
+    item = ended(job(completions=1))
+    item.spec.template.metadata.labels["kueue.x-k8s.io/queue-name"] = "team"
+    old, new = pod("old", deleted=True, tracked=False), pod("new", "Pending", node="")
+    assert planned(item, old, new).status.HasField("start_time")
+    old.metadata.annotations["podsched.io/flavors"] = "{}"
+    old.status.conditions.add(
+        type="DisruptionTarget", status="True", reason="PreemptionByScheduler"
+    )
+    assert not planned(item, old, new).status.HasField("start_time")
