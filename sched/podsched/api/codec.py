@@ -168,6 +168,11 @@ def format_time(stamp: Timestamp) -> str:
     return f"{text}.{nanos:09d}Z"
 
 
+def format_seconds(seconds: float) -> str:
+    """Format a Unix time, cut to whole seconds as ``metav1.Time``."""
+    return _format_seconds(int(seconds)) + "Z"
+
+
 @lru_cache(1024)  # Most times are recent, and many objects share one.
 def _format_seconds(seconds: int) -> str:
     seconds = min(max(seconds, FIRST_SECOND), LAST_SECOND)

@@ -27,6 +27,21 @@ def varint(number: int) -> bytes:
     return VARINTS[number] if number < SMALL else _encoded(number)
 
 
+def read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    """Return the number and its end. Raises IndexError if truncated or longer than 10 bytes."""
+    byte = raw[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value = byte & 0x7F
+    for shift in range(7, 70, 7):
+        at += 1
+        byte = raw[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at + 1
+    raise IndexError("a number is too long")
+
+
 def delimited_fields(raw: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield number and content of a message's fields that are not numbers. Raises DecodeError."""
     found = UnknownFieldSet(Empty.FromString(raw))

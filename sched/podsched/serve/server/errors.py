@@ -30,6 +30,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from podsched.api.field_errors import FieldError
+from podsched.api.field_errors import invalid as field_error
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.store import errors as store_errors
@@ -163,6 +164,11 @@ def invalid_fields(kind: Kind, name: str, found: Sequence[FieldError]) -> ApiErr
     """Make the error for an object with validation errors."""
     # One more than reported, so that ``invalid`` detects that there are more.
     return invalid(kind, name, [Violation.of(error) for error in found[: MAX_VIOLATIONS + 1]])
+
+
+def immutable(kind: Kind, name: str, field: str, value: str) -> ApiError:
+    """Make the error for another value of a field that never changes."""
+    return invalid_fields(kind, name, [field_error(field, value, "field is immutable")])
 
 
 def bad_request(message: str, field: str = "") -> ApiError:

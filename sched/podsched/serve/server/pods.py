@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from podsched.api.conditions import DISRUPTION_TARGET, TRUE, set_pod_condition
 from podsched.api.etcd_keys import object_key
+from podsched.api.field_errors import required
 from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import Pod, PodCondition, timestamp
@@ -257,9 +258,7 @@ def _binding_error(binding: Binding, check: Callable[[Binding], None]) -> ApiErr
         return error
     # The wording of Kubernetes' ValidatePodBinding.
     if not binding.node_name:
-        return errors.invalid(
-            POD, binding.name, [errors.Violation("target.name", "Required value", "Required value")]
-        )
+        return errors.invalid_fields(POD, binding.name, [required("target.name")])
     at = Place("metadata.annotations")
     validate_annotations(at, binding.annotations)
     return errors.invalid_fields(POD, binding.name, at.errors) if at.errors else None

@@ -21,6 +21,7 @@ from typing import Any, Final, Generic, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from podsched.api.codec import excess
+from podsched.lib.varint import read_varint
 from podsched.serve.server import errors
 from podsched.serve.server.admission import MAX_OBJECT_BYTES
 from podsched.serve.server.errors import ApiError, Violation
@@ -186,7 +187,7 @@ def _items(raw: bytes, number: int, field: str) -> Iterator[tuple[int, int, int]
     try:
         while at < size:
             start = at
-            tag, at = _varint(raw, at)
+            tag, at = read_varint(raw, at)
             end = _end_of(raw, at, tag & 7)
             if end > size:
                 raise IndexError
@@ -194,7 +195,7 @@ def _items(raw: bytes, number: int, field: str) -> Iterator[tuple[int, int, int]
                 count += 1
                 if count > MAX_BATCH:
                     raise _too_many(field)
-                yield start, _varint(raw, at)[1], end
+                yield start, read_varint(raw, at)[1], end
             at = end
     except IndexError:
         raise errors.bad_request("the request cannot be decoded") from None
@@ -203,29 +204,14 @@ def _items(raw: bytes, number: int, field: str) -> Iterator[tuple[int, int, int]
 def _end_of(raw: bytes, at: int, kind: int) -> int:
     """Return the end of the value at an offset. Raises IndexError if it is truncated."""
     if kind == _BYTES:
-        length, at = _varint(raw, at)
+        length, at = read_varint(raw, at)
         return at + length
     if kind == _VARINT:
-        return _varint(raw, at)[1]
+        return read_varint(raw, at)[1]
     if kind == _FIXED64:
         return at + 8
     if kind == _FIXED32:
         return at + 4
-    raise IndexError
-
-
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    """Return the number and its end. Raises IndexError if truncated or longer than 10 bytes."""
-    byte = raw[at]
-    if byte < 0x80:
-        return byte, at + 1
-    value = byte & 0x7F
-    for shift in range(7, 70, 7):
-        at += 1
-        byte = raw[at]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at + 1
     raise IndexError
 
 

@@ -141,9 +141,7 @@ def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:
         return
     new, before = updated.status.qos_class, old.status.qos_class
     if new and new != before:
-        text = f'Invalid value: "{new}": field is immutable'
-        found = errors.Violation("status.qosClass", text, "Invalid value")
-        raise errors.invalid(kind, old.metadata.name, [found])
+        raise errors.immutable(kind, old.metadata.name, "status.qosClass", new)
     updated.status.qos_class = before
 
 
@@ -156,9 +154,7 @@ def _with_metadata(kind: Kind, updated: AnyObject, message: AnyObject, old: AnyO
     _keep_qos_class(kind, updated, old)
     new, before = message.metadata, old.metadata
     if new.uid and new.uid != before.uid:
-        text = f'Invalid value: "{new.uid}": field is immutable'
-        found = errors.Violation("metadata.uid", text, "Invalid value")
-        raise errors.invalid(kind, before.name, [found])
+        raise errors.immutable(kind, before.name, "metadata.uid", new.uid)
     written = ("managed_fields",) if kind.name in _STATUS_ALONE else _WITH_STATUS
     if any(getattr(new, field) != getattr(before, field) for field in written):
         for field in written:

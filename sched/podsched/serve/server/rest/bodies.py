@@ -13,9 +13,8 @@ from podsched.api.kinds import KINDS
 from podsched.api.manifest import ManifestError, load_documents
 from podsched.api.objects import AnyObject
 from podsched.api.quantity import QuantityError
-from podsched.serve.server.errors import Violation
 from podsched.serve.server.patching import is_deep
-from podsched.serve.server.rest.failures import RestError, bad_request, failed_options
+from podsched.serve.server.rest.failures import RestError, bad_request, failed_option
 from podsched.serve.server.rest.messages import JSON, Request
 from podsched.serve.server.rest.protobuf_bodies import MEDIA as PROTOBUF
 from podsched.serve.server.rest.protobuf_bodies import ProtobufError, UnsupportedKindError, decode
@@ -142,6 +141,14 @@ def check_kind(content: Any, name: str, api_versions: Sequence[str]) -> None:
     raise bad_request(f"{what}: {why}")
 
 
+def member(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a member that must be an object, empty if absent. Raises RestError 400."""
+    found = content.get(name) or {}
+    if not isinstance(found, dict):
+        raise bad_request(f"{name}: an object was expected")
+    return found
+
+
 class Decoded(NamedTuple):
     """An object from a body. warnings: about unknown and duplicate fields."""
 
@@ -153,10 +160,8 @@ def validation_of(request: Request, options: str) -> str:
     """Return the fieldValidation of a request. Raises RestError 422."""
     level = request.query.get("fieldValidation", "")
     if level not in _VALIDATIONS:
-        text = (
-            f'Unsupported value: "{level[:100]}": supported values: "", "Ignore", "Strict", "Warn"'
-        )
-        raise failed_options(options, Violation("fieldValidation", text, "Unsupported value"))
+        text = f'"{level[:100]}": supported values: "", "Ignore", "Strict", "Warn"'
+        raise failed_option(options, "fieldValidation", "Unsupported value", text)
     return level or "Warn"
 
 
@@ -195,8 +200,7 @@ def manager_of(request: Request, options: str) -> str:
     """Return a request's fieldManager, by default the client's name. Raises RestError."""
     name = request.query.get("fieldManager", "")
     if len(name) > 128:
-        text = "Too long: may not be more than 128 bytes"
-        raise failed_options(options, Violation("fieldManager", text, "Too long"))
+        raise failed_option(options, "fieldManager", "Too long", "may not be more than 128 bytes")
     return name or request.headers.get("user-agent", "unknown").partition("/")[0][:128]
 
 
@@ -205,8 +209,8 @@ def dry_run(values: Sequence[str], options: str) -> bool:
     for value in values:
         if value != "All":
             shown = ",".join(f'"{v}"' for v in values)
-            text = f'Unsupported value: [{shown}]: supported values: "All"'
-            raise failed_options(options, Violation("dryRun", text, "Unsupported value"))
+            text = f'[{shown}]: supported values: "All"'
+            raise failed_option(options, "dryRun", "Unsupported value", text)
     return bool(values)
 
 

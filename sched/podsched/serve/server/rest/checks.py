@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from podsched.api.field_errors import invalid
 from podsched.api.kinds import Kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import AnyObject, Event
@@ -18,14 +19,15 @@ from podsched.api.validation.events import (
 from podsched.api.validation.place import Place
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.errors import ApiError, Violation
-from podsched.serve.server.rest.bodies import YAML, check_kind, parsed, read_object
+from podsched.serve.server.errors import ApiError
+from podsched.serve.server.rest.bodies import YAML, check_kind, member, parsed, read_object
 from podsched.serve.server.rest.failures import (
     RestError,
     about,
     bad_request,
     causes_of,
-    failed_options,
+    failed_option,
+    invalid_patch,
 )
 from podsched.serve.server.rest.fieldsets import MAX_FIELDS, is_large
 from podsched.serve.server.rest.messages import Request
@@ -49,10 +51,7 @@ def applied_config(target: Target, request: Request, raw: bytes) -> dict[str, An
         if not config.get(field):
             raise bad_request(f"apply: {field} must be set")
     check_kind(config, resource.kind.name, (resource.api_version,))
-    given = config.get("metadata") or {}
-    if not isinstance(given, dict):
-        raise bad_request("metadata: an object was expected")
-    metadata = dict(given)
+    metadata = dict(member(config, "metadata"))
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     name = metadata.setdefault("name", target.name)
@@ -114,17 +113,14 @@ def check_replacement(target: Target, message: AnyObject) -> None:
     _check_namespace(target, message)
     version = metadata.resource_version
     if version and not is_version(version):
-        text = f'Invalid value: "{version[:100]}": must be a number'
-        raise errors.invalid(
-            kind, target.name, [Violation("metadata.resourceVersion", text, "Invalid value")]
-        )
+        found = invalid("metadata.resourceVersion", version[:100], "must be a number")
+        raise errors.invalid_fields(kind, target.name, [found])
     if kind.needs_version and not version:
-        text = "Invalid value: 0: must be specified for an update"
-        found = Violation("metadata.resourceVersion", text, "Invalid value")
+        found = invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        error = errors.invalid_fields(kind, target.name, [found])
         if kind.name != "Lease":
-            raise errors.invalid(kind, target.name, [found])
-        error = errors.invalid(kind, target.name, [found])
-        details = {**about(kind, target.name), "causes": causes_of([found])}
+            raise error
+        details = {**about(kind, target.name), "causes": causes_of(error.violations)}
         shown = error.message.replace(f"{kind.name}.", f"{kind.plural}.", 1)
         raise RestError(422, "Invalid", shown, details)
 
@@ -197,11 +193,11 @@ def admission_error(error: ApiError) -> ApiError:
 def check_patch_options(request: Request, *, apply: bool) -> None:
     """Raise RestError 422 for options that the type of patch does not permit."""
     if apply and not request.query.get("fieldManager"):
-        text = "Required value: is required for apply patch"
-        raise failed_options("PatchOptions", Violation("fieldManager", text, "Required value"))
+        text = "is required for apply patch"
+        raise failed_option("PatchOptions", "fieldManager", "Required value", text)
     if not apply and "force" in request.query:
-        text = "Forbidden: may not be specified for non-apply patch"
-        raise failed_options("PatchOptions", Violation("force", text, "Forbidden"))
+        text = "may not be specified for non-apply patch"
+        raise failed_option("PatchOptions", "force", "Forbidden", text)
 
 
 def read_patched(
@@ -212,16 +208,9 @@ def read_patched(
         decoded = read_object(resource, content, (), level)
     except RestError as error:
         text = error.message.partition(": ")[2] if "strict" in error.message else error.message
-        raise _invalid_patch(f'"{json.dumps(content)[:200]}": {text}') from None
+        raise invalid_patch(f'"{json.dumps(content)[:200]}": {text}') from None
     warnings[:] = decoded.warnings
     return decoded.message
-
-
-def _invalid_patch(text: str) -> RestError:
-    """Make the error for a patch whose result cannot be decoded."""
-    found = Violation("patch", f"Invalid value: {text}", "Invalid value")
-    message = f' "" is invalid: patch: {found.description}'
-    return RestError(422, "Invalid", message, {"causes": causes_of([found])})
 
 
 def check_identity(target: Target, message: AnyObject, entry: Entry) -> None:
@@ -232,9 +221,7 @@ def check_identity(target: Target, message: AnyObject, entry: Entry) -> None:
     if new.namespace != before.namespace:
         raise bad_request(_NAMESPACES)
     if new.uid != before.uid and not target.subresource:
-        text = f'Invalid value: "{new.uid}": field is immutable'
-        found = Violation("metadata.uid", text, "Invalid value")
-        raise errors.invalid(kind, before.name, [found])
+        raise errors.immutable(kind, before.name, "metadata.uid", new.uid)
     for field in ("creation_timestamp", "deletion_timestamp"):
         new.ClearField(field)
         if before.HasField(field):

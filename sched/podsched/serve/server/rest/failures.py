@@ -84,6 +84,18 @@ def failed_options(kind: str, *violations: Violation) -> RestError:
     return RestError(422, "Invalid", f'{kind}.meta.k8s.io "" is invalid: {listed}', details)
 
 
+def failed_option(kind: str, field: str, reason: str, text: str) -> RestError:
+    """Make the error for one invalid option; reason: "Forbidden", ..."""
+    return failed_options(kind, Violation(field, f"{reason}: {text}", reason))
+
+
+def invalid_patch(why: object) -> RestError:
+    """Make the error for a patch that cannot be applied, or whose result cannot be decoded."""
+    found = Violation("patch", f"Invalid value: {why}", "Invalid value")
+    message = f' "" is invalid: patch: {found.description}'
+    return RestError(422, "Invalid", message, {"causes": causes_of([found])})
+
+
 def no_such_resource() -> RestError:
     """Make the error for an unknown path within a known group."""
     message = "the server could not find the requested resource"

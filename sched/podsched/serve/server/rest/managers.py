@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from podsched.api import codec
-from podsched.api.objects import AnyObject, timestamp
+from podsched.api.objects import AnyObject
 from podsched.api.pod_parts import POD_PARTS, part_of_spec
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.entries import Entry
@@ -129,10 +129,6 @@ def _owners(content: Mapping[str, Any]) -> list[_Owner]:
     return [_Owner.of(item) for item in listed if isinstance(item, dict)]
 
 
-def _now(clock: Callable[[], float]) -> str:
-    return codec.format_time(timestamp(clock(), whole=True))
-
-
 def normalized(resource: Resource, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration in the form of a stored object.
 
@@ -185,7 +181,7 @@ def applied(
     for owner in others:
         owner.fields = difference(difference(owner.fields, change.changed), change.gone)
     same = own is not None and own.fields == mine.fields and not change.changed and not change.gone
-    mine.time = own.time if own is not None and same else _now(clock)
+    mine.time = own.time if own is not None and same else codec.format_seconds(clock())
     listed = [owner.content() for owner in [*others, mine] if owner.fields]
     content["metadata"] = {**content.get("metadata", {}), "managedFields": listed}
     return content
@@ -204,8 +200,8 @@ def _own_part(config: Mapping[str, Any], manager: Manager) -> dict[str, Any]:
 
 
 def _first_owner(live: Mapping[str, Any], version: str, clock: Callable[[], float]) -> list[_Owner]:
-    fields = fields_of(_manageable(live))
-    return [_Owner(Manager(_FIRST, _UPDATE), version, _now(clock), fields)] if fields else []
+    fields, now = fields_of(_manageable(live)), codec.format_seconds(clock())
+    return [_Owner(Manager(_FIRST, _UPDATE), version, now, fields)] if fields else []
 
 
 def _conflict(conflicts: Sequence[tuple[_Owner, Fields]]) -> RestError:
@@ -259,7 +255,7 @@ def managed(
             own = _Owner(manager, resource.api_version, "")
             owners.append(own)
         own.fields = union(own.fields, change.changed)
-        own.time = _now(clock)
+        own.time = codec.format_seconds(clock())
     message.metadata.ClearField("managed_fields")
     for owner in owners:
         if owner.fields:

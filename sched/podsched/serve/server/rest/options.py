@@ -8,13 +8,11 @@ from typing import Final
 
 from podsched.api.selectors import SelectorError, parse_selector
 from podsched.api.validation.names import label_value
-from podsched.serve.server.errors import Violation
-from podsched.serve.server.rest.failures import RestError, bad_request, failed_options
+from podsched.serve.server.rest.failures import RestError, bad_request, failed_option
 
 _TRUE: Final = frozenset({"1", "true", "t", "T", "TRUE", "True", ""})
 _FALSE: Final = frozenset({"0", "false", "f", "F", "FALSE", "False"})
 _LARGEST: Final = 2**63 - 1
-_FORBIDDEN, _UNSUPPORTED = "Forbidden", "Unsupported value"
 
 Query = Mapping[str, str]
 
@@ -142,20 +140,16 @@ def _check_watch(match: str, *, initial: bool | None) -> None:
     if not match:
         return
     if initial is None:
-        raise _refused("resourceVersionMatch", _ONLY_INITIAL)
+        why = "is forbidden for watch unless sendInitialEvents is provided"
+        raise _refused("resourceVersionMatch", f"resourceVersionMatch {why}")
     if match != "NotOlderThan":
         raise _unsupported(match, '"NotOlderThan"')
 
 
-_ONLY_INITIAL: Final = (
-    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-)
-
-
 def _refused(field: str, text: str) -> Exception:
-    return failed_options("ListOptions", Violation(field, f"Forbidden: {text}", _FORBIDDEN))
+    return failed_option("ListOptions", field, "Forbidden", text)
 
 
 def _unsupported(value: str, supported: str) -> Exception:
-    text = f'Unsupported value: "{value[:100]}": supported values: {supported}'
-    return failed_options("ListOptions", Violation("resourceVersionMatch", text, _UNSUPPORTED))
+    text = f'"{value[:100]}": supported values: {supported}'
+    return failed_option("ListOptions", "resourceVersionMatch", "Unsupported value", text)

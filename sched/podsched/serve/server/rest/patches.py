@@ -12,10 +12,9 @@ import jsonpointer
 from podsched.api.codec import merged
 from podsched.api.json_text import MAX_VALUES, load_json
 from podsched.lib.bounded_text import separators
-from podsched.serve.server.errors import Violation
 from podsched.serve.server.patching import MAX_PATCH_DEPTH, is_deep
 from podsched.serve.server.rest.bodies import media_of
-from podsched.serve.server.rest.failures import RestError, bad_request, causes_of
+from podsched.serve.server.rest.failures import RestError, bad_request, invalid_patch
 from podsched.serve.server.rest.messages import MAX_BODY_BYTES, Request
 from podsched.serve.server.strategic import PatchError, strategic_merge
 
@@ -69,9 +68,7 @@ def _strategic(content: Content, patch: Mapping[str, Any]) -> Content:
     try:
         return strategic_merge(content, patch)
     except PatchError as error:
-        found = Violation("patch", f"Invalid value: {error}", "Invalid value")
-        message = f' "" is invalid: patch: {found.description}'
-        raise RestError(422, "Invalid", message, {"causes": causes_of([found])}) from None
+        raise invalid_patch(error) from None
 
 
 def _copied(content: Any, operation: Any) -> bytes:

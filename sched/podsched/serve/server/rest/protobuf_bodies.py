@@ -15,6 +15,7 @@ from typing import Any, Final
 from podsched.api import codec
 from podsched.api.json_text import load_json
 from podsched.api.objects import Timestamp
+from podsched.lib.varint import read_varint
 from podsched.serve.server.rest.protobuf_fields import FIELDS
 
 MEDIA: Final = "application/vnd.kubernetes.protobuf"
@@ -136,13 +137,13 @@ class _Decoder:
             self._left -= 1
             if self._left < 0:
                 raise ProtobufError(f"the message has more than {_MAX_FIELDS:,} fields")
-            tag, at = _varint(raw, at)
+            tag, at = read_varint(raw, at)
             number, wire = tag >> 3, tag & 7
             if wire == 0:
-                value, at = _varint(raw, at)
+                value, at = read_varint(raw, at)
                 yield number, value
                 continue
-            size, at = _varint(raw, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
+            size, at = read_varint(raw, at) if wire == 2 else ({1: 8, 5: 4}.get(wire, -1), at)
             if size < 0 or at + size > len(raw):
                 raise ProtobufError("the message is cut short")
             yield number, raw[at : at + size] if wire == 2 else float("nan")
@@ -175,17 +176,5 @@ def _number(value: Any) -> int:
         return 0
     if not isinstance(value, int):
         raise ProtobufError("a value does not fit its field")
-    return value - _WORD if value >= _WORD >> 1 else value
-
-
-def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = raw[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value % _WORD, at
-        shift += 7
-        if shift > 63:
-            raise ProtobufError("a number is too long")
+    found = value % _WORD
+    return found - _WORD if found >= _WORD >> 1 else found

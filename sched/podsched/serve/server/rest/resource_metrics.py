@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 from podsched.api import codec
 from podsched.api.hollow_nodes import is_hollow
 from podsched.api.kinds import KINDS
-from podsched.api.objects import Node, Pod, timestamp
+from podsched.api.objects import Node, Pod
 from podsched.api.reasons import StatusCode
 from podsched.serve.server import errors
 from podsched.serve.server.access.rights import cannot, rights
@@ -132,14 +132,11 @@ def _head(item: Node | Pod, used: Usage) -> dict[str, Any]:
     metadata: dict[str, Any] = {"name": item.metadata.name}
     if item.metadata.namespace:
         metadata["namespace"] = item.metadata.namespace
-    metadata["creationTimestamp"] = _time(time.time())
+    metadata["creationTimestamp"] = codec.format_seconds(time.time())
     if item.metadata.labels:
         metadata["labels"] = dict(item.metadata.labels)
-    return {"metadata": metadata, "timestamp": _time(used.at), "window": f"{used.window:.3f}s"}
-
-
-def _time(seconds: float) -> str:
-    return codec.format_time(timestamp(seconds, whole=True))
+    told = codec.format_seconds(used.at)
+    return {"metadata": metadata, "timestamp": told, "window": f"{used.window:.3f}s"}
 
 
 def _amounts(used: Usage) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from podsched.api.columns import replicas
+from podsched.api.field_errors import invalid
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Pod
 from podsched.serve.server import errors
@@ -13,7 +14,7 @@ from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.pods import EVICTED
-from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, parsed
+from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, member, parsed
 from podsched.serve.server.rest.checks import deletion_error, storage_error
 from podsched.serve.server.rest.deleting import options_of
 from podsched.serve.server.rest.failures import RestError, bad_request
@@ -51,7 +52,7 @@ class Subresources:
         dry = asks_dry_run(request, "CreateOptions")
         content, _ = parsed(request, request.body, "Binding")
         check_kind(content, "Binding", ("v1",))
-        metadata, node = _object(content, "metadata"), _object(content, "target")
+        metadata, node = member(content, "metadata"), member(content, "target")
         if target.name and metadata.get("name") != target.name:
             raise bad_request("name in URL does not match name in Binding object")
         await self._writing.check_namespace(target)
@@ -99,10 +100,10 @@ class Subresources:
         dry = asks_dry_run(request, "CreateOptions")
         content, _ = parsed(request, request.body, "Eviction")
         check_kind(content, "Eviction", ("policy/v1", "policy/v1beta1"))
-        metadata = _object(content, "metadata")
+        metadata = member(content, "metadata")
         if metadata.get("name") != target.name:
             raise bad_request("name in URL does not match name in Eviction object")
-        options = options_of(_object(content, "deleteOptions"))
+        options = options_of(member(content, "deleteOptions"))
         await self._writing.check_namespace(target)
         evict = v1.EvictRequest(namespace=target.namespace, name=target.name)
         if options.grace is not None:
@@ -147,14 +148,6 @@ class Subresources:
             Rewrite(kind, target.namespace, target.name, target.verb, "scale", make, dry)
         )
         return Answer(encode(_scale(entry)))
-
-
-def _object(content: Any, name: str) -> dict[str, Any]:
-    """Return a member that must be an object, empty if absent. Raises RestError 400."""
-    found = content.get(name) or {}
-    if not isinstance(found, dict):
-        raise bad_request(f"{name}: an object was expected")
-    return found
 
 
 def _check_target(node: Any) -> None:
@@ -208,14 +201,10 @@ def _scale(entry: Entry) -> dict[str, Any]:
 def _scaled(entry: Entry, scale: dict[str, Any]) -> AnyObject:
     """Return a copy of a workload with the replicas of a ``Scale``. Raises ApiError."""
     message: Any = entry.decode()
-    wanted = _object(scale, "spec").get("replicas", 0)
+    wanted = member(scale, "spec").get("replicas", 0)
     if type(wanted) is not int or not 0 <= wanted < 2**31:
-        found = errors.Violation(
-            "spec.replicas",
-            f"Invalid value: {wanted}: must be greater than or equal to 0",
-            "Invalid value",
-        )
-        raise errors.invalid(entry.kind, message.metadata.name, [found])
-    message.metadata.resource_version = str(_object(scale, "metadata").get("resourceVersion") or "")
+        found = invalid("spec.replicas", wanted, "must be greater than or equal to 0")
+        raise errors.invalid_fields(entry.kind, message.metadata.name, [found])
+    message.metadata.resource_version = str(member(scale, "metadata").get("resourceVersion") or "")
     message.spec.replicas = wanted
     return message  # type: ignore[no-any-return]

@@ -7,16 +7,16 @@ its answer is written to the audit log or another log.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from podsched.api import codec
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Node, Pod, ServiceAccount
 from podsched.serve.server import errors
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError, Violation
-from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, parsed
+from podsched.serve.server.rest.bodies import asks_dry_run, check_kind, member, parsed
 from podsched.serve.server.rest.failures import (
     RestError,
     bad_request,
@@ -63,7 +63,7 @@ class TokenRequests:
         dry = asks_dry_run(request, "CreateOptions")
         content, _ = parsed(request, request.body, _KIND)
         check_kind(content, _KIND, (_VERSION,))
-        metadata, spec = _object(content, "metadata"), _object(content, "spec")
+        metadata, spec = member(content, "metadata"), member(content, "spec")
         for field, wanted in (("name", name), ("namespace", namespace)):
             if metadata.get(field) not in (None, "", wanted):
                 what = f"must match the service account {field} if specified"
@@ -71,7 +71,7 @@ class TokenRequests:
         account = cast(ServiceAccount, await self._stored("ServiceAccount", namespace, name))
         audiences = _audiences(spec) or list(self._tokens.audiences)
         seconds = _seconds(spec)
-        reference = _object(spec, "boundObjectRef")
+        reference = member(spec, "boundObjectRef")
         bound = await self._bound(namespace, name, reference) if reference else []
         own = rights().node
         if own is not None:
@@ -86,14 +86,14 @@ class TokenRequests:
                 "name": name,
                 "namespace": namespace,
                 "uid": account.metadata.uid,
-                "creationTimestamp": _time(now),
+                "creationTimestamp": codec.format_seconds(now),
             },
             "spec": {
                 "audiences": audiences,
                 "expirationSeconds": seconds,
                 **({"boundObjectRef": reference} if reference else {}),
             },
-            "status": {"token": token, "expirationTimestamp": _time(now + seconds)},
+            "status": {"token": token, "expirationTimestamp": codec.format_seconds(now + seconds)},
         }
         return Answer(encode(answer), 201)
 
@@ -168,13 +168,6 @@ def _is_pod(bound: Sequence[Bound]) -> bool:
     return bool(bound) and bound[0].claim == "pod"
 
 
-def _object(content: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = content.get(name) or {}
-    if not isinstance(found, dict):
-        raise bad_request(f"{name}: an object was expected")
-    return found
-
-
 def _asked(spec: Mapping[str, Any]) -> list[str]:
     """Return the audiences that a request names."""
     return [str(item) for item in spec.get("audiences") or []]
@@ -216,7 +209,3 @@ def _invalid(name: str, field: str, what: str) -> ApiError:
     text = f'{_KIND}.{GROUP} "{name}" is invalid: {field}: {violation.description}'
     details = {"group": GROUP, "kind": _KIND, "causes": causes_of([violation])}
     return RestError(422, "Invalid", text, {**({"name": name} if name else {}), **details})
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
