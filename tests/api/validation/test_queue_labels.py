@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from podsched.api.defaulting import default_object
 from podsched.api.manifest import from_manifest
-from podsched.api.objects import Condition, Pod, PodGroup
+from podsched.api.objects import Condition, Job, Pod, PodGroup
 from podsched.api.pod_groups import label_group_key, label_min_count
+from podsched.api.priorities import PriorityClasses
 from podsched.api.validation import validate
 
 QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
@@ -34,7 +36,22 @@ def group(labels: dict[str, str], reserved: str = "") -> PodGroup:
     return found
 
 
-def complaints(new: Pod | PodGroup, old: Pod | PodGroup | None = None) -> list[str]:
+def job(labels: dict[str, str], *, suspend: bool = False) -> Job:
+    spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    found = from_manifest(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": "j", "namespace": "d", "labels": labels},
+            "spec": {"template": {"spec": spec}, "suspend": suspend},
+        }
+    ).message
+    assert isinstance(found, Job)
+    default_object(found, now=1, uid="u", priority_classes=PriorityClasses([]))
+    return found
+
+
+def complaints(new: Pod | PodGroup | Job, old: Pod | PodGroup | Job | None = None) -> list[str]:
     return [str(error) for error in validate(type(new).__name__, new, old)]
 
 
@@ -105,6 +122,21 @@ def test_a_priority_may_change_but_neither_come_late_nor_go() -> None:
     assert late.endswith("WorkloadPriorityClass cannot be added to a non-suspended workload")
     (gone,) = complaints(group({}), group({PRIORITY: "a"}))
     assert gone.endswith("WorkloadPriorityClass cannot be removed from a workload")
+
+
+def test_the_labels_that_a_job_gives_its_pods_are_checked_on_the_job() -> None:
+    assert complaints(job({QUEUE: "q", PRIORITY: "p", TIME: "60"})) == []
+    assert complaints(job({TIME: "0"})) == [
+        f"metadata.labels[{TIME}]: Invalid value: 0: should be greater than 0"
+    ]
+
+
+def test_a_job_keeps_its_queue_unless_it_is_suspended() -> None:
+    assert complaints(job({QUEUE: "b"}), job({QUEUE: "a"})) == [
+        f'metadata.labels[{QUEUE}]: Invalid value: "b": field is immutable'
+    ]
+    assert complaints(job({QUEUE: "b"}), job({QUEUE: "a"}, suspend=True)) == []
+    assert complaints(job({PRIORITY: "b"}), job({PRIORITY: "a"})) == []
 
 
 def test_a_pod_stays_in_its_group() -> None:

@@ -634,3 +634,15 @@ def test_a_job_that_ends_while_it_waits_in_a_queue_has_started(world: Controller
     world.wait(10)
     assert "Failed" in conditions(world)
     assert stored(world).status.HasField("start_time")
+
+
+def test_a_job_that_is_resumed_joins_the_queue_of_its_label(world: ControllerWorld) -> None:
+    put(world, queued_job())
+    change(world, suspend=True)
+    moved = Job()
+    moved.CopyFrom(stored(world))
+    moved.metadata.labels["kueue.x-k8s.io/queue-name"] = "other"
+    moved.spec.suspend = False
+    put(world, moved)
+    queues = [pod.metadata.labels["kueue.x-k8s.io/queue-name"] for pod in active(world)]
+    assert queues == ["other", "other"]

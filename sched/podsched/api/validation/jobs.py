@@ -9,6 +9,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from podsched.api import objects as o
 from podsched.api.validation.meta import validate_labels
 from podsched.api.validation.place import Place
+from podsched.api.validation.queue_labels import (
+    validate_queue_labels,
+    validate_queue_labels_update,
+)
 from podsched.api.validation.workloads import check_selector, check_template
 
 _POLICIES = ("OnFailure", "Never")
@@ -35,13 +39,16 @@ _FIELDS: tuple[tuple[int, int, Sequence[str]], ...] = (
 
 def validate_job(at: Place, item: o.Job) -> None:
     """Check the pods, their selector, and what follows from their success and failure."""
+    validate_queue_labels(at, item.metadata)
     spec, at = item.spec, at("spec")
     _check_spec(at, spec)
     check_selector(at, spec.HasField("selector"), spec.selector, spec.template)
 
 
 def validate_job_update(at: Place, new: o.Job, old: o.Job) -> None:
-    """Check that what the controller has begun to count by stays."""
+    """Check that what the controller counts by stays, and its queue unless it is suspended."""
+    running = not old.spec.suspend
+    validate_queue_labels_update(at, new.metadata, old.metadata, reserved=running)
     at, after, before = at("spec"), new.spec, old.spec
     for name, changed in (
         ("selector", after.selector != before.selector),

@@ -18,7 +18,13 @@ from typing import Final
 
 from podsched.api.objects import AnyObject, Job, Pod, PodGroup, PodTemplateSpec
 from podsched.api.owners import controller_of
-from podsched.api.queue_labels import QUEUE_GROUP_COUNT, QUEUE_GROUP_NAME
+from podsched.api.queue_labels import (
+    MAX_EXEC_TIME,
+    QUEUE_GROUP_COUNT,
+    QUEUE_GROUP_NAME,
+    QUEUE_NAME,
+    QUEUE_PRIORITY_CLASS,
+)
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
@@ -232,6 +238,10 @@ class JobController(WorkloadController):
     def _new_pods(self, job: Job, wanted: Sequence[NewPod], group: PodGroup | None) -> list[Pod]:
         template = PodTemplateSpec()
         template.CopyFrom(job.spec.template)
+        # They may have changed since the API server gave them to the template.
+        for name in (QUEUE_NAME, QUEUE_PRIORITY_CLASS, MAX_EXEC_TIME):
+            if name in job.metadata.labels:
+                template.metadata.labels[name] = job.metadata.labels[name]
         if JOB_TRACKING not in template.metadata.finalizers:
             template.metadata.finalizers.append(JOB_TRACKING)
         if is_indexed(job):
