@@ -7,16 +7,17 @@ import asyncio
 import pytest
 
 from podsched.api.objects import AnyObject
+from podsched.api.queue_labels import REQUIRED_LEVEL
 from podsched.ask.offline_explanation import explain_group_offline, explain_offline
 from podsched.config.load import default_config
 from podsched.registry import factories
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, QueueAdmission
-from support.queues import big_node, cluster_queue, flavor, gang, job
+from support.queues import big_node, cluster_queue, flavor, gang, job, topology
 from support.term_world import TermWorld
 
 pytestmark = pytest.mark.looptime
 
-KINDS = ("Node", "ResourceFlavor", "ClusterQueue", "LocalQueue", "PodGroup", "Pod")
+KINDS = ("Node", "Topology", "ResourceFlavor", "ClusterQueue", "LocalQueue", "PodGroup", "Pod")
 
 
 def world_with(*nodes: str, **quotas: int) -> TermWorld:
@@ -74,6 +75,23 @@ async def test_a_gang_that_nodes_have_room_for_would_not_start_without_quota() -
         found = await explained(world, "train", group=True)
         assert found.admission.nodes == "room for all of it now"
         assert not found.pod_group.fits
+
+
+async def test_a_gang_that_has_to_be_in_one_domain_says_how_many_of_its_pods_a_domain_holds() -> (
+    None
+):
+    made = TermWorld()
+    for rack in ("r1", "r2"):
+        big_node(made, rack, labels={"rack": rack})
+    topology(made, "racks", "rack")
+    flavor(made, "default", topology="racks")
+    cluster_queue(made, "team", {"cpu": 40})
+    async with made.running():
+        gang(made, "train", "team", 3, cpu=4, annotations={REQUIRED_LEVEL: "rack"})
+        found = await explained(made, "train", group=True)
+        assert not found.pod_group.fits
+        assert found.pod_group.topology_key == "rack"
+        assert found.admission.nodes.startswith("r1 holds 2 of its pods, 1 too few")
 
 
 async def test_a_gang_that_is_kept_out_of_its_queue_would_not_start() -> None:

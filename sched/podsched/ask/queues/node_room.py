@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from podsched.ask.whatif.pod_group_explanation import asked_group
 from podsched.ask.whatif.world import World, exhaust, never
-from podsched.framework.pod_groups import pod_group
 from podsched.framework.pods import PodInfo
 from podsched.term.admission.units import LONE, is_lone, lone_group
 from podsched.v1.scheduling_pb2 import Explanation
@@ -66,7 +66,7 @@ def _waiting(world: World, unit: str) -> list[PodInfo]:
 
 
 def _fits_without(world: World, unit: str, pods: Sequence[PodInfo], victims: Sequence[str]) -> bool:
-    group = pod_group(world.cluster, unit) or lone_group(unit, pods[0])
+    group = asked_group(world.cluster, unit) or lone_group(unit, pods[0])
     with world.trial() as trial:
         for key in victims:
             victim = world.cluster.pods.get(key)

@@ -7,23 +7,27 @@ topology label. Large groups in many domains take long, so the caller can limit 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import yaml
 
+from podsched.api.objects import Topology
 from podsched.ask.explain.changes.nodes import one_more, shapes
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.explanation import reference
 from podsched.ask.whatif.world import World, exhaust, never
 from podsched.decide.decision import Decision
+from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import Placement, PodGroup, pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from podsched.lib.counted import counted
+from podsched.queues.stored import read_levels
+from podsched.term.admission.units import asked_level, local_queue
 from podsched.v1.scheduling_pb2 import Change, Explanation, PodGroupStanding
 
 #: Max domains in an explanation; max other groups, shapes of nodes and added nodes that are tried.
@@ -51,7 +55,7 @@ def explain_pod_group(
 
     ``is_over``: whether the search has taken long enough.
     """
-    group = pod_group(world.cluster, key)
+    group = asked_group(world.cluster, key)
     if group is None:
         return
     asked = _GroupQuestion(world, group, is_over)
@@ -73,6 +77,19 @@ def explain_pod_group(
         answer.changes.extend(asked.changes(domains))
     if is_over():
         answer.notes.append(CUT_SHORT)
+
+
+def asked_group(cluster: ClusterView, key: str) -> PodGroup | None:
+    """Return a group; if it is in a queue, with the level of a Topology that it requires."""
+    group, first = pod_group(cluster, key), next(iter(cluster.members(key)), None)
+    if group is None or first is None or group.topology_key or not local_queue(cluster, first):
+        return group
+    level = asked_level(cluster, first)
+    topologies = map(read_levels, cast(Iterable[Topology], cluster.list("Topology")))
+    levels = next((each for each in topologies if level.label in each), ())
+    if not level.required or not levels:
+        return group
+    return replace(group, topology_key=level.label, levels=levels)
 
 
 class _GroupQuestion:

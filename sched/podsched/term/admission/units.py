@@ -108,7 +108,11 @@ class Level(NamedTuple):
 
 def level_of(cluster: ClusterView, unit: Unit) -> Level:
     """Return the level that a unit's PodGroup, or else its first pod, asks for."""
-    first = next(iter(unit.waiting.values() or unit.held.values()))
+    return asked_level(cluster, next(iter(unit.waiting.values() or unit.held.values())))
+
+
+def asked_level(cluster: ClusterView, first: PodInfo) -> Level:
+    """Return the level that a pod's PodGroup, or else the pod, asks for."""
     found = [first.pod.metadata.annotations]
     if first.group:
         namespace, _, name = first.group.partition("/")
