@@ -114,7 +114,9 @@ class RayCluster:
         """Join, watch and join again, until cancelled."""
         try:
             while True:
-                if await self._is_served() and await self._join():
+                # Without an answer of the head, if there is one to ask, joining would block.
+                served = not self._is_plain or await answers(self.address, PROBE_TIMEOUT, tls_of())
+                if served and await self._join():
                     await self._watch()
                     await self._leave()
                 await asyncio.sleep(self._retry_period)
@@ -133,10 +135,6 @@ class RayCluster:
             await self._leave()
 
     # ------------------------------------------------------------------ joining and leaving
-
-    async def _is_served(self) -> bool:
-        """Return whether there is a head and it answers."""
-        return not self._is_plain or await answers(self.address, PROBE_TIMEOUT, tls_of())
 
     @property
     def _is_plain(self) -> bool:

@@ -52,11 +52,7 @@ class ShardSync:
     """Keeps one shard current (``run``), and calls it while it is ``current``."""
 
     def __init__(
-        self,
-        cluster: RayCluster,
-        actor: NamedActor,
-        encoder: DeltaEncoder,
-        retry_period: float,
+        self, cluster: RayCluster, actor: NamedActor, encoder: DeltaEncoder, retry_period: float
     ) -> None:
         self._cluster = cluster
         self._actor = actor

@@ -11,7 +11,6 @@ import contextlib
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from podsched.actors.binder_actor import BinderActor, RayBinder
 from podsched.actors.evaluator_actor import EvaluatorActor
@@ -120,7 +119,7 @@ class TermActors:
         name = f"evaluator-{shard}"
         arguments = (name, tuple(self._options.profiles), self._options.otlp_endpoint)
         actor = NamedActor(self._cluster, name, EvaluatorActor, arguments, self._term)
-        encoder = DeltaEncoder(self._columns, _owner(shard, shards))
+        encoder = DeltaEncoder(self._columns, lambda node: shard_of(node, shards) == shard)
         return ShardSync(self._cluster, actor, encoder, self._options.settings.ray_retry_period)
 
     def _make_binders(self) -> list[NamedActor]:
@@ -141,14 +140,6 @@ class TermActors:
                     _log.warning("Binding directly", actor=actor.name, error=str(exc))
                     await asyncio.sleep(self._options.settings.ray_retry_period)
             await asyncio.sleep(LOOK_PERIOD)
-
-
-def _owner(shard: int, shards: int) -> Callable[[str], bool]:
-    return partial(_owns, shard=shard, shards=shards)
-
-
-def _owns(node_name: str, *, shard: int, shards: int) -> bool:
-    return shard_of(node_name, shards) == shard
 
 
 #: Leaving a dead cluster takes 5 s, which is too long for a process that has to stop.

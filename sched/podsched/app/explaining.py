@@ -13,14 +13,14 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Final, cast
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Pod, timestamp
 from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
 from podsched.ask.decisions.log import DecisionLog
 from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.decided import Recorded
 from podsched.ask.explain.expecting import add_eta
-from podsched.ask.live_explanation import Clock, explain_group_live, explain_live, timestamp
+from podsched.ask.live_explanation import Clock, explain_group_live, explain_live
 from podsched.ask.queues.node_room import add_node_room
 from podsched.ask.queues.past import pods_in, sibling_queues
 from podsched.ask.queues.waiting import preempted_pods

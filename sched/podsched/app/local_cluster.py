@@ -7,14 +7,10 @@ on loopback by default, logs to ``<data_dir>/logs`` and ends with this process.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from podsched.actors.local_ray import LocalRay, RayStartError
 from podsched.app.cluster_tls import ClusterTls
@@ -27,9 +23,11 @@ from podsched.app.supervisor import (
     keep_running,
 )
 from podsched.lib.counted import counted
+from podsched.lib.files import write_private
 from podsched.lib.network import can_listen, free_port, is_loopback
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import TlsFiles
+from podsched.serve.kube.access import kubeconfig
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 from podsched.serve.store.errors import EmbeddedEtcdError
 from podsched.serve.store.etcd_version import known_fault
@@ -380,28 +378,15 @@ class LocalCluster:
             await self._etcd.stop()
 
 
-_NAME = "podsched"
+def write_kubeconfig(path: Path, address: str, tls: TlsFiles | None) -> None:
+    """Write a kubeconfig that only its owner can read. Raises OSError.
 
-
-def kubeconfig(address: str, tls: TlsFiles | None) -> dict[str, Any]:
-    """Return a kubeconfig. ``address``: host:port. ``tls``: the user's files; None: no TLS."""
-    cluster: dict[str, Any] = {"server": f"{'https' if tls else 'http'}://{address}"}
-    user: dict[str, Any] = {}
+    ``address``: host:port. ``tls``: the user's files; None: no TLS.
+    """
+    cluster = {"server": f"{'https' if tls else 'http'}://{address}"}
+    user = {}
     if tls is not None:
         cluster["certificate-authority"] = tls.authorities
         user = {"client-certificate": tls.certificate, "client-key": tls.key}
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": _NAME, "cluster": cluster}],
-        "users": [{"name": _NAME, "user": user}],
-        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
-        "current-context": _NAME,
-    }
-
-
-def write_kubeconfig(path: Path, address: str, tls: TlsFiles | None) -> None:
-    """Write a kubeconfig that only its owner can read. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        yaml.safe_dump(kubeconfig(address, tls), file, sort_keys=False)
+    write_private(path, kubeconfig(cluster, user))

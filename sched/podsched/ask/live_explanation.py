@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from podsched.api.objects import Pod
+from podsched.api.conditions import POD_SCHEDULED, pod_condition
+from podsched.api.objects import Pod, Timestamp, timestamp
 from podsched.ask.explain.decided import Recorded, add_record
 from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
 from podsched.ask.explain.pod_group import pod_group_standing
@@ -23,13 +22,7 @@ from podsched.framework.pods import PodInfo
 from podsched.queue.standing import Standing
 from podsched.term.admission.units import unit_key
 from podsched.term.state import SchedulingState
-from podsched.v1.scheduling_pb2 import (
-    Attempt,
-    ExplainRequest,
-    Explanation,
-    PodState,
-    QueueStanding,
-)
+from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodState, QueueStanding
 
 MAX_NOMINATIONS: Final = 50
 NOTHING_RECORDED: Final = Recorded()
@@ -47,13 +40,6 @@ class Clock:
     def stamp(self, time: float) -> Timestamp:
         """Return a time of the queue's clock as a timestamp."""
         return timestamp(self.unix + time - self.queue)
-
-
-def timestamp(seconds: float) -> Timestamp:
-    """Return Unix seconds as a message, to the millisecond."""
-    found = Timestamp()
-    found.FromMilliseconds(round(seconds * 1000))
-    return found
 
 
 def explain_live(
@@ -154,17 +140,16 @@ def _add_queue(answer: Explanation, state: SchedulingState, info: PodInfo, clock
     if standing is None:
         return
     answer.queue.CopyFrom(_queue(standing, clock))
-    message = next((c.message for c in info.pod.status.conditions if c.type == "PodScheduled"), "")
+    condition = pod_condition(info.pod.status, POD_SCHEDULED)
     for failed in standing.pod.failures:
-        attempt = Attempt(
+        answer.attempts.add(
             number=failed.number,
             outcome="Unschedulable" if failed.plugins else "Error",
             plugins=sorted(failed.plugins),
+            time=clock.stamp(failed.time),
         )
-        attempt.time.CopyFrom(clock.stamp(failed.time))
-        answer.attempts.append(attempt)
     if answer.attempts:
-        answer.attempts[-1].message = message
+        answer.attempts[-1].message = condition.message if condition is not None else ""
 
 
 def _queue(standing: Standing, clock: Clock) -> QueueStanding:
@@ -184,8 +169,8 @@ def _queue(standing: Standing, clock: Clock) -> QueueStanding:
         pods_ahead=[reference(other) for other in standing.ahead_first],
         waiting=standing.waiting,
         timeout_left_seconds=standing.timeout_left,
+        since=clock.stamp(pod.timestamp),
     )
-    found.since.CopyFrom(clock.stamp(pod.timestamp))
     if pod.initial_attempt_timestamp is not None:
         found.first_attemptable.CopyFrom(clock.stamp(pod.initial_attempt_timestamp))
     return found

@@ -8,9 +8,10 @@ node.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Final
 
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, Pod, key_of
 from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
 from podsched.ask.explain.pod_group import pod_group_standing
@@ -49,9 +50,10 @@ def explain_offline(
     Raises QuantityError for an invalid amount, PluginError for a plugin that cannot be created.
     """
     world = World.of_objects(objects, config, plugins)
-    info = world.cluster.pods.get(f"{request.namespace}/{request.name}")
+    key = f"{request.namespace}/{request.name}"
+    info = world.cluster.pods.get(key)
     if info is None:
-        ended = [obj for obj in objects if isinstance(obj, Pod) and _is(obj, request)]
+        ended = [obj for obj in objects if isinstance(obj, Pod) and key_of(obj) == key]
         return explain_ended(ended[-1]) if ended else None
     answer = _explain(world, info, request, config)
     if not info.group:
@@ -95,10 +97,6 @@ def _admission(objects: Iterable[AnyObject], config: SchedulerConfiguration) -> 
     return admission_of(objects, config.queues, profiles)
 
 
-def _is(pod: Pod, request: ExplainRequest) -> bool:
-    return (pod.metadata.namespace, pod.metadata.name) == (request.namespace, request.name)
-
-
 def _explain(
     world: World, info: PodInfo, request: ExplainRequest, config: SchedulerConfiguration
 ) -> Explanation:
@@ -129,8 +127,7 @@ def _explain(
 def _without_node(world: World, info: PodInfo) -> PodInfo:
     """Remove a pod from its node; return it as it was before it was bound."""
     world.remove(info, keep_claims=True)
-    unbound = Pod()
-    unbound.CopyFrom(info.pod)
+    unbound = deepcopy(info.pod)
     unbound.spec.node_name = ""
     return world.submit(unbound)
 

@@ -52,10 +52,7 @@ class BadScenario(ValueError):
 
 
 def simulate(
-    scenario: Mapping[str, Any],
-    plugins: Mapping[str, PluginFactory],
-    *,
-    changes: bool = False,
+    scenario: Mapping[str, Any], plugins: Mapping[str, PluginFactory], *, changes: bool = False
 ) -> dict[str, Any]:
     """Return the decision for a scenario ``{"id", "config"?, "objects", "pod"}``.
 

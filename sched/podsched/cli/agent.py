@@ -12,7 +12,7 @@ from podsched.cli.client import Server, client_options, endpoints
 from podsched.cli.errors import USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command
-from podsched.cli.manifests import read_manifests
+from podsched.cli.manifests import Manifests, read_known
 from podsched.cli.process_options import (
     ListenFlags,
     check_client_listener,
@@ -77,7 +77,10 @@ def agent(
 def _nodes(manifests: list[str]) -> list[Node]:
     """Return the nodes in manifests; exit if they contain other kinds."""
     found = []
-    for obj in read_manifests(manifests, "", strict=False) if manifests else []:
+    read = read_known(manifests, "", strict=False) if manifests else Manifests([], [])
+    if read.unknown:
+        fail("\nerror: ".join(read.unknown))
+    for obj in read.objects:
         if not isinstance(obj, Node):
             fail(f"--manifests: {obj.metadata.name} is not a Node", USAGE)
         found.append(obj)

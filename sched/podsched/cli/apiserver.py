@@ -28,7 +28,7 @@ from podsched.cli.process_options import (
 )
 from podsched.config.flags import flag
 from podsched.config.settings import TelemetrySettings
-from podsched.lib.files import open_file
+from podsched.lib.files import read_file
 from podsched.lib.network import is_loopback
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.serve.server.access.settings import (
@@ -335,15 +335,8 @@ def _policy(path: Path) -> AuditPolicy:
     from podsched.serve.server.audit.policy import parse_policy
 
     try:
-        with open_file(path) as stream:
-            content = stream.read(_MOST + 1)
-    except OSError as exc:
-        fail(f"--audit-policy {path}: {exc.strerror or exc}", USAGE)
-    if len(content) > _MOST:
-        fail(f"--audit-policy {path}: more than 1 MiB", USAGE)
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as exc:
-        fail(f"--audit-policy {path}: {exc}", USAGE)
+        text = read_file(path, _MOST).decode()
+    except (OSError, UnicodeDecodeError) as exc:
+        fail(f"--audit-policy {path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
     with invalid_settings_fail():
         return parse_policy(text, str(path))

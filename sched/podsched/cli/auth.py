@@ -70,8 +70,7 @@ def can_i(
         str, typer.Argument(metavar="VERB", help="get, list, watch, create, ...; * for all.")
     ] = "",
     kind: Annotated[
-        str,
-        typer.Argument(metavar="KIND[/SUBRESOURCE]", help="pods, nodes, pods/binding, ...; *."),
+        str, typer.Argument(metavar="KIND[/SUBRESOURCE]", help="pods, nodes, pods/binding, ...; *.")
     ] = "",
     name: Annotated[str, typer.Argument(metavar="NAME", help="One object, not all.")] = "",
 ) -> None:

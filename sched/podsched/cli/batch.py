@@ -10,22 +10,13 @@ from pathlib import Path
 from podsched.cli.errors import USAGE, fail
 from podsched.cli.output import os_error_text, say
 from podsched.cli.printers import aligned
-from podsched.cli.progress import progress_bar
+from podsched.cli.progress import share_bar
 from podsched.lab.bench.plot import write_chart
-from podsched.lab.replay.batch import (
-    BatchRun,
-    Order,
-    batch_chart,
-    history_of,
-    run_batch,
-    summary,
-)
+from podsched.lab.replay.batch import BatchRun, Order, batch_chart, history_of, run_batch, summary
 from podsched.lab.replay.calibration import Calibration, calibrate
 from podsched.lab.replay.traces import swf
 from podsched.lab.replay.traces.builder import BadTrace
 from podsched.lab.replay.traces.swf import BatchTrace
-
-_STEPS = 1000
 
 
 def replay_batch(
@@ -66,15 +57,7 @@ def replay_batch(
 
 
 def _run(trace: BatchTrace, order: Order) -> BatchRun:
-    done = 0
-    with progress_bar(order, _STEPS) as bar:
-
-        def passed(share: float) -> None:
-            nonlocal done
-            while done < int(_STEPS * share):
-                bar.advance()
-                done += 1
-
+    with share_bar(order) as passed:
         return run_batch(trace, order, passed)
 
 

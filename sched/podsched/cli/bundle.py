@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from podsched.api.manifest import ManifestError, from_manifest
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, Pod, key_of
 from podsched.api.quantity import QuantityError
 from podsched.ask.explain.anonymity import Renaming
 from podsched.ask.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
@@ -37,7 +37,7 @@ def write_bundle(
     anonymize: bool,
 ) -> None:
     """Write a bundle for a pod among the objects; exit if there is none or it cannot be decided."""
-    pod = next((o for o in objects if isinstance(o, Pod) and _key(o) == key), None)
+    pod = next((o for o in objects if isinstance(o, Pod) and key_of(o) == "/".join(key)), None)
     if pod is None:
         fail(f'pods "{key[1]}" not found in namespace "{key[0]}"', FAILED)
     scenario = scenario_of(objects, pod, config)
@@ -101,7 +101,3 @@ def outline(result: Mapping[str, Any], renamed: Any) -> dict[str, Any]:
     found["best"] = sorted(renamed(node) for node in result.get("best", ()))
     found["changes"] = [(c["kind"], c["nodes"], c["cost"]) for c in result.get("changes", ())]
     return found
-
-
-def _key(pod: Pod) -> tuple[str, str]:
-    return pod.metadata.namespace, pod.metadata.name

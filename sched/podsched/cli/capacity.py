@@ -49,9 +49,7 @@ class _Flags(QuestionFlags):
 
 
 @takes_flags
-def capacity(
-    given: _Flags,
-) -> None:
+def capacity(given: _Flags) -> None:
     """Show how many more pods like one fit, where, and what limits them.
 
     The cluster is given by --cluster, --live (the default) or --kubeconfig, or by -f with --pod, as
@@ -144,9 +142,7 @@ def _print_groups(heading: str, groups: Sequence[Group]) -> None:
 
 
 @takes_flags
-def headroom(
-    given: QuestionFlags,
-) -> None:
+def headroom(given: QuestionFlags) -> None:
     """Show the largest pod of each usual shape that still fits, and fragmentation.
 
     The cluster is given by --cluster, --live (the default) or --kubeconfig. Shapes are 2, 4 and 8

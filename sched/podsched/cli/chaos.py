@@ -40,8 +40,7 @@ app = typer.Typer(cls=Group, rich_markup_mode=None, add_completion=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Report = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write a report with a timeline (HTML)."),
+    Path | None, typer.Option(metavar="FILE", help="Write a report with a timeline (HTML).")
 ]
 #: The history's file in the data directory.
 HISTORY = "history.jsonl"

@@ -10,14 +10,7 @@ from typing import Any
 
 from podsched.api.defaulting import default_object
 from podsched.api.kinds import KINDS, UNDECIDING_KINDS, WATCHED_KINDS
-from podsched.api.objects import (
-    AnyObject,
-    LimitRange,
-    Pod,
-    PodStatus,
-    PriorityClass,
-    RuntimeClass,
-)
+from podsched.api.objects import AnyObject, LimitRange, Pod, PodStatus, PriorityClass, RuntimeClass
 from podsched.api.pod_admission import admit_pod
 from podsched.api.priorities import PriorityClasses
 from podsched.api.validation import validate

@@ -15,24 +15,14 @@ from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
 from podsched.cli.options import DryRun
-from podsched.cli.output import os_error_text, say
-from podsched.cli.policy import (
-    Source,
-    as_yaml,
-    document_of,
-)
+from podsched.cli.output import say
+from podsched.cli.policy import Source, as_yaml, document_of, text_of
 from podsched.config.errors import ConfigError, FieldError
 from podsched.config.legacy.beta import converted
-from podsched.config.load import (
-    MAX_BYTES,
-    SchedulerConfiguration,
-    default_config,
-    to_yaml,
-)
+from podsched.config.load import MAX_BYTES, SchedulerConfiguration, default_config, to_yaml
 from podsched.decide.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
 from podsched.lib.counted import counted
-from podsched.lib.files import FileTooLarge, read_file
 from podsched.registry import factories
 from podsched.serve.client.api_client import ApiClient
 from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ApplyConfigResponse, ConfigOutcome
@@ -95,8 +85,7 @@ def default() -> None:
 
 
 File = Annotated[
-    Path | None,
-    typer.Argument(metavar="FILE", help="KubeSchedulerConfiguration or Policy file."),
+    Path | None, typer.Argument(metavar="FILE", help="KubeSchedulerConfiguration or Policy file.")
 ]
 
 
@@ -144,7 +133,7 @@ def apply(
     Each replica validates it first, with its own plugins; if one refuses it, nothing changes. A
     restarted replica reads its own file again: change that file, too.
     """
-    text = sys.stdin.read(MAX_BYTES + 1) if str(file) == "-" else _text_of(file)
+    text = sys.stdin.read(MAX_BYTES + 1) if str(file) == "-" else text_of(file)
     request = ApplyConfigRequest(scheduler_configuration=text, validate_only=dry_run.asked)
 
     async def work(client: ApiClient) -> ApplyConfigResponse:
@@ -173,25 +162,9 @@ def _outcome_text(outcome: ConfigOutcome, *, dry_run: bool) -> str:
     return f"valid{leads}" if dry_run else f"unchanged{leads}: another replica has refused it"
 
 
-def _text_of(path: Path) -> str:
-    """Return a file's text; exit if it cannot be a configuration."""
-    try:
-        return read_file(path, MAX_BYTES).decode()
-    except FileTooLarge as exc:
-        fail(f"{path}: too large for a configuration, {exc.strerror}", USAGE)
-    except OSError as exc:
-        fail(f"{path}: {os_error_text(exc)}", USAGE)
-    except UnicodeDecodeError:
-        fail(f"{path}: not UTF-8 text", USAGE)
-
-
 @app.command(cls=Command)
 @takes_flags
-def convert(
-    source: Source,
-    file: File = None,
-    server: Server = "",
-) -> None:
+def convert(source: Source, file: File = None, server: Server = "") -> None:
     """Convert an older file to a v1 KubeSchedulerConfiguration.
 
     The file is a Policy, or of v1beta2 or v1beta3. Reports every part that is wrong or has no

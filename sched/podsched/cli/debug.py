@@ -255,8 +255,9 @@ async def add_cluster(
             continue
         counts[kind.plural] = len(items)
         if kind.name in _SHOWN and items:
-            latest = sorted(items, key=_version)[-_MOST_OBJECTS:]
-            archive.add_data(f"objects/{kind.plural}.json", [without_private(i) for i in latest])
+            items.sort(key=lambda item: int(item.metadata.resource_version or 0))
+            latest = [without_private(item) for item in items[-_MOST_OBJECTS:]]
+            archive.add_data(f"objects/{kind.plural}.json", latest)
     archive.add_data("objects/counts.json", counts)
     replicas = [_replica(about) for about in status["replicas"] if about["state"] != "gone"]
     by_url = {process.url: process for process in (*replicas, *known) if process.url}
@@ -281,10 +282,6 @@ def without_private(item: AnyObject) -> dict[str, Any]:
                 for probe in ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
                     container.pop(probe, None)
     return manifest
-
-
-def _version(item: AnyObject) -> int:
-    return int(item.metadata.resource_version or 0)
 
 
 def _replica(about: dict[str, Any]) -> Process:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from podsched.api.columns import NONE
+from podsched.api.objects import Timestamp, seconds_of
 from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.v1.decisions_pb2 import DecisionRecord
 
@@ -20,14 +19,9 @@ WIDTHS = (12, 12, 3, 9, 3, 5)
 _LABEL = 11
 
 
-def seconds(stamp: Timestamp) -> float:
-    """Return Unix seconds; 0.0 if the time is not set."""
-    return stamp.seconds + stamp.nanos / 1e9
-
-
 def clock(stamp: Timestamp) -> str:
     """Return the local time of day, to the millisecond."""
-    return datetime.fromtimestamp(seconds(stamp)).strftime("%H:%M:%S.%f")[:-3]
+    return datetime.fromtimestamp(seconds_of(stamp)).strftime("%H:%M:%S.%f")[:-3]
 
 
 def duration(length: float) -> str:
@@ -96,7 +90,7 @@ def at_length(record: DecisionRecord, *, namespaces: bool) -> list[str]:
     what = record.outcome or "Open"
     if record.bound_node:
         what = f"shadow; bound to {record.bound_node}"
-    day = datetime.fromtimestamp(seconds(record.decided_time)).date()
+    day = datetime.fromtimestamp(seconds_of(record.decided_time)).date()
     waited = duration(_between(record.queued_time, record.popped_time))
     alike = f", with {record.together - 1} others alike" if record.together > 1 else ""
     parts = [
@@ -128,7 +122,7 @@ def _beside(parts: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _between(one: Timestamp, other: Timestamp) -> float:
-    return max(0.0, seconds(other) - seconds(one))
+    return max(0.0, seconds_of(other) - seconds_of(one))
 
 
 def _ending(record: DecisionRecord) -> str:

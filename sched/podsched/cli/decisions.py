@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,8 +15,9 @@ import typer
 from google.protobuf.json_format import MessageToDict
 
 from podsched.api.codec import parse_time
+from podsched.api.objects import seconds_of
 from podsched.cli.client import Namespace, ServerFlags, refusals_fail, with_client
-from podsched.cli.decision_tables import HEADINGS, SHADOW, WIDE, WIDTHS, at_length, rows, seconds
+from podsched.cli.decision_tables import HEADINGS, SHADOW, WIDE, WIDTHS, at_length, rows
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.get import AllNamespaces
@@ -150,28 +152,26 @@ async def _follow(
 ) -> None:
     """Show new decisions, and show open ones again when their outcome is known."""
     known = {(r.replica, r.number): r.outcome for r in shown}
-    latest = max((seconds(r.decided_time) for r in shown), default=time.time())
+    latest = max((seconds_of(r.decided_time) for r in shown), default=time.time())
     first = not shown
     while True:
         await asyncio.sleep(_LOOK_EVERY)
-        again = DecisionsRequest()
-        again.CopyFrom(request)
+        again = deepcopy(request)
         again.limit = MOST
-        _set_since(again, max(_since_of(request), latest - _OPEN_FOR))
+        _set_since(again, max(seconds_of(request.since), latest - _OPEN_FOR))
         new = [r for r in await look(again) if known.get((r.replica, r.number)) != r.outcome]
         if new:
             view.show(new, first=first)
             first = False
             known |= {(r.replica, r.number): r.outcome for r in new}
-            latest = max(latest, *(seconds(r.decided_time) for r in new))
+            latest = max(latest, *(seconds_of(r.decided_time) for r in new))
 
 
 def _asking(client: ApiClient) -> Look:
     """Return a function that gets decisions from replicas page by page, the latest first."""
 
     async def look(request: DecisionsRequest) -> Sequence[DecisionRecord]:
-        page = DecisionsRequest()
-        page.CopyFrom(request)
+        page = deepcopy(request)
         page.limit = min(_PAGE, request.limit)
         found: dict[tuple[str, int], DecisionRecord] = {}
         while len(found) < request.limit:
@@ -181,8 +181,11 @@ def _asking(client: ApiClient) -> Look:
             if not answer.more or len(found) == before:
                 break
             # The next page repeats decisions that ended at this time; ``found`` has them once.
-            page.until.FromMicroseconds(round(min(map(_ended, answer.records)) * 1e6))
-        records = sorted(found.values(), key=lambda record: seconds(record.decided_time))
+            ends = (
+                r.ended_time if r.HasField("ended_time") else r.decided_time for r in answer.records
+            )
+            page.until.CopyFrom(min(ends, key=seconds_of))
+        records = sorted(found.values(), key=lambda record: seconds_of(record.decided_time))
         return records[-request.limit :]
 
     return look
@@ -191,10 +194,6 @@ def _asking(client: ApiClient) -> Look:
 async def _ask(client: ApiClient, request: DecisionsRequest) -> DecisionsResponse:
     with refusals_fail():
         return await client.decisions(request, timeout=_TIMEOUT)
-
-
-def _ended(record: DecisionRecord) -> float:
-    return seconds(record.ended_time) or seconds(record.decided_time)
 
 
 def _in_directory(directory: Path) -> Look:
@@ -222,10 +221,6 @@ def _set_since(request: DecisionsRequest, since: float) -> None:
         request.since.FromMicroseconds(max(0, round(since * 1e6)))
 
 
-def _since_of(request: DecisionsRequest) -> float:
-    return seconds(request.since)
-
-
 def _since(text: str) -> float:
     """Return Unix seconds; exit if the text is neither a duration nor a time."""
     if not text:
@@ -235,7 +230,7 @@ def _since(text: str) -> float:
     except ValueError:
         pass
     try:
-        return seconds(parse_time(text))
+        return seconds_of(parse_time(text))
     except ValueError:
         fail(f'--since: "{text}" is neither a duration such as 10m nor a time', USAGE)
 
@@ -268,12 +263,7 @@ def _parquet(records: Sequence[DecisionRecord], path: Path) -> None:
         )
     )
     own = {"scores": scores, "plugin_seconds": arrow.map_(arrow.string(), arrow.float64())}
-    types = {
-        bool: arrow.bool_(),
-        str: arrow.string(),
-        int: arrow.int64(),
-        float: arrow.float64(),
-    }
+    types = {bool: arrow.bool_(), str: arrow.string(), int: arrow.int64(), float: arrow.float64()}
     time = arrow.timestamp("us", tz="UTC")
     fields = _fields()
     schema = arrow.schema(

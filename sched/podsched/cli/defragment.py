@@ -10,12 +10,7 @@ from typing import Any
 import typer
 
 from podsched.ask.whatif.budgets import Budgets
-from podsched.ask.whatif.defragmentation import (
-    Defragmentation,
-    Rules,
-    free_nodes,
-    make_room,
-)
+from podsched.ask.whatif.defragmentation import Defragmentation, Rules, free_nodes, make_room
 from podsched.cli import plan_files
 from podsched.cli.client import Namespace, with_client
 from podsched.cli.cluster_source import ClusterSource, QuestionFlags, admit
@@ -55,11 +50,7 @@ class _Flags(QuestionFlags):
 
 
 @takes_flags
-def defragment(
-    given: _Flags,
-    namespace: Namespace = "default",
-    timeout: Timeout = "60s",
-) -> None:
+def defragment(given: _Flags, namespace: Namespace = "default", timeout: Timeout = "60s") -> None:
     """Find a few moves of pods that empty nodes, or make room for a waiting pod.
 
     --plan shows them and changes nothing; for the API server's cluster it prints a token. --execute
@@ -117,12 +108,7 @@ def _limits(rules: Rules) -> str:
 
 
 def _show(
-    found: Defragmentation,
-    waiting: PodInfo | None,
-    output: Form,
-    rules: Rules,
-    *,
-    executable: bool,
+    found: Defragmentation, waiting: PodInfo | None, output: Form, rules: Rules, *, executable: bool
 ) -> None:
     document = _document(found, waiting)
     token = plan_files.save(document) if executable and found.steps else ""

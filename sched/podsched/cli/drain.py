@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Pod, key_of
 from podsched.cli.client import ServerFlags, with_client
 from podsched.cli.edit import node_name, tell_unschedulable
 from podsched.cli.errors import FAILED, report
@@ -84,8 +84,7 @@ def plan(pods: Sequence[Any], rules: Rules) -> Plan:
             continue
         obstacle = _obstacle(pod, owners, rules)
         if obstacle:
-            name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            found.obstacles.setdefault(obstacle, []).append(name)
+            found.obstacles.setdefault(obstacle, []).append(key_of(pod))
         else:
             found.evict.append(pod)
     return found

@@ -115,10 +115,7 @@ def explain(
         kind=kind.name,
     )
     source = ClusterSource(
-        given.server,
-        kubeconfig=given.kubeconfig,
-        context=given.context,
-        files=given.filename or (),
+        given.server, kubeconfig=given.kubeconfig, context=given.context, files=given.filename or ()
     )
     if given.anonymize and given.bundle is None:
         fail("--anonymize needs --bundle FILE", USAGE)
@@ -180,11 +177,7 @@ def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest
 
 
 def _pack(
-    path: Path,
-    source: ClusterSource,
-    config: Path | None,
-    request: ExplainRequest,
-    anonymize: bool,
+    path: Path, source: ClusterSource, config: Path | None, request: ExplainRequest, anonymize: bool
 ) -> None:
     """Write a bundle; without --config, with the leader's configuration if it can be asked."""
     configure_logging("text", "warning")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -63,11 +63,14 @@ def explanation_lines(answer: Explanation, now: float) -> list[str]:
     lines = [f"Pod {pod.namespace}/{pod.name}: {state}{on}"]
     if answer.message:
         lines += _wrapped(answer.message, "  ")
-    lines += _wrapped(_answered(answer), "  ")
-    for title, section in _sections(answer, now):
+    return [*lines, *_wrapped(_answered(answer), "  "), *_titled(_sections(answer, now))]
+
+
+def _titled(sections: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
+    """Yield the lines of sections that have some, after their headings."""
+    for title, section in sections:
         if section:
-            lines += ["", title, *section]
-    return lines
+            yield from ("", title, *section)
 
 
 def _group_lines(answer: Explanation, now: float) -> list[str]:
@@ -76,7 +79,6 @@ def _group_lines(answer: Explanation, now: float) -> list[str]:
     waits = "would start at its next attempt" if group.fits else "waits"
     state = waits if answer.state == PodState.PENDING else "all members have a node"
     lines = [f"PodGroup {group.namespace}/{group.name}: {state}"]
-    lines += _wrapped(_answered(answer), "  ")
     sections = (
         ("Members", _pod_group(group)),
         ("Queue", _queue(answer, now) if answer.HasField("queue") else _woken_by(answer)),
@@ -86,10 +88,7 @@ def _group_lines(answer: Explanation, now: float) -> list[str]:
         ("When", _eta(answer) if answer.HasField("eta") else []),
         ("Notes", [line for note in answer.notes for line in _wrapped(note, "  ")]),
     )
-    for title, section in sections:
-        if section:
-            lines += ["", title, *section]
-    return lines
+    return [*lines, *_wrapped(_answered(answer), "  "), *_titled(sections)]
 
 
 def _domains(group: PodGroupStanding) -> list[str]:
@@ -116,7 +115,8 @@ def _sections(answer: Explanation, now: float) -> Iterator[tuple[str, list[str]]
     yield "Admission", _admission(answer.admission) if answer.HasField("admission") else []
     yield "Pod group", _pod_group(answer.pod_group) if answer.HasField("pod_group") else []
     yield "Decision", _decision(answer, now) if answer.HasField("decision") else []
-    yield _heading(answer), _funnel(answer.nodes, answer.funnel)
+    nodes = f"Nodes: {answer.feasible_nodes:,} of {answer.nodes:,} fit"
+    yield nodes, _funnel(answer.nodes, answer.funnel)
     yield "Why not", _groups(answer.groups)
     yield "Nodes asked for", [line for node in answer.node_verdicts for line in _verdict(node)]
     yield _scores_heading(answer), _scores(answer.scores)
@@ -259,10 +259,6 @@ def _decision(answer: Explanation, now: float) -> list[str]:
 
 
 # ---------------------------------------------------------------------- nodes
-
-
-def _heading(answer: Explanation) -> str:
-    return f"Nodes: {answer.feasible_nodes:,} of {answer.nodes:,} fit"
 
 
 def _funnel(nodes: int, steps: Sequence[FunnelStep]) -> list[str]:

@@ -64,11 +64,7 @@ class Group(TyperGroup):
 def command_group(help_text: str) -> typer.Typer:
     """Return a command that consists of several commands."""
     return typer.Typer(
-        help=help_text,
-        cls=Group,
-        rich_markup_mode=None,
-        no_args_is_help=True,
-        add_completion=False,
+        help=help_text, cls=Group, rich_markup_mode=None, no_args_is_help=True, add_completion=False
     )
 
 

@@ -133,7 +133,8 @@ def up(given: _Flags) -> None:
             insecure_listen=given.insecure_listen,
         )
         try:
-            asyncio.run(_up(LocalCluster(options, warn, _tell)))
+            cluster = LocalCluster(options, warn, lambda what: print(f"  {what}", flush=True))
+            asyncio.run(_up(cluster))
         except OSError as exc:
             fail(f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc), FAILED)
         except (CertificateError, ProcessFailed, StoreError) as exc:
@@ -159,10 +160,6 @@ def data_directory(wanted: Path | None) -> Iterator[Path]:
             yield wanted.resolve()
     finally:
         made.remove()
-
-
-def _tell(what: str) -> None:
-    print(f"  {what}", flush=True)
 
 
 async def _up(cluster: LocalCluster) -> None:

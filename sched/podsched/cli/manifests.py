@@ -89,18 +89,6 @@ class Manifests(NamedTuple):
     """A line for each object of a kind that podsched does not have."""
 
 
-def read_manifests(filenames: Sequence[str], namespace: str, *, strict: bool) -> list[AnyObject]:
-    """Return the objects in files, directories or standard input.
-
-    Exits after printing every error if a manifest is malformed; exits if there is no object.
-    """
-    found = read_known(filenames, namespace, strict=strict)
-    if found.unknown:
-        say("\n".join(f"error: {line}" for line in found.unknown), error=True)
-        raise typer.Exit(FAILED)
-    return found.objects
-
-
 def read_known(
     filenames: Sequence[str],
     namespace: str,

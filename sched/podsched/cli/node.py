@@ -30,9 +30,10 @@ from podsched.cli.output import os_error_text, say
 from podsched.cli.printers import aligned
 from podsched.config.flags import flag
 from podsched.lib.ages import age
-from podsched.lib.files import read_file
+from podsched.lib.files import read_file, write_private
 from podsched.lib.network import is_loopback
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.kube.access import kubeconfig
 
 app = command_group("Show which nodes are hollow, or print what a machine needs to join.")
 
@@ -108,8 +109,7 @@ class _Flags(ServerFlags):
 @app.command(cls=Command)
 @takes_flags
 def bootstrap(
-    given: _Flags,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")],
+    given: _Flags, name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
 ) -> None:
     """Print a script that makes a machine the node NAME; it contains a secret token.
 
@@ -219,21 +219,10 @@ def _make_token(given: _Flags, node: str) -> str:
 
 def node_files(given: _Flags, url: str, certificates: bytes, token: str) -> dict[str, str]:
     """Return the contents of a machine's files by name."""
-    cluster = {
-        "server": url,
-        "certificate-authority-data": base64.b64encode(certificates).decode(),
-    }
-    kubeconfig = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "podsched", "cluster": cluster}],
-        "users": [{"name": "bootstrap", "user": {"token": token}}],
-        "contexts": [{"name": "podsched", "context": {"cluster": "podsched", "user": "bootstrap"}}],
-        "current-context": "podsched",
-    }
+    cluster = {"server": url, "certificate-authority-data": base64.b64encode(certificates).decode()}
     files = {
         "ca.crt": certificates.decode(),
-        "bootstrap-kubeconfig": yaml.safe_dump(kubeconfig, sort_keys=False),
+        "bootstrap-kubeconfig": kubeconfig(cluster, {"token": token}),
         "kubelet.yaml": yaml.safe_dump(kubelet_configuration(given), sort_keys=False),
     }
     if given.containerd:
@@ -350,8 +339,6 @@ def _write(directory: Path, files: dict[str, str]) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, content in files.items():
             (directory / name).parent.mkdir(mode=0o700, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-            with open(os.open(directory / name, flags, 0o600), "w") as file:
-                file.write(content)
+            write_private(directory / name, content)
     except OSError as exc:
         fail(f"{directory}: {os_error_text(exc)}", FAILED)

@@ -21,8 +21,7 @@ OptionalFilename = Annotated[list[str] | None, _FILENAME]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown fields instead of warning.")]
 Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Also read subdirectories.")]
 SkipUnknown = Annotated[
-    bool,
-    typer.Option("--skip-unknown", help="Warn about unknown kinds instead of failing."),
+    bool, typer.Option("--skip-unknown", help="Warn about unknown kinds instead of failing.")
 ]
 LabelSelector = Annotated[
     str,
@@ -78,8 +77,7 @@ class DryRun(StrEnum):
 DryRunOption = Annotated[
     DryRun,
     typer.Option(
-        "--dry-run",
-        help="server: let the API server check the request without changing anything.",
+        "--dry-run", help="server: let the API server check the request without changing anything."
     ),
 ]
 

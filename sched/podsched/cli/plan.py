@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -37,7 +38,7 @@ from podsched.cli.options import Filename, Form, Recursive, Strict
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
-from podsched.cli.what_if import move_documents, move_lines, warn_of_quota, world_of
+from podsched.cli.what_if import move_document, move_lines, warn_of_quota, world_of
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
@@ -153,8 +154,7 @@ async def _read(client: ApiClient, manifests: Sequence[AnyObject]) -> Now:
 def _write(manifest: AnyObject, now: Now) -> Write:
     before = now.by_reference.get(reference(manifest))
     if before is None:
-        after = type(manifest)()
-        after.CopyFrom(manifest)  # type: ignore[arg-type]
+        after = deepcopy(manifest)
         return Write(Action.CREATE, manifest, after)
     patch = {
         key: part
@@ -211,14 +211,8 @@ def _document(
 
 
 def _decision_document(one: Decision) -> dict[str, Any]:
-    found: dict[str, Any] = {"pod": one.pod}
-    if one.node:
-        found["node"] = one.node
-    if one.victims:
-        found["victims"] = list(one.victims)
-    if one.message:
-        found["message"] = one.message
-    return found
+    found = {"pod": one.pod, "node": one.node, "victims": list(one.victims), "message": one.message}
+    return {name: value for name, value in found.items() if value}
 
 
 def _shown(writes: Sequence[Write], forecast: Forecast, token: str) -> dict[str, Any]:
@@ -226,7 +220,7 @@ def _shown(writes: Sequence[Write], forecast: Forecast, token: str) -> dict[str,
         "token": token,
         "writes": [{"action": w.action.value, "object": reference(w.after)} for w in writes],
         "pods": [_decision_document(one) for one in forecast.decisions],
-        "moves": move_documents(forecast.moves),
+        "moves": [move_document(move) for move in forecast.moves],
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.manifests import MAX_BYTES
-from podsched.lib.files import FileTooLarge, read_file
+from podsched.lib.files import FileTooLarge, read_file, write_private
 
 _TOKEN = re.compile("[0-9a-f]{16}")
 #: Max plans that are kept; the oldest are deleted.
@@ -39,9 +39,7 @@ def save(document: Mapping[str, Any], out: Path | None = None) -> str:
         if out is None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _forget_old(path.parent)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(handle, "w") as stream:
-            stream.write(text)
+        write_private(path, text)
     except OSError as exc:
         fail(f"{path}: the plan cannot be written: {exc.strerror or exc}", FAILED)
     return token

@@ -13,6 +13,7 @@ import yaml
 from podsched.api.objects import ConfigMap
 from podsched.cli.client import with_client
 from podsched.cli.errors import USAGE, fail
+from podsched.cli.output import os_error_text
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import MAX_BYTES, read_document
@@ -113,14 +114,20 @@ def _limit() -> int:
     return max_pd_volumes(os.environ.get(MAX_PD_VOLUMES_VARIABLE, ""))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def text_of(path: Path) -> str:
+    """Return a file's text; exit if it cannot be a configuration."""
     try:
-        text = read_file(path, MAX_BYTES).decode()
+        return read_file(path, MAX_BYTES).decode()
     except FileTooLarge as exc:
         fail(f"{path}: too large for a configuration, {exc.strerror}", USAGE)
-    except (OSError, UnicodeDecodeError) as exc:
-        fail(f"{path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
-    return _parsed(text, str(path))
+    except OSError as exc:
+        fail(f"{path}: {os_error_text(exc)}", USAGE)
+    except UnicodeDecodeError:
+        fail(f"{path}: not UTF-8 text", USAGE)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return _parsed(text_of(path), str(path))
 
 
 def _parsed(text: str, name: str) -> dict[str, Any]:

@@ -39,6 +39,21 @@ def progress_bar(what: str, total: int, fewest: int = _FEWEST) -> Iterator[Progr
 
 
 @contextmanager
+def share_bar(what: str) -> Iterator[Callable[[float], None]]:
+    """Show a bar while the block runs; the yielded function is called with the share done."""
+    steps, done = 1000, 0
+    with progress_bar(what, steps) as bar:
+
+        def passed(share: float) -> None:
+            nonlocal done
+            if (reached := int(steps * share)) > done:
+                bar.advance_by(reached - done)
+                done = reached
+
+        yield passed
+
+
+@contextmanager
 def working(what: str, *, counted: bool = False) -> Iterator[Callable[[int], None]]:
     """Show a spinner and the time while the block runs.
 

@@ -93,8 +93,9 @@ def _rows(tree: Tree, first: str, others: str) -> Iterator[list[str]]:
     stack = [(tree, first, others)]
     while stack:
         node, before, below = stack.pop()
+        name = f"{node['name']}/" if node["kind"] == "Cohort" else node["name"]
         yield [
-            _cropped(before + _name(node)),
+            _cropped(f"{before}{name}"),
             _share(node),
             str(node["waiting"]),
             str(node["admitted"]),
@@ -116,10 +117,6 @@ def promised_starts(trees: Sequence[Tree]) -> list[str]:
             rows.append([one["unit"], tree["name"], one["start"], ",".join(one["nodes"])])
     rows.sort(key=lambda row: (row[2], row[0]))
     return wrapped([["RESERVED", "QUEUE", "STARTS BY", "NODES"], *rows]) if rows else []
-
-
-def _name(tree: Tree) -> str:
-    return f"{tree['name']}/" if tree["kind"] == "Cohort" else str(tree["name"])
 
 
 def _cropped(text: str) -> str:

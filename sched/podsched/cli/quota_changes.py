@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -64,8 +65,7 @@ def _change(objects: list[AnyObject], text: str) -> str:
         fail(f"--quota {text}: is not {_FORM}", USAGE)
     name, wanted, sign, number = parts.groups()
     place, item = _queue(objects, name, text)
-    changed = type(item)()
-    changed.CopyFrom(item)  # type: ignore[arg-type]
+    changed = deepcopy(item)
     flavor, quota = _quota(changed, wanted, text)
     try:
         old, new = amount(quota.name, quota.nominal_quota), amount(quota.name, number)

@@ -22,7 +22,7 @@ from podsched.cli.flags import takes_flags
 from podsched.cli.options import seconds_or_fail
 from podsched.cli.output import os_error_text, say
 from podsched.cli.printers import aligned
-from podsched.cli.progress import progress_bar
+from podsched.cli.progress import share_bar
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
@@ -50,7 +50,6 @@ from podsched.registry import factories
 from podsched.telemetry.log_output import configure_logging
 
 _RECORDED, _REPLAYED = "recorded", "replayed"
-_STEPS = 1000
 
 
 class Trace(StrEnum):
@@ -72,8 +71,7 @@ _READERS: Mapping[Trace, Callable[[Path, float], Workload]] = {
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE",
-        help="File of sched record; with --trace, a directory or a .swf file.",
+        metavar="FILE", help="File of sched record; with --trace, a directory or a .swf file."
     ),
 ]
 
@@ -99,10 +97,7 @@ class _Flags:
 
 
 @takes_flags
-def replay(
-    file: File,
-    given: _Flags,
-) -> None:
+def replay(file: File, given: _Flags) -> None:
     """Run a recording again in virtual time, and show what differs.
 
     The real scheduler schedules the recorded pods at the times of their arrival; they run as long
@@ -228,16 +223,10 @@ def _name(config: Path | None, difference: int) -> str:
 def _simulate(workload: Workload, config: SchedulerConfiguration, name: str) -> History:
     if config.extenders:
         warn(f"{name}: a replay does not call extenders")
-    done = 0
-    with progress_bar(name, _STEPS) as bar:
-
-        def passed(at: float) -> None:
-            nonlocal done
-            while done < int(_STEPS * at / workload.seconds):
-                bar.advance()
-                done += 1
-
-        return simulate_workload(workload, config, factories(), passed)
+    with share_bar(name) as passed:
+        return simulate_workload(
+            workload, config, factories(), lambda at: passed(at / workload.seconds)
+        )
 
 
 #: Max differing pods, or decisions, that are shown; --json has all.

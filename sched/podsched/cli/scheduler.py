@@ -168,10 +168,7 @@ def _settings(
 
 
 def _telemetry(
-    telemetry: TelemetrySettings,
-    flags: KubeFlags,
-    gates: Mapping[str, bool],
-    serving: ServingFlags,
+    telemetry: TelemetrySettings, flags: KubeFlags, gates: Mapping[str, bool], serving: ServingFlags
 ) -> TelemetrySettings:
     """Return the settings, combined with kube-scheduler's flags."""
     return replace(

@@ -16,9 +16,7 @@ from podsched.api.objects import AnyObject, Pod
 from podsched.api.quantity import QuantityError
 from podsched.ask.queue_cases.running import run_lines as run_queue_cases
 from podsched.ask.selector_cases import selector_results
-from podsched.ask.simulation import (
-    BadScenario,
-)
+from podsched.ask.simulation import BadScenario
 from podsched.ask.simulation import simulate as simulate_scenario
 from podsched.cli.bundle import repeated
 from podsched.cli.case_files import Fault, allocation_results, print_results, scenario_results
@@ -91,11 +89,7 @@ class _Flags:
 
 
 @takes_flags
-def simulate(
-    source: Source,
-    given: _Flags,
-    cluster: ClusterSource,
-) -> None:
+def simulate(source: Source, given: _Flags, cluster: ClusterSource) -> None:
     """Show how pods would be scheduled, without changing anything.
 
     For one pod, prints the filter result and scores of every node, the chosen node, and the

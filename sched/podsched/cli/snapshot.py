@@ -62,11 +62,7 @@ def save(
             fail(f"several sched up run: choose one with --etcd-endpoints: {names}", USAGE)
         (running,) = found
         options = replace(
-            options,
-            endpoints=running.endpoints,
-            ca=running.ca,
-            cert=running.cert,
-            key=running.key,
+            options, endpoints=running.endpoints, ca=running.ca, cert=running.cert, key=running.key
         )
     with working("saving", counted=True) as tell:
         size = _run(save_snapshot(options, file, tell))

@@ -13,7 +13,7 @@ import typer
 
 from podsched.api.columns import NONE, node_status, pod_status
 from podsched.api.conditions import FALSE, is_finished, pod_condition
-from podsched.api.objects import Node, Pod, seconds_of
+from podsched.api.objects import Node, Pod, key_of, object_key, seconds_of
 from podsched.api.resources import CPU, MEMORY, PODS, requests_in_units
 from podsched.cli.client import Namespace, ServerFlags, with_client
 from podsched.cli.flags import takes_flags
@@ -65,13 +65,12 @@ class View:
 
     def apply(self, change: Change, now: float) -> None:
         """Apply a change; ``now``: monotonic time in seconds."""
-        metadata = change.object.metadata
+        key = object_key(change.object)
         if isinstance(change.object, Node):
-            self.nodes[metadata.name] = change.object
+            self.nodes[key] = change.object
             if change.type is ChangeType.DELETED:
-                del self.nodes[metadata.name]
+                del self.nodes[key]
             return
-        key = f"{metadata.namespace}/{metadata.name}"
         pod, before = cast(Pod, change.object), self.pods.get(key)
         if change.type is ChangeType.DELETED:
             self.pods.pop(key, None)
@@ -125,7 +124,7 @@ def pod_rows(view: View, order: Order, now: float) -> list[list[str]]:
         if is_finished(pod):
             continue
         wants = requests_in_units(pod)
-        name = pod.metadata.name if view.namespace else _name(pod)
+        name = pod.metadata.name if view.namespace else key_of(pod)
         row = [
             name,
             pod_status(pod),
@@ -159,16 +158,12 @@ def queue_rows(view: View, now: float) -> list[list[str]]:
     rows = []
     for (state, reason), count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         pod = oldest[state, reason]
-        rows.append([state, str(count), age(now - _created(pod)), _name(pod), reason])
+        rows.append([state, str(count), age(now - _created(pod)), key_of(pod), reason])
     return [["STATE", "PODS", "OLDEST", "SUCH AS", "REASON"], *rows]
 
 
 def _created(pod: Pod) -> float:
     return seconds_of(pod.metadata.creation_timestamp)
-
-
-def _name(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def _waits_for(pod: Pod) -> tuple[str, str]:
@@ -252,7 +247,7 @@ async def _load(client: ApiClient, view: View) -> int:
     nodes = await client.list("Node")
     pods = (await client.list("Pod")).items
     view.nodes = {node.metadata.name: cast(Node, node) for node in nodes.items}
-    view.pods = {_name(cast(Pod, pod)): cast(Pod, pod) for pod in pods}
+    view.pods = {key_of(cast(Pod, pod)): cast(Pod, pod) for pod in pods}
     return nodes.revision
 
 

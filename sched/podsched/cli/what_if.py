@@ -186,45 +186,34 @@ def report_document(report: Report) -> dict[str, Any]:
     return {
         "fits": report.fits,
         "pods": [_outcome_document(outcome) for outcome in report.outcomes],
-        "moves": move_documents(report.moves),
+        "moves": [move_document(move) for move in report.moves],
     }
-
-
-def move_documents(moves: Sequence[Move]) -> list[dict[str, Any]]:
-    """Return moves as plain data."""
-    return [_move_document(move) for move in moves]
 
 
 def _outcome_document(outcome: Outcome) -> dict[str, Any]:
-    found: dict[str, Any] = {"pod": outcome.pod.key}
-    if outcome.node_name:
-        found["node"] = outcome.node_name
-    if outcome.message:
-        found["message"] = outcome.message
-    if outcome.rejections:
-        found["rejectedNodes"] = dict(outcome.rejections)
-    if outcome.victims:
-        found["victims"] = [victim.key for victim in outcome.victims]
-    return found
+    found = {
+        "pod": outcome.pod.key,
+        "node": outcome.node_name,
+        "message": outcome.message,
+        "rejectedNodes": dict(outcome.rejections),
+        "victims": [victim.key for victim in outcome.victims],
+    }
+    return {name: value for name, value in found.items() if value}
 
 
-def _move_document(move: Move) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def move_document(move: Move) -> dict[str, Any]:
+    """Return a move as plain data."""
+    found = {
         "pod": move.pod.key,
         "from": move.from_node,
         "fate": move.outcome.value,
+        "to": move.to_node,
+        "wave": move.wave,
+        "reason": move.reason,
+        "budgets": list(move.budgets),
+        "victims": [victim.key for victim in move.victims],
     }
-    if move.to_node:
-        found["to"] = move.to_node
-    if move.wave:
-        found["wave"] = move.wave
-    if move.reason:
-        found["reason"] = move.reason
-    if move.budgets:
-        found["budgets"] = list(move.budgets)
-    if move.victims:
-        found["victims"] = [victim.key for victim in move.victims]
-    return found
+    return {name: value for name, value in found.items() if value}
 
 
 _FATES = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from typing import TypeVar
 
 from podsched.api.conditions import set_pod_condition
@@ -275,8 +276,7 @@ def _pod_key(about: v1.Binding | v1.PodStatusPatch | v1.EvictRequest) -> str:
 
 def value_of(item: AnyObject) -> bytes:
     """Return what is stored of an object: all but its resourceVersion."""
-    kept = type(item)()
-    kept.CopyFrom(item)  # type: ignore[arg-type]
+    kept = deepcopy(item)
     kept.metadata.resource_version = ""
     return kept.SerializeToString()
 

@@ -111,14 +111,14 @@ class _MaxVolumeCount:
     def limits(self, nodes: NodeColumns, rows: Rows) -> Int64s:
         """Return how many such disks each row's node can attach."""
         declared = nodes.allocatable(self.resource)[rows]
-        zeros = np.flatnonzero(declared == 0).tolist()
-        silent = [i for i in zeros if not self._declares(nodes, int(rows[i]))]
+        silent = [
+            i
+            for i in np.flatnonzero(declared == 0).tolist()
+            if self.resource not in nodes.node(int(rows[i])).status.allocatable
+        ]
         limits = declared.copy()
         limits[silent] = self.defaults(nodes, rows)[silent]
         return limits
-
-    def _declares(self, nodes: NodeColumns, row: int) -> bool:
-        return self.resource in nodes.node(row).status.allocatable
 
     def defaults(self, nodes: NodeColumns, rows: Rows) -> Int64s:
         """Return the limits of nodes that declare none."""

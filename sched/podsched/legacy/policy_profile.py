@@ -301,8 +301,9 @@ def _configuration(
         checked = [{"name": p.plugin, "args": p.args} for p in predicates]
         predicates = [_Enabled(_CHECK_ALL, _CHECK_ALL, {"predicates": checked})]
     binding = [p for p in predicates if binds and p.plugin in ("VolumeBinding", _CHECK_ALL)]
-    plugins = {
-        "multiPoint": {"enabled": _named(_ALWAYS), "disabled": [{"name": "*"}]},
+    always = [{"name": name} for name in _ALWAYS]
+    plugins: dict[str, dict[str, list[Any]]] = {
+        "multiPoint": {"enabled": always, "disabled": [{"name": "*"}]},
         "filter": {"enabled": [{"name": p.name} for p in predicates]},
         "score": {"enabled": [{"name": p.name, "weight": p.weight} for p in priorities]},
         "reserve": {"enabled": [{"name": p.name} for p in binding]},
@@ -314,7 +315,3 @@ def _configuration(
         profile["pluginConfig"] = configured  # type: ignore[assignment]
     document: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}
     return {**document, "extenders": extenders} if extenders else document
-
-
-def _named(names: Iterable[str]) -> list[dict[str, Any]]:
-    return [{"name": name} for name in names]

@@ -16,6 +16,12 @@ from typing import BinaryIO
 PIPE_TIMEOUT = 10.0
 
 
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read. Raises OSError."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+
+
 class FileTooLarge(OSError):
     """The file is larger than allowed, or endless."""
 

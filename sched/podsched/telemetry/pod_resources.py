@@ -29,11 +29,7 @@ _METRICS: Sequence[tuple[str, str, Callable[[Pod], Mapping[str, Fraction]]]] = (
         "[STABLE] What the scheduler and the node count as requested by a pod.",
         lambda pod: resources.pod_requests(pod, _SPEC_ALONE),
     ),
-    (
-        "kube_pod_resource_limit",
-        "[STABLE] What the node limits a pod to.",
-        resources.pod_limits,
-    ),
+    ("kube_pod_resource_limit", "[STABLE] What the node limits a pod to.", resources.pod_limits),
 )
 _BYTES = (resources.MEMORY, "storage", resources.EPHEMERAL_STORAGE)
 

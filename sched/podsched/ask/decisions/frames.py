@@ -105,12 +105,7 @@ class FrameWriter:
         return self._frame(FrameKind.ROWS, rows, len(rows), times, b"".join(pods))
 
     def _frame(
-        self,
-        kind: FrameKind,
-        content: Any,
-        rows: int,
-        times: tuple[float, float],
-        pods: bytes,
+        self, kind: FrameKind, content: Any, rows: int, times: tuple[float, float], pods: bytes
     ) -> bytes:
         data = self._compressor.compress(orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE))
         index = _INDEX.pack(_MARK, kind, len(data), rows, *times) + pods

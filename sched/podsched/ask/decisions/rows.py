@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
+from podsched.api.objects import timestamp
 from podsched.ask.decisions.frames import Frame, FrameIndex, FrameKind, pod_mark
 from podsched.v1 import decisions_pb2
 
@@ -66,13 +65,6 @@ def _add_more(record: decisions_pb2.DecisionRecord, more: Mapping[str, Any]) -> 
     record.plugin_seconds.update(more.get("plugin_seconds", {}))
     for node_name, total, plugins in more.get("scores", ()):
         record.scores.add(node_name=node_name, total=total, plugins=plugins)
-
-
-def timestamp(seconds: float) -> Timestamp:
-    """Return Unix seconds as a Timestamp, to the microsecond."""
-    stamp = Timestamp()
-    stamp.FromMicroseconds(round(seconds * 1e6))
-    return stamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

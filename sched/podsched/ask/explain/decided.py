@@ -77,14 +77,17 @@ def _failures(decisions: Iterable[DecisionRecord], deciding: DecisionRecord) -> 
     """Yield the failed attempts before the decision."""
     for record in decisions:
         if record.number < deciding.number and record.outcome:
-            attempt = Attempt(number=record.attempt, outcome=record.outcome, message=record.message)
-            attempt.time.CopyFrom(record.decided_time)
-            yield attempt
+            yield Attempt(
+                number=record.attempt,
+                outcome=record.outcome,
+                message=record.message,
+                time=record.decided_time,
+            )
 
 
 def _facts(record: DecisionRecord, recorded: Recorded) -> DecisionFacts:
     earlier = [r for r in recorded.meanwhile if r.number < record.number and r.node_name]
-    facts = DecisionFacts(
+    return DecisionFacts(
         replica=record.replica,
         term=record.term,
         revision=record.revision,
@@ -98,17 +101,13 @@ def _facts(record: DecisionRecord, recorded: Recorded) -> DecisionFacts:
         together=record.together,
         pods_between=[_pod(r) for r in earlier[-MAX_BETWEEN:]],
         pods_between_count=-1 if recorded.cut else len(earlier),
+        time=record.decided_time,
     )
-    facts.time.CopyFrom(record.decided_time)
-    return facts
 
 
 def _pod(record: DecisionRecord) -> PodReference:
     return PodReference(
-        namespace=record.namespace,
-        name=record.name,
-        uid=record.uid,
-        node_name=record.node_name,
+        namespace=record.namespace, name=record.name, uid=record.uid, node_name=record.node_name
     )
 
 

@@ -152,10 +152,7 @@ def estimate_among(pasts: Sequence[Past], pod: Waiting, now: float) -> Estimate 
     seconds = [min(max(q, pod.backoff), FOREVER) for q in waits.quantiles(PROBABILITIES)]
     low, high = min(seconds[0], by_rate.seconds[0]), max(seconds[-1], by_rate.seconds[-1])
     return replace(
-        by_rate,
-        seconds=(low, *seconds[1:-1], high),
-        waited=len(waits.seconds),
-        got=waits.bound,
+        by_rate, seconds=(low, *seconds[1:-1], high), waited=len(waits.seconds), got=waits.bound
     )
 
 

@@ -10,14 +10,7 @@ import numpy as np
 from podsched.api.conditions import is_finished
 from podsched.api.quantity import QuantityError
 from podsched.api.resources import requests_in_units
-from podsched.ask.explain.eta import (
-    PROBABILITIES,
-    Past,
-    Shape,
-    Waiting,
-    estimate_among,
-    shape_of,
-)
+from podsched.ask.explain.eta import PROBABILITIES, Past, Shape, Waiting, estimate_among, shape_of
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 from podsched.v1.scheduling_pb2 import Explanation

@@ -309,10 +309,7 @@ def _preempted(
             "workload": victim.workload.key,
             "reason": victim.reason.value,
             "message": preempted_message(
-                preemptor,
-                victim.reason,
-                path,
-                snapshot.node(victim.workload.queue).path,
+                preemptor, victim.reason, path, snapshot.node(victim.workload.queue).path
             ),
         }
         for victim in sorted(victims, key=lambda one: one.workload.key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from podsched.api.objects import object_key
 from podsched.queues.amounts import amount_text
 from podsched.queues.quota import FlavorResource, Node
 from podsched.queues.shares import dominant_share
@@ -25,10 +26,11 @@ def queue_trees(admission: Admission) -> list[Tree]:
     forest = admission.snapshot.forest
     local_queues: dict[str, list[Tree]] = {}
     for item in admission.cluster.list("LocalQueue"):
-        key = f"{item.metadata.namespace}/{item.metadata.name}"
-        local_queues.setdefault(item.spec.cluster_queue, []).append(_local_queue(admission, key))
+        tree = _local_queue(admission, object_key(item))
+        local_queues.setdefault(item.spec.cluster_queue, []).append(tree)
     made: dict[Node, Tree] = {}
-    for node in sorted([*forest.cohorts.values(), *forest.queues.values()], key=_order):
+    nodes = [*forest.cohorts.values(), *forest.queues.values()]
+    for node in sorted(nodes, key=lambda one: (not one.is_cohort, one.name)):
         made[node] = _tree(admission, node, local_queues)
     for node, tree in made.items():
         if node.parent is not None:
@@ -41,10 +43,6 @@ def queue_trees(admission: Admission) -> list[Tree]:
     roots = [made[node] for node in made if node.parent is None]
     orphans = sorted(local_queues.keys() - forest.queues.keys())
     return [*roots, *(_missing(name, local_queues[name]) for name in orphans)]
-
-
-def _order(node: Node) -> tuple[bool, str]:
-    return not node.is_cohort, node.name
 
 
 def _tree(admission: Admission, node: Node, local_queues: Mapping[str, list[Tree]]) -> Tree:

@@ -114,12 +114,7 @@ def _quota(node: Node, key: FlavorResource) -> list[Any]:
 
 
 def _local_row(item: LocalQueue, depth: int) -> dict[str, Any]:
-    row = {
-        "kind": "LocalQueue",
-        "name": object_key(item),
-        "depth": depth,
-        "quotas": [],
-    }
+    row = {"kind": "LocalQueue", "name": object_key(item), "depth": depth, "quotas": []}
     return row | _status_of(item)
 
 

@@ -6,11 +6,12 @@ Only fields named here leave the process; of containers, only the requests.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from podsched.api.conditions import POD_SCHEDULED, is_node_ready, pod_condition
 from podsched.api.hollow_nodes import is_hollow
 from podsched.api.objects import Event, Node, Pod, PodCondition, seconds_of
 from podsched.api.pod_groups import group_key
@@ -25,7 +26,6 @@ MIB = 1 << 20
 _UNAVAILABLE = re.compile(r"\d+/\d+ nodes are available: (.*?)(?: preemption: .*)?$", re.DOTALL)
 _COUNTED = re.compile(r", \d+ ")
 _ENDED = frozenset({"Succeeded", "Failed"})
-_SCHEDULED = "PodScheduled"
 
 
 #: Bits of a node's state. They are plain numbers, because each use of an ``IntFlag`` takes 5 µs.
@@ -121,7 +121,7 @@ def node_row(node: Node) -> NodeRow:
 
 def node_state(node: Node) -> int:
     """Return the state of a node."""
-    ready = any(c.type == "Ready" and c.status == "True" for c in node.status.conditions)
+    ready = is_node_ready(node.status)
     tainted = any(t.effect in ("NoSchedule", "NoExecute") for t in node.spec.taints)
     state = 0 if ready else NOT_READY
     if node.spec.unschedulable:
@@ -143,7 +143,7 @@ def node_state(node: Node) -> int:
 def pod_row(pod: Pod) -> PodRow:
     """Return a pod's row."""
     ended = pod.status.phase in _ENDED
-    condition = condition_of(pod.status.conditions, _SCHEDULED)
+    condition = pod_condition(pod.status, POD_SCHEDULED)
     node = pod.spec.node_name
     pending = None if node or ended else _pending(pod, condition)
     decision = _decision(node, condition) if condition is not None else None
@@ -167,11 +167,6 @@ def requests_of(pod: Pod) -> dict[str, int]:
         units = {}
     units[PODS] = 1
     return units
-
-
-def condition_of(conditions: Iterable[PodCondition], kind: str) -> PodCondition | None:
-    """Return the condition of a type, None if there is none."""
-    return next((c for c in conditions if c.type == kind), None)
 
 
 def _pending(pod: Pod, condition: PodCondition | None) -> PendingRow:

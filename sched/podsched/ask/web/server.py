@@ -59,12 +59,7 @@ _TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 #: Resources, each with its API group, that the caller must be permitted to list to see the page.
-_READ: Final = (
-    ("nodes", ""),
-    ("pods", ""),
-    ("events", ""),
-    ("podgroups", "scheduling.k8s.io"),
-)
+_READ: Final = (("nodes", ""), ("pods", ""), ("events", ""), ("podgroups", "scheduling.k8s.io"))
 _MAY: Final = {
     "cordon": ("patch", "nodes", ""),
     "delete": ("delete", "pods", ""),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -119,8 +120,7 @@ def _submitted(world: World, pod: PodInfo, number: int) -> PodInfo:
     another = _another(pod, number)
     if not pod.pod.status.resource_claim_statuses:
         return another
-    message = Pod()
-    message.CopyFrom(pod.pod)
+    message = deepcopy(pod.pod)
     message.metadata.name, message.metadata.uid = another.name, another.uid
     message.ClearField("status")
     return world.submit(message)
@@ -145,10 +145,7 @@ def _limits(outcome: FilterOutcome) -> tuple[Limit, ...]:
 
 
 def _by_rows(
-    world: World,
-    first: PodInfo,
-    before: Mapping[str, Hashable],
-    most: int,
+    world: World, first: PodInfo, before: Mapping[str, Hashable], most: int
 ) -> Capacity | None:
     """Return the capacity if rows can be filled independently; None if they cannot.
 

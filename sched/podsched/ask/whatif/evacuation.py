@@ -16,6 +16,7 @@ pods, drain nodes in waves, and then schedule the pods one after another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -75,8 +76,7 @@ def stays(pod: Pod) -> str:
 
 def replacement(pod: Pod) -> Pod:
     """Return the replacement that a controller would create: the same pod without a node."""
-    fresh = Pod()
-    fresh.CopyFrom(pod)
+    fresh = deepcopy(pod)
     fresh.metadata.uid = f"{pod.metadata.uid}-again"
     fresh.metadata.ClearField("deletion_timestamp")
     fresh.spec.node_name = ""

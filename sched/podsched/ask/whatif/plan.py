@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 
 from podsched.api.conditions import is_finished
@@ -96,8 +97,7 @@ def fingerprints(objects: Iterable[AnyObject]) -> dict[str, str]:
 
 def fingerprint(obj: AnyObject) -> str:
     """Return a value that changes only if a field that decisions read changes."""
-    read = type(obj)()
-    read.CopyFrom(obj)  # type: ignore[arg-type]
+    read = deepcopy(obj)
     meta = read.metadata
     for name in ("resource_version", "generation", "managed_fields", "creation_timestamp"):
         meta.ClearField(name)

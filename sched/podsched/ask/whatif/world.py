@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -234,8 +234,7 @@ class World:
 
     def cordon(self, name: str) -> None:
         """Mark a node as unschedulable."""
-        node = Node()
-        node.CopyFrom(self._node(name))
+        node = deepcopy(self._node(name))
         node.spec.unschedulable = True
         self.put_node(node)
 

@@ -32,7 +32,7 @@ import yaml
 from podsched import __version__
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import Node, Pod
+from podsched.api.objects import Node, Pod, key_of
 from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec
 from podsched.lab.bench import ops
 from podsched.lab.bench.comparison import KUBE_SCHEDULER, ComparisonResult, Turn, order, throughput
@@ -46,7 +46,6 @@ from podsched.lab.bench.control_plane import (
 )
 from podsched.lab.bench.processes import Usage, spent, usage_of
 from podsched.lab.bench.run import LOOK_EVERY, PodWatch, Progress, watching
-from podsched.lab.bench.shapes import key_of
 from podsched.lab.bench.verify import violations
 from podsched.lab.bench.workload_file import sized
 from podsched.lib.network import free_port
@@ -281,8 +280,13 @@ class _Runner:
         self, workload: ops.Workload, namespace: str
     ) -> AsyncIterator[tuple[list[Node], list[Pod]]]:
         """Create a workload's nodes and measured pods for the block. Raises ClientError."""
-        nodes = [self._node(n) for op in workload.ops for n in _nodes(op)]
-        pods = [self._pod(p, namespace) for op in workload.ops for p in _measured(op)]
+        nodes: list[Node] = []
+        pods: list[Pod] = []
+        for op in workload.ops:
+            if isinstance(op, ops.CreateNodes):
+                nodes += map(self._node, op.nodes(0, op.count))
+            elif isinstance(op, ops.CreatePods) and op.measured:
+                pods += (self._pod(pod, namespace) for pod in op.pods(0, op.count))
         try:
             await self._namespace(namespace)
             await _each(nodes, self._create_node)
@@ -348,14 +352,6 @@ class _Runner:
                     await self._http.request("GET", path)
                     await asyncio.sleep(0.5)
         self._pods.bound.clear()
-
-
-def _nodes(op: ops.Op) -> list[Node]:
-    return op.nodes(0, op.count) if isinstance(op, ops.CreateNodes) else []
-
-
-def _measured(op: ops.Op) -> list[Pod]:
-    return op.pods(0, op.count) if isinstance(op, ops.CreatePods) and op.measured else []
 
 
 async def _each(items: Iterable[Any], call: Callable[[Any], Coroutine[Any, Any, object]]) -> None:

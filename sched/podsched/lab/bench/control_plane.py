@@ -14,17 +14,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from podsched.app.supervisor import READY_WITHIN, ManagedProcess, ProcessFailed, ProcessSpec
 from podsched.config.feature_gates import VERSION
 from podsched.lib.certificates import new_signing_key
+from podsched.lib.files import write_private
 from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.errors import ClientError
 from podsched.serve.kube.access import from_kubeconfig
+from podsched.serve.kube.access import kubeconfig as kubeconfig_of
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 
@@ -113,7 +112,8 @@ async def control_plane(directory: Path, data: Path) -> AsyncIterator[ControlPla
     """
     found = binaries(directory, (API_SERVER, ETCD))
     port, token, kubeconfig = free_port(), secrets.token_urlsafe(32), data / "kubeconfig"
-    _write(kubeconfig, yaml.safe_dump(_kubeconfig(port, token)))
+    cluster = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
+    write_private(kubeconfig, kubeconfig_of(cluster, {"token": token}))
     tasks = TaskSet("the control plane")
     async with EmbeddedEtcd(EmbeddedEtcdOptions(data / ETCD, binary=found[ETCD])) as etcd:
         arguments = _arguments(data, etcd.endpoint, port, token)
@@ -134,9 +134,9 @@ async def control_plane(directory: Path, data: Path) -> AsyncIterator[ControlPla
 def _arguments(data: Path, etcd: str, port: int, token: str) -> list[str]:
     """Return kube-apiserver's arguments, without limits on the number of requests."""
     tokens, key, public = (data / name for name in ("tokens.csv", "key.pem", "public.pem"))
-    _write(tokens, f"{token},{_NAME},{_NAME},{_GROUP}\n")
+    write_private(tokens, f"{token},{_NAME},{_NAME},{_GROUP}\n")
     for path, content in zip((key, public), new_signing_key(), strict=True):
-        _write(path, content.decode())
+        write_private(path, content.decode())
     return [
         f"--etcd-servers={etcd}",
         f"--secure-port={port}",
@@ -155,24 +155,6 @@ def _arguments(data: Path, etcd: str, port: int, token: str) -> list[str]:
         "--max-mutating-requests-inflight=0",
         "--enable-priority-and-fairness=false",
     ]
-
-
-def _kubeconfig(port: int, token: str) -> dict[str, Any]:
-    cluster = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": _NAME, "cluster": cluster}],
-        "users": [{"name": _NAME, "user": {"token": token}}],
-        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME}}],
-        "current-context": _NAME,
-    }
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file that only its owner can read."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
 
 
 async def _until_ready(server: ManagedProcess, kubeconfig: Path) -> None:

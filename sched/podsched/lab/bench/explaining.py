@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Pod, key_of
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
-from podsched.lab.bench.shapes import copies, key_of, node, pod_template
+from podsched.lab.bench.shapes import copies, node, pod_template
 from podsched.serve.client.api_client import ApiClient
 from podsched.v1.scheduling_pb2 import ExplainRequest
 

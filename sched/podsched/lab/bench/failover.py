@@ -22,13 +22,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from podsched.api.objects import Lease
+from podsched.api.objects import Lease, key_of
 from podsched.app.local_cluster import LocalCluster
 from podsched.app.stored_state import read_stored_state
 from podsched.app.supervisor import ManagedProcess
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
-from podsched.lab.bench.shapes import copies, key_of, node, pod_template
+from podsched.lab.bench.shapes import copies, node, pod_template
 from podsched.lib.relay import LinkState, Relay
 from podsched.lib.tasks import TaskSet, in_background
 from podsched.serve.client.api_client import ApiClient
@@ -54,11 +54,7 @@ class Takeover:
     longest: Sequence[tuple[str, float]] = ()
 
 
-_STEPS: dict[str, Callable[[Takeover], float]] = {
-    "detected": lambda takeover: takeover.detected,
-    "elected": lambda takeover: takeover.elected,
-    "bound": lambda takeover: takeover.bound,
-}
+_STEPS = "detected", "elected", "bound"
 _SHARES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 
 
@@ -81,8 +77,8 @@ class FailoverResult:
     def figures(self, fault: str) -> dict[str, dict[str, float]]:
         """Return the distribution of each step in seconds."""
         found: dict[str, dict[str, float]] = {}
-        for step, seconds in _STEPS.items():
-            values = [seconds(each) for each in self.rounds if each.fault == fault]
+        for step in _STEPS:
+            values = [getattr(each, step) for each in self.rounds if each.fault == fault]
             found[step] = {name: round(percentile(values, p), 3) for name, p in _SHARES.items()}
         return found
 

@@ -20,12 +20,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from podsched.api.objects import Namespace, Node
+from podsched.api.objects import Namespace, key_of
 from podsched.lab.bench.floods import CLIENTS, namespace_of
 from podsched.lab.bench.processes import memory_of
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all, pids_of
-from podsched.lab.bench.shapes import copies, key_of, node, pod_template
+from podsched.lab.bench.shapes import copies, node, pod_template
 from podsched.lib.processes import dying_with_parent
 from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
@@ -283,10 +283,10 @@ class _Part:
         self._flooded = number % 2 == 1
         template = pod_template(labels=self._label, nodeSelector=self._label)
         self._pods = list(copies(template, f"phase-{number}", pods))
-        self._nodes = [self._node(f"node-{number}-{index}", pods) for index in range(nodes)]
-
-    def _node(self, name: str, pods: int) -> Node:
-        return node(name, self._label, cpu="1000", memory="4Ti", pods=pods)
+        self._nodes = [
+            node(f"node-{number}-{index}", self._label, cpu="1000", memory="4Ti", pods=pods)
+            for index in range(nodes)
+        ]
 
     async def run(self, pids: Mapping[str, int | None]) -> Phase:
         await create_all(self._client, self._pods)
@@ -372,9 +372,7 @@ async def _flood(server: str, calls: dict[str, int]) -> AsyncIterator[None]:
     """Run the flooding clients for the block; ``calls`` gets the outcomes of their calls."""
     program = [sys.executable, "-m", "podsched.lab.bench.floods", server]
     process = await asyncio.create_subprocess_exec(
-        *dying_with_parent(program),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
+        *dying_with_parent(program), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdin is not None and process.stdout is not None
     try:

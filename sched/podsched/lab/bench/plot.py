@@ -97,8 +97,7 @@ def _linear_axis(values: Sequence[float]) -> _Axis:
     first, last = math.floor(low / step), math.ceil(high / step)
     start, length = first * step, (last - first) * step
     return _Axis(
-        [number * step for number in range(first, last + 1)],
-        lambda value: (value - start) / length,
+        [number * step for number in range(first, last + 1)], lambda value: (value - start) / length
     )
 
 

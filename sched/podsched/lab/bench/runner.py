@@ -24,6 +24,7 @@ from podsched.api.objects import (
     Pod,
     PodGroup,
     ResourceClaim,
+    key_of,
 )
 from podsched.app.local_cluster import LocalCluster
 from podsched.lab.bench import ops
@@ -38,7 +39,6 @@ from podsched.lab.bench.run import (
     create_all,
     creating,
 )
-from podsched.lab.bench.shapes import key_of
 from podsched.lab.bench.verify import claim_violations, quota_violations, violations
 from podsched.lib.tasks import task_group
 from podsched.serve.client.errors import NotFound, of_result
@@ -118,10 +118,7 @@ async def running(options: BenchOptions, progress: Progress) -> AsyncIterator[Ru
     Raises:
         ClientError, ProcessFailed, EmbeddedEtcdError.
     """
-    async with (
-        bench(options) as run,
-        creating(run.cluster, run.client) as create_pod,
-    ):
+    async with bench(options) as run, creating(run.cluster, run.client) as create_pod:
         yield Runner(run, create_pod, options, progress)
 
 
@@ -145,11 +142,7 @@ class Runner:
     """Carries out operations on a running cluster; ``clock`` has the measurements."""
 
     def __init__(
-        self,
-        bench: Bench,
-        create_pod: CreatePod,
-        options: BenchOptions,
-        progress: Progress,
+        self, bench: Bench, create_pod: CreatePod, options: BenchOptions, progress: Progress
     ) -> None:
         """``create_pod`` creates pods that have their own call."""
         self._bench = bench

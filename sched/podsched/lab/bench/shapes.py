@@ -67,8 +67,3 @@ def copies(template: Pod, prefix: str, count: int) -> Iterator[Pod]:
         pod.CopyFrom(template)
         pod.metadata.name = f"{prefix}-{index}"
         yield pod
-
-
-def key_of(pod: Pod) -> str:
-    """Return "namespace/name"."""
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"

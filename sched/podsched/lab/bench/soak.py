@@ -185,10 +185,7 @@ def _waited(within: float, what: str) -> Iterator[None]:
 def _pods(first: int, count: int) -> list[Pod]:
     """Pods of one application, some of which have a label of their own."""
     template = pod_template(
-        cpu="10m",
-        memory="10Mi",
-        labels={"app": f"soak-{first}"},
-        terminationGracePeriodSeconds=1,
+        cpu="10m", memory="10Mi", labels={"app": f"soak-{first}"}, terminationGracePeriodSeconds=1
     )
     pods = list(copies(template, f"soak-{first}", count))
     for pod in pods[::UNIQUE]:

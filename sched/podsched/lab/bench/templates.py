@@ -81,10 +81,7 @@ class Template:
     """A manifest made anew for each index."""
 
     def __init__(
-        self,
-        document: Mapping[str, Any],
-        path: str = "",
-        params: Mapping[str, int] = _NO_PARAMS,
+        self, document: Mapping[str, Any], path: str = "", params: Mapping[str, int] = _NO_PARAMS
     ) -> None:
         """Compile the expressions. Raises ``TemplateError`` with a path below ``path``."""
         self._fill = _filler(document, path, params)

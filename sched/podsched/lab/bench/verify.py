@@ -26,6 +26,7 @@ from podsched.api.objects import (
     ResourceClaim,
     TopologySpreadConstraint,
 )
+from podsched.api.objects import object_key as _key
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.api.resources import pod_requests
 from podsched.api.selectors import Selector, compile_selector
@@ -141,10 +142,6 @@ def _quota_used(
 def _first(found: list[str]) -> list[str]:
     more = len(found) - MOST_TOLD
     return found if more <= 0 else [*found[:MOST_TOLD], f"{more:,} more of this kind"]
-
-
-def _key(item: Pod | LocalQueue | PodGroup) -> str:
-    return f"{item.metadata.namespace}/{item.metadata.name}"
 
 
 def _misplaced(

@@ -17,13 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from podsched.api.manifest import ManifestError, load_documents
-from podsched.config.errors import (
-    ConfigError,
-    FieldError,
-    invalid,
-    not_supported,
-    required,
-)
+from podsched.config.errors import ConfigError, FieldError, invalid, not_supported, required
 from podsched.config.model import ListOf, Model, decode, join
 from podsched.lab.bench import ops
 from podsched.lab.bench.ops import Workload

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -36,8 +37,7 @@ def made(template: str, name: str) -> Any:
     """Return a pod or a claim of a template."""
     templates = (item for item in _objects() if isinstance(item, _TEMPLATES))
     known = next(item for item in templates if item.metadata.name == template)
-    copy = type(known)()
-    copy.CopyFrom(known)  # type: ignore[arg-type]
+    copy = deepcopy(known)
     copy.metadata.name = name
     return copy
 

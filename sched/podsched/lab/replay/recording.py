@@ -25,6 +25,7 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -166,8 +167,7 @@ class RecordingWriter:
 
 def without_secrets(item: AnyObject) -> AnyObject:
     """Return an object without fields that may contain secrets and that no decision reads."""
-    plain = type(item)()
-    plain.CopyFrom(item)  # type: ignore[arg-type]
+    plain = deepcopy(item)
     plain.metadata.ClearField("managed_fields")
     if _LAST_APPLIED in plain.metadata.annotations:
         del plain.metadata.annotations[_LAST_APPLIED]

@@ -12,6 +12,7 @@ as well.
 from __future__ import annotations
 
 from collections.abc import Collection
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import NamedTuple
@@ -282,8 +283,7 @@ def _untried(pod: Pod) -> Pod:
     """Return a pending pod as it was before its first attempt, because each run tries anew."""
     if pod.spec.node_name or not _fits_nowhere(pod):
         return pod
-    copy = Pod()
-    copy.CopyFrom(pod)
+    copy = deepcopy(pod)
     kept = [each for each in pod.status.conditions if each.type != "PodScheduled"]
     del copy.status.conditions[:]
     copy.status.conditions.extend(kept)

@@ -55,6 +55,22 @@ class ClusterAccess:
     user: str = ""
 
 
+def kubeconfig(
+    cluster: Mapping[str, Any], user: Mapping[str, Any], *, name: str = "podsched"
+) -> str:
+    """Return the text of a kubeconfig with one context."""
+    context = {"name": name, "context": {"cluster": name, "user": name}}
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": dict(cluster)}],
+        "users": [{"name": name, "user": dict(user)}],
+        "contexts": [context],
+        "current-context": name,
+    }
+    return yaml.safe_dump(document, sort_keys=False)
+
+
 def in_cluster() -> ClusterAccess:
     """Return the access with the service account of this process's pod. Raises ConfigError."""
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")

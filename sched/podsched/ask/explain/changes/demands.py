@@ -9,12 +9,13 @@ only if no single requirement is enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
 
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question, copy_of
+from podsched.ask.explain.changes.question import MOST_TRIES, Question
 from podsched.v1 import objects_pb2 as v1
 
 _DO_NOT_SCHEDULE: Final = "DoNotSchedule"
@@ -59,7 +60,7 @@ def drop(question: Question, kind: Kind) -> Change | None:
 
 def _selectors(pod: v1.Pod) -> Iterator[_Dropped]:
     for key, value in sorted(pod.spec.node_selector.items()):
-        copy = copy_of(pod)
+        copy = deepcopy(pod)
         del copy.spec.node_selector[key]
         yield _Dropped(f"drop {key}={value} of its nodeSelector", copy)
     node_affinity = pod.spec.affinity.node_affinity
@@ -71,7 +72,7 @@ def _selectors(pod: v1.Pod) -> Iterator[_Dropped]:
         # Without its only requirement a term would match no node.
         if counts[place] > 1:
             yield from _requirements(pod, place, term)
-    copy = copy_of(pod)
+    copy = deepcopy(pod)
     copy.spec.affinity.node_affinity.ClearField(_REQUIRED)
     size = max(2, sum(counts)) if sum(counts) > 1 else 1
     yield _Dropped("drop its required node affinity", copy, size)
@@ -80,7 +81,7 @@ def _selectors(pod: v1.Pod) -> Iterator[_Dropped]:
 def _requirements(pod: v1.Pod, place: int, term: v1.NodeSelectorTerm) -> Iterator[_Dropped]:
     for field in ("match_expressions", "match_fields"):
         for index, requirement in enumerate(getattr(term, field)):
-            copy = copy_of(pod)
+            copy = deepcopy(pod)
             required = (
                 copy.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
             )
@@ -101,7 +102,7 @@ def _affinity_terms(pod: v1.Pod) -> Iterator[_Dropped]:
         affinity = getattr(pod.spec.affinity, field)
         terms = affinity.required_during_scheduling_ignored_during_execution
         for index, term in enumerate(terms):
-            copy = copy_of(pod)
+            copy = deepcopy(pod)
             own = getattr(copy.spec.affinity, field)
             del own.required_during_scheduling_ignored_during_execution[index]
             if not own.ListFields():
@@ -114,7 +115,7 @@ def _constraints(pod: v1.Pod) -> Iterator[_Dropped]:
     for index, constraint in enumerate(pod.spec.topology_spread_constraints):
         if constraint.when_unsatisfiable != _DO_NOT_SCHEDULE:
             continue
-        copy = copy_of(pod)
+        copy = deepcopy(pod)
         del copy.spec.topology_spread_constraints[index]
         key, skew = constraint.topology_key, constraint.max_skew
         yield _Dropped(f"drop its spread constraint by {key} (maxSkew {skew})", copy)
@@ -126,7 +127,7 @@ def _ports(pod: v1.Pod) -> Iterator[_Dropped]:
             for index, port in enumerate(container.ports):
                 if not port.host_port:
                     continue
-                copy = copy_of(pod)
+                copy = deepcopy(pod)
                 getattr(copy.spec, field)[place].ports[index].ClearField("host_port")
                 protocol = port.protocol or "TCP"
                 text = f"give up host port {port.host_port}/{protocol} of {container.name}"
@@ -135,7 +136,7 @@ def _ports(pod: v1.Pod) -> Iterator[_Dropped]:
 
 def _labels(pod: v1.Pod) -> Iterator[_Dropped]:
     for key, value in sorted(pod.metadata.labels.items()):
-        copy = copy_of(pod)
+        copy = deepcopy(pod)
         del copy.metadata.labels[key]
         yield _Dropped(f"drop its label {key}={value}", copy)
 

@@ -9,6 +9,7 @@ template, so it takes effect for pods that are created later.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple
@@ -42,9 +43,7 @@ class _Asked(NamedTuple):
         return f"claim {self.claim.metadata.name}{of}"
 
     def copy(self) -> v1.ResourceClaim:
-        copy = v1.ResourceClaim()
-        copy.CopyFrom(self.claim)
-        return copy
+        return deepcopy(self.claim)
 
     def changed(self, claim: v1.ResourceClaim) -> ChangedClaim:
         return ChangedClaim(self.claim, claim, self.ref.resource_claim_template_name)

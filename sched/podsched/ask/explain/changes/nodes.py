@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count, islice
@@ -78,8 +79,7 @@ def _cordoned(question: Question) -> Iterator[v1.Node]:
 
 
 def _feasible_uncordoned(question: Question, node: v1.Node) -> Rows:
-    changed = v1.Node()
-    changed.CopyFrom(node)
+    changed = deepcopy(node)
     changed.spec.unschedulable = False
     _keep_taints(changed, lambda taint: taint.key != TAINT_UNSCHEDULABLE)
     with Trial(question.cache) as trial:
@@ -184,8 +184,7 @@ def one_more(question: Question, like: str) -> Iterator[None]:
     with Trial(question.cache) as trial:
         csi = cluster.get("CSINode", "", like)
         if csi is not None:
-            own = v1.CSINode()
-            own.CopyFrom(csi)
+            own = deepcopy(csi)
             own.metadata.name = name
             trial.put("CSINode", own)
         added = copy_of_node(columns.node(row), name)

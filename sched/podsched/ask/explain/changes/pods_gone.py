@@ -28,12 +28,7 @@ from typing import Final
 import numpy as np
 
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import (
-    MOST_TRIES,
-    Question,
-    Rejections,
-    allocated_claims,
-)
+from podsched.ask.explain.changes.question import MOST_TRIES, Question, Rejections, allocated_claims
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
 from podsched.framework.nodes import ForkedColumns

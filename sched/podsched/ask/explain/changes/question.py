@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -222,14 +223,7 @@ def allocated_claims(pod: PodInfo, cluster: ClusterState) -> list[v1.ResourceCla
     return [of for of in found if of is not None and of.status.HasField("allocation")]
 
 
-def copy_of(pod: v1.Pod) -> v1.Pod:
-    """Return a copy to change."""
-    copy = v1.Pod()
-    copy.CopyFrom(pod)
-    return copy
-
-
 def _ungated(pod: v1.Pod) -> v1.Pod:
-    copy = copy_of(pod)
+    copy = deepcopy(pod)
     copy.spec.ClearField("scheduling_gates")
     return copy

@@ -11,6 +11,7 @@ that the pod does not request.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from fractions import Fraction
 
 import numpy as np
@@ -24,7 +25,7 @@ from podsched.api.resources import (
     requests_in_units,
 )
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question, copy_of
+from podsched.ask.explain.changes.question import MOST_TRIES, Question
 from podsched.framework.nodes import Int64s
 from podsched.framework.plugin import Remedy
 from podsched.v1 import objects_pb2 as v1
@@ -90,7 +91,7 @@ def with_requests(pod: v1.Pod, wanted: Mapping[str, int]) -> v1.Pod | None:
     is reduced first; init containers are capped. Returns None if the overhead alone exceeds
     ``wanted``.
     """
-    changed = copy_of(pod)
+    changed = deepcopy(pod)
     for resource, amount in wanted.items():
         overhead = _parsed(pod.spec.overhead, resource)
         budget = _exact(resource, amount) - overhead

@@ -15,6 +15,7 @@ cordoned node counts as having the taint of its cordon.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from typing import Final
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from podsched.api.tolerations import HARD_EFFECTS, NO_SCHEDULE, TAINT_UNSCHEDULABLE, tolerates
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question, Rejections, copy_of
+from podsched.ask.explain.changes.question import MOST_TRIES, Question, Rejections
 from podsched.framework.plugin import Remedy
 from podsched.v1 import objects_pb2 as v1
 
@@ -126,7 +127,7 @@ def _worth_trying(
 
 
 def _tried(question: Question, toleration: v1.Toleration, step: int) -> Change | None:
-    pod = copy_of(question.pod.pod)
+    pod = deepcopy(question.pod.pod)
     pod.spec.tolerations.append(toleration)
     return question.pod_change(Kind.TOLERATION, _described(toleration), step + 1.0, pod)
 
