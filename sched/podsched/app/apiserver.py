@@ -81,7 +81,7 @@ async def run_apiserver(process: Process, settings: ServerSettings, etcd: EtcdOp
         monitor, told = server.core.etcd, partial(server.set_serving, names=[ETCD])
         tasks.start(monitor.run(server.set_serving), "monitor etcd", endless=True)
         tasks.start(monitor.run_fast(told), "monitor etcd for clients", endless=True)
-        tasks.start(_end_when_asked(process, tasks), "wait for the stop")
+        tasks.start(process.end_when_asked(tasks), "wait for the stop")
         await tasks.run()
     finally:
         if page is not None:
@@ -165,8 +165,3 @@ def _say_who_may_do_what(settings: ServerSettings, server: ApiServer) -> None:
             "No authentication: everyone who can reach this address is cluster-admin",
             tls=bool(settings.tls_cert),
         )
-
-
-async def _end_when_asked(process: Process, tasks: TaskSet) -> None:
-    await process.stopping.wait()
-    tasks.end()

@@ -117,7 +117,7 @@ class KubeBackend:
         self._elector = elector
         if self._candidate is not None:
             tasks.start(self._candidate.run(), "the LeaseCandidate", endless=True)
-        self._registry.before_collect(lambda: _ignore(about()))
+        self._registry.before_collect(about)
 
     def read_leadership(self, source: Source, lock: str) -> None:
         """Return None: replicas write no Leases of their own there."""
@@ -143,7 +143,3 @@ class KubeBackend:
         if elector is None or self._lock.holder != elector.identity:
             return False
         return elector.is_leader() and elector.term == fence.term
-
-
-def _ignore(_: object) -> None:
-    pass

@@ -102,10 +102,6 @@ class LocalClusterOptions:
     """Seconds after which a process that was asked to end is killed."""
 
 
-def _ignore(_: str) -> None:
-    pass
-
-
 def _usable(address: str) -> tuple[str, str]:
     """Return a free address to listen on, and the address to reach it."""
     host, _, port = address.rpartition(":")
@@ -120,8 +116,8 @@ class LocalCluster:
     def __init__(
         self,
         options: LocalClusterOptions,
-        warn: Callable[[str], None] = _ignore,
-        tell: Callable[[str], None] = _ignore,
+        warn: Callable[[str], None] = lambda _: None,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """``warn``: gets warnings for the user; ``tell``: gets what is being started."""
         self.options = options

@@ -81,6 +81,11 @@ class Process:
         signal.alarm(0)
         self.stopping.set()
 
+    async def end_when_asked(self, tasks: TaskSet) -> None:
+        """End a set of tasks once the process is asked to stop."""
+        await self.stopping.wait()
+        tasks.end()
+
     async def serve_health(
         self,
         config: Callable[[], Any] | None = None,

@@ -230,7 +230,7 @@ class ManagedProcess:
     def _session(self) -> aiohttp.ClientSession:
         """Return a session of HTTP with the process's health server."""
         tls = self.spec.tls
-        context = ConnectingContext(tls, _ignore).latest() if tls else None
+        context = ConnectingContext(tls, lambda _: None).latest() if tls else None
         address = f"{self.spec.place.host}:{self.spec.health_port}"
         return aiohttp.ClientSession(
             f"{'https' if tls else 'http'}://{address}",
@@ -267,7 +267,3 @@ class ManagedProcess:
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
-
-
-def _ignore(_: str) -> None:
-    pass

@@ -170,7 +170,7 @@ async def run_workers(
     try:
         tasks.start(_keep(process, workers), "keep workers")
         tasks.start(_look(workers), "look at workers", endless=True)
-        tasks.start(_end_when_asked(process, tasks), "wait for the stop")
+        tasks.start(process.end_when_asked(tasks), "wait for the stop")
         await tasks.run()
     finally:
         for worker in workers:
@@ -219,8 +219,3 @@ async def _metrics(workers: Sequence[_Worker]) -> web.Response:
     return web.Response(
         body=merged(named, "worker").encode(), headers={"Content-Type": content_type}
     )
-
-
-async def _end_when_asked(process: Process, tasks: TaskSet) -> None:
-    await process.stopping.wait()
-    tasks.end()

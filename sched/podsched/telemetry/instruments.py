@@ -216,7 +216,7 @@ class MetricRegistry(Collector):
         """``disabled``: names of metrics that are left out of the text."""
         self._disabled = frozenset(disabled)
         self._instruments: dict[str, Instrument] = {}
-        self._before: list[Callable[[], None]] = []
+        self._before: list[Callable[[], object]] = []
         self._prometheus = CollectorRegistry(auto_describe=False)
         self._prometheus.register(self)
 
@@ -232,7 +232,7 @@ class MetricRegistry(Collector):
         ProcessCollector(registry=self._prometheus)
         GCCollector(registry=self._prometheus)
 
-    def before_collect(self, update: Callable[[], None]) -> None:
+    def before_collect(self, update: Callable[[], object]) -> None:
         """Call ``update`` before each scrape, for gauges that are cheaper to read than to keep."""
         self._before.append(update)
 

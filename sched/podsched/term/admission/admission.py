@@ -14,19 +14,17 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
-from podsched.api.objects import LocalQueue
 from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
 from podsched.framework.pod_groups import PodGroup
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, unresolvable
 from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Rules
 from podsched.queues.fair_victims import FairStrategy
-from podsched.queues.objects import ClusterQueue, Workload
+from podsched.queues.objects import Workload
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor, read_levels
@@ -36,48 +34,24 @@ from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Hold, Holds
 from podsched.term.admission.problems import Problem, QueueState, find_problem, queue_state
+from podsched.term.admission.queued_pods import Keys, QueuedPods, pop_first
 from podsched.term.admission.reservations import Reservations
 from podsched.term.admission.tallies import QueueKey, Standing, Tallies
 from podsched.term.admission.turns import Turns
 from podsched.term.admission.units import (
     Unit,
     created_at,
-    local_queue,
     priority_of,
     unit_group,
     unit_key,
     waiting_workload,
 )
-from podsched.term.admission.usage import Flavors, read_flavors, usage_of
+from podsched.term.admission.usage import Flavors
 
 REASON_GATED: Final = "waiting for admission to a queue"
 _GATED: Final = unresolvable(REASON_GATED)
-#: A queue of distinct keys. In a plain dict, finding the first key passes over all removed ones.
-_Keys = OrderedDict[str, None]
 #: Changed pods that are counted in one step, which takes some 0.5 ms.
 _COUNTED_AT_ONCE: Final = 20
-
-
-@dataclass(slots=True)
-class _Place:
-    """The unit that a pod is counted for, and the quota that it uses there."""
-
-    pod: PodInfo
-    unit: str
-    held: bool
-    amounts: Mapping[FlavorResource, int]
-
-
-class _Known(NamedTuple):
-    """The quota that all pods of a class with these flavors use in this queue."""
-
-    cls: PodClass
-    flavors: Flavors
-    queue: ClusterQueue
-    amounts: Mapping[FlavorResource, int]
-
-    def is_for(self, cls: PodClass, flavors: Flavors, queue: ClusterQueue) -> bool:
-        return self.cls is cls and self.flavors is flavors and self.queue is queue
 
 
 class Admission:
@@ -113,30 +87,29 @@ class Admission:
         self._claimless: dict[str, dict[str, None]] = {}
         #: Whether everything has to be read from the cache again.
         self._outdated = True
-        #: By key of the pod.
-        self._places: dict[str, _Place] = {}
-        #: The flavors of pods that were assumed, by uid, until the pod is gone.
-        self._flavors: dict[str, Flavors] = {}
-        #: The amounts of the last pod that was counted: the next one is mostly of the same class.
-        self._known: _Known | None = None
-        #: Changes of usage that the snapshot and the tallies lack, by ClusterQueue and LocalQueue.
-        self._unsettled: dict[tuple[str, str], dict[FlavorResource, int]] = {}
         #: Keys of units to refresh: in the same step as the counted change, and in later steps.
-        self._stale: _Keys = OrderedDict()
-        self._stale_later: _Keys = OrderedDict()
-        #: Keys of pods to count again.
-        self._stale_pods: _Keys = OrderedDict()
+        self._stale: Keys = OrderedDict()
+        self._stale_later: Keys = OrderedDict()
         #: The uids of pods that joined or left queues: PreEnqueue has to run for them again.
         self._gated_anew: dict[str, None] = {}
         #: Keys of units whose problem has changed.
         self._new_problems: dict[str, None] = {}
-        self.leaving: Counter[str] = Counter()
-        """By ClusterQueue: pods that use quota although they are terminating."""
         self.holds = Holds(self.units, self._stale)
         self.reservations = Reservations(
             cache, self.units, self.endings, self.holds, settings.backfill
         )
         self.turns = Turns(self.holds, self.histories, self.endings)
+        self.pods = QueuedPods(
+            cache,
+            self._queues_only,
+            self._devices,
+            self.tallies,
+            self.units,
+            self._stale,
+            released=self.turns.release,
+            running_changed=self.reservations.timetable.outdate,
+            counts_ready=self.endings.waits_for_ready,
+        )
 
     # ------------------------------------------------------------------ what changes
 
@@ -168,22 +141,12 @@ class Admission:
             return SUCCESS
         key = unit_key(pod)
         # The queue last, because finding it takes longest.
-        if key == self.current or self._queue_of(pod) is None:
+        if key == self.current or self.pods.queue_of(pod) is None:
             return SUCCESS
         # The scheduling queue runs PreEnqueue again when an event may help the pod. So this call is
         # how ``turns`` learns of such events.
         self.turns.note_helped(key)
         return _GATED
-
-    def _queue_of(self, pod: PodInfo) -> str | None:
-        """Return the LocalQueue of a pod, "" if it must name one but does not, None without one."""
-        name = local_queue(self._cluster, pod)
-        if name:
-            return name
-        needed = pod.namespace in self._queues_only or (
-            "*" in self._queues_only and pod.namespace != "kube-system"
-        )
-        return "" if needed else None
 
     def refresh(self, now: float) -> Iterator[None]:
         """Bring everything up to date with the cache, in steps of about half a millisecond.
@@ -204,7 +167,7 @@ class Admission:
         while changed or self._stale_later:
             while changed:
                 number = min(len(changed), _COUNTED_AT_ONCE)
-                self._count_pods([_pop_first(changed) for _ in range(number)])
+                self.pods.count([pop_first(changed) for _ in range(number)])
                 yield
             # Afterwards, so that a unit is refreshed once for all its pods.
             self._stale_later |= self._stale
@@ -225,17 +188,10 @@ class Admission:
 
     def count(self, keys: Collection[str]) -> None:
         """Count some pods as the cache has them now, given by their keys, and refresh units."""
-        self._count_pods(keys)
+        self.pods.count(keys)
         self._refresh_units()
         for queue in self.holds.recount():
             self.turns.try_again(queue)
-
-    def _count_pods(self, keys: Collection[str]) -> None:
-        for key in keys:
-            self._count(key)
-        while self._stale_pods:
-            self._count_anew(_pop_first(self._stale_pods))
-        self._settle()
 
     def discard(self) -> None:
         """Have everything read again: a decision was given up half-way."""
@@ -313,7 +269,7 @@ class Admission:
         """Count the pods of a unit that were assumed: ``flavors`` by uid, ``keys`` of the pods."""
         changed = self._cluster.changed_pods
         assert changed is not None
-        self._flavors |= flavors
+        self.pods.assumed(flavors)
         self.turns.admitted(key)
         self._stale[key] = None
         for pod in keys:
@@ -336,11 +292,8 @@ class Admission:
         self._outdated = False
         queues = cluster.list("ClusterQueue")
         self.active = bool(queues or self._queues_only or cluster.list("LocalQueue"))
-        before, self._places = self._places, {}
-        for lost in (self.units, self.problems, self.leaving, self._claimless, self._states):
+        for lost in (self.units, self.problems, self._claimless, self._states):
             lost.clear()
-        self._devices.forget()
-        self._unsettled.clear()
         # From now on the cluster lists pods that change; ``refresh`` counts those that change
         # between the steps below.
         cluster.changed_pods = OrderedDict() if self.active else None
@@ -351,6 +304,7 @@ class Admission:
             [read_cohort(one) for one in cluster.list("Cohort")],
             [read_flavor(one, topologies) for one in cluster.list("ResourceFlavor")],
         )
+        before = self.pods.begin(self.snapshot)
         self.tallies.clear()
         self.holds.begin(self.snapshot)
         self.reservations.begin(self.snapshot)
@@ -365,9 +319,9 @@ class Admission:
             # until its binding ends.
             assumed = [pod.key for pod, _ in self._cache.held_pods()]
             for key in dict.fromkeys([*cluster.pods, *assumed]):
-                self._count(key)
+                self.pods.count_one(key)
                 yield
-        self._settle()
+        self.pods.settle()
         self._stale_later |= self._stale
         self._stale.clear()
         yield from self._refresh_later()
@@ -377,156 +331,20 @@ class Admission:
                 self.holds.lift(key)
         self.count(())
         self.reservations.end_without_unit()
-        yield from self._gate_anew(before)
-
-    def _gate_anew(self, before: Mapping[str, _Place]) -> Iterator[None]:
-        """Find the pods that joined or left queues since the last reading."""
-        for old, new in ((before, self._places), (self._places, before)):
-            for key, place in old.items():
-                other = new.get(key)
-                if other is None or other.pod.uid != place.pod.uid:
-                    self._gated_anew[place.pod.uid] = None
-                yield
-
-    # ------------------------------------------------------------------ pods
-
-    def _count(self, key: str) -> None:
-        """Count a pod for its unit as it is in the cache now."""
-        old, known = self._places.get(key), self._cluster.pods.get(key)
-        name = None if known is None else self._queue_of(known)
-        if old is None and name is None:
-            return  # The fast path: most pods of a cluster may be in no queue.
-        pod, held = self._find(key, old)
-        if pod is not known:
-            name = None if pod is None else self._queue_of(pod)
-        if pod is None or name is None or (held and not name):
-            if old is not None:
-                del self._places[key]
-                self._leave(old)
-                self._flavors.pop(old.pod.uid, None)
-            return
-        unit = unit_key(pod)
-        if old is not None and (old.pod.uid, old.unit, old.held) == (pod.uid, unit, held):
-            counted = self.units[unit]
-            if counted.local_queue == name:
-                (counted.held if held else counted.waiting)[pod.uid] = pod
-                # The pod may have become Ready.
-                if held and self.endings.waits_for_ready:
-                    self._stale[unit] = None
-                if pod.cls is old.pod.cls and pod.terminating is old.pod.terminating:
-                    old.pod = pod
-                    return
-        if old is not None:
-            self._leave(old)
-        self._places[key] = self._join(pod, unit, name, held=held)
-
-    def _count_anew(self, key: str) -> None:
-        """Count a pod again to which the devices of a shared claim have passed."""
-        place = self._places.get(key)
-        if place is not None and place.held:
-            self._leave(place)
-            name = self.units[place.unit].local_queue
-            self._places[key] = self._join(place.pod, place.unit, name, held=True)
-
-    def _find(self, key: str, old: _Place | None) -> tuple[PodInfo | None, bool]:
-        """Return the pod of a key, and whether it has a node; None if it is in no queue.
-
-        A pod that was deleted while it was being bound keeps its node until its binding ends.
-        """
-        known = self._cluster.pods.get(key)
-        for uid in (known.uid if known else None, old.pod.uid if old else None):
-            found = self._cache.pod(uid) if uid is not None else None
-            if found is not None:
-                return found, True
-        if known is None or known.terminating:
-            return None, False
-        ours = self._cache.is_responsible_for(known.cls.scheduler_name)
-        return (known if ours else None), False
-
-    def _join(self, pod: PodInfo, key: str, name: str, *, held: bool) -> _Place:
-        """Add a pod to its unit in the LocalQueue ``name``, and count the quota that it uses."""
-        unit = self.units.get(key)
-        if unit is None:
-            unit = self.units[key] = Unit(key, name)
-        # Kueue's rule: the queue of a unit stays once quota is reserved.
-        elif unit.local_queue != name and not unit.held:
-            unit.local_queue = name
-        local: LocalQueue | None = self._cluster.get("LocalQueue", pod.namespace, unit.local_queue)
-        unit.queue = "" if local is None else local.spec.cluster_queue
-        self._stale[key] = None
-        amounts: Mapping[FlavorResource, int] = {}
-        if not held:
-            unit.waiting[pod.uid] = pod
-        else:
-            unit.held[pod.uid] = pod
-            self.reservations.timetable.outdate()
-            amounts = self._amounts(pod, unit)
-            if amounts:
-                self._use(unit, amounts, 1)
-                self.leaving[unit.queue] += pod.terminating
-        return _Place(pod, key, held, amounts)
-
-    def _use(self, unit: Unit, amounts: Mapping[FlavorResource, int], sign: int) -> None:
-        """Add the usage of a pod to its unit, or remove it (``sign`` -1)."""
-        unsettled = self._unsettled.setdefault((unit.queue, unit.local_queue_key), {})
-        for one, amount in amounts.items():
-            unit.usage[one] = unit.usage.get(one, 0) + sign * amount
-            if not unit.usage[one]:
-                del unit.usage[one]
-            unsettled[one] = unsettled.get(one, 0) + sign * amount
-
-    def _settle(self) -> None:
-        """Pass the changes of usage on to the snapshot and the tallies, once for many pods."""
-        for (queue, local), amounts in self._unsettled.items():
-            more = {one: amount for one, amount in amounts.items() if amount > 0}
-            less = {one: -amount for one, amount in amounts.items() if amount < 0}
-            self.snapshot.add_usage(queue, more)
-            self.snapshot.remove_usage(queue, less)
-            self.tallies.use(queue, local, amounts)
-        self._unsettled.clear()
-
-    def _amounts(self, pod: PodInfo, unit: Unit) -> Mapping[FlavorResource, int]:
-        """Return the quota that a pod with a node uses."""
-        queue = self.snapshot.queues.get(unit.queue)
-        if queue is None:
-            return {}
-        # An assumed pod is counted before it gets its annotation, which comes with the binding.
-        flavors = self._flavors.get(pod.uid) or read_flavors(pod)
-        devices, known = self._devices.use(pod), self._known
-        if known is not None and not devices and known.is_for(pod.cls, flavors, queue):
-            return known.amounts
-        amounts = usage_of(pod, queue, flavors, self.snapshot.flavors, self._cluster, devices)
-        # If ``flavors`` lacks a resource, its flavor depends on the pod's node: do not keep it.
-        if not devices and all(one.flavor == flavors.get(one.resource) for one in amounts):
-            self._known = _Known(pod.cls, flavors, queue, amounts)
-        return amounts
-
-    def _leave(self, place: _Place) -> None:
-        """Remove a pod from its unit, with the quota that it used."""
-        unit = self.units[place.unit]
-        self._stale[unit.key] = None
-        if not place.held:
-            unit.waiting.pop(place.pod.uid, None)
-            return
-        unit.held.pop(place.pod.uid, None)
-        self.reservations.timetable.outdate()
-        for heir in self._devices.leave(place.pod):
-            self._stale_pods[heir] = None
-        if not place.amounts:
-            return
-        self._use(unit, place.amounts, -1)
-        self.leaving[unit.queue] -= place.pod.terminating
-        self.turns.release(unit.queue, place.amounts)
+        for uid in self.pods.moved_since(before):
+            if uid is not None:
+                self._gated_anew[uid] = None
+            yield
 
     # ------------------------------------------------------------------ units
 
     def _refresh_units(self) -> None:
         while self._stale:
-            self._refresh_unit(_pop_first(self._stale))
+            self._refresh_unit(pop_first(self._stale))
 
     def _refresh_later(self) -> Iterator[None]:
         while self._stale_later:
-            self._refresh_unit(_pop_first(self._stale_later))
+            self._refresh_unit(pop_first(self._stale_later))
             yield
 
     def _refresh_unit(self, key: str) -> None:
@@ -641,8 +459,3 @@ def _rules(settings: QueuesConfiguration) -> Rules:
     if fair is None:
         return Rules()
     return Rules(fair=True, strategies=tuple(map(FairStrategy, fair.preemption_strategies)))
-
-
-def _pop_first(keys: _Keys) -> str:
-    """Remove and return the first key."""
-    return keys.popitem(last=False)[0]

@@ -25,12 +25,11 @@ from typing import Any, Final, NamedTuple
 from podsched.api.conditions import QUOTA_RESERVED, TRUE, is_pod_ready
 from podsched.config.queues import WaitForPodsReady
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pod_groups import KIND
 from podsched.framework.pods import PodInfo
 from podsched.lib.backoff import exponential
 from podsched.queues.order import EVICTED_BY_READINESS, queue_time
 from podsched.term.admission.limits import deadline, execution_time
-from podsched.term.admission.units import Unit, is_lone
+from podsched.term.admission.units import Unit, is_lone, stored_group
 
 EVICTED: Final = "Evicted"
 PODS_READY: Final = "PodsReady"
@@ -119,7 +118,9 @@ class Endings:
             self._limits.pop(key, None)
             unit.was_ready = False
             # A new leader has not seen the pods, but the condition says that the unit was admitted.
-            admitted = key in self._running or _is_true(self._group(key), QUOTA_RESERVED)
+            admitted = key in self._running or _is_true(
+                stored_group(self._cluster, key), QUOTA_RESERVED
+            )
             self._running.discard(key)
             if known is not None:
                 self._ended[key] = self.current.pop(key)
@@ -162,7 +163,7 @@ class Endings:
 
         Unlike the start times of its pods, this does not change when pods end or more pods join.
         """
-        group = self._group(unit.key)
+        group = stored_group(self._cluster, unit.key)
         for condition in () if group is None else group.status.conditions:
             if condition.type == ADMITTED and condition.status == TRUE:
                 return float(condition.last_transition_time.seconds) - self.epoch
@@ -174,7 +175,7 @@ class Endings:
         pods = [pod for pod in unit.held.values() if not pod.terminating]
         # Once all pods have been Ready the limit no longer applies. The condition tells the next
         # leader so.
-        if _is_true(self._group(unit.key), PODS_READY):
+        if _is_true(stored_group(self._cluster, unit.key), PODS_READY):
             unit.was_ready = True
         elif pods and all(is_pod_ready(pod.pod) for pod in pods):
             unit.was_ready = True
@@ -231,7 +232,7 @@ class Endings:
 
     def count(self, key: str) -> int:
         """Return how often a unit was not ready in time."""
-        group = self._group(key)
+        group = stored_group(self._cluster, key)
         if group is None:
             return self._counts.get(key, 0)
         text = group.metadata.annotations.get(REQUEUE_COUNT, "")
@@ -240,14 +241,14 @@ class Endings:
     def note_count(self, key: str, count: int) -> None:
         """Note how often a group was not ready in time, if it has no PodGroup; 0 forgets it."""
         self._counts.pop(key, None)
-        if count and not is_lone(key) and self._group(key) is None:
+        if count and not is_lone(key) and stored_group(self._cluster, key) is None:
             self._counts[key] = count
         if len(self._counts) > _MOST_COUNTED:
             del self._counts[next(iter(self._counts))]
 
     def deactivated_by(self, key: str) -> str:
         """Return why a unit may not be admitted again, as its PodGroup says; "" if it may."""
-        group = self._group(key)
+        group = stored_group(self._cluster, key)
         return "" if group is None else str(group.metadata.annotations.get(DEACTIVATED_BY, ""))
 
     def is_deactivated(self, key: str) -> bool:
@@ -286,12 +287,8 @@ class Endings:
         wall = datetime.fromtimestamp(at + self.epoch, UTC)
         return wall.strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def _group(self, key: str) -> Any | None:
-        namespace, _, name = key.partition("/")
-        return None if name.startswith("pod:") else self._cluster.get(KIND, namespace, name)
-
     def _eviction(self, key: str) -> tuple[str, float]:
-        group = self._group(key)
+        group = stored_group(self._cluster, key)
         for condition in () if group is None else group.status.conditions:
             if condition.type == EVICTED and condition.status == TRUE:
                 return condition.reason, float(condition.last_transition_time.seconds)

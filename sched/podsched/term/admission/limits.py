@@ -21,9 +21,8 @@ from typing import Any, Final
 
 from podsched.api.queue_labels import DEFAULT_EXEC_TIME, LONGEST_EXEC_TIME, MAX_EXEC_TIME
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pod_groups import KIND
 from podsched.framework.pods import PodInfo
-from podsched.term.admission.units import Unit
+from podsched.term.admission.units import Unit, stored_group
 
 #: Seconds that an eviction and its confirmation may take beyond the grace period.
 SLACK: Final = 5.0
@@ -39,8 +38,7 @@ def execution_time(cluster: ClusterView, unit: Unit) -> float:
     first = next(iter(unit.held.values() or unit.waiting.values()))
     found = first.cls.labels.get(MAX_EXEC_TIME, "")
     if first.group:
-        namespace, _, name = first.group.partition("/")
-        group = cluster.get(KIND, namespace, name)
+        group = stored_group(cluster, first.group)
         if group is not None:
             found = group.metadata.labels.get(MAX_EXEC_TIME, "") or found
     own = _seconds(found or of_queue.get(DEFAULT_EXEC_TIME, ""))

@@ -27,7 +27,6 @@ from typing import Any, Final, NamedTuple
 
 from podsched.cache.cache import Cache
 from podsched.config.queues import Backfill as Settings
-from podsched.framework.pod_groups import KIND
 from podsched.framework.pods import PodInfo
 from podsched.lib.bounded_text import parse_json
 from podsched.queues.backfill.plan import Reservation
@@ -39,7 +38,7 @@ from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, occupied
 from podsched.term.admission.reserved_devices import PromisedDevice
 from podsched.term.admission.timetable import Timetable
-from podsched.term.admission.units import Unit, unit_key
+from podsched.term.admission.units import Unit, stored_group, unit_key
 
 #: Annotation of a PodGroup or pod: its reservation, as JSON.
 RESERVATION: Final = "podsched.io/reservation"
@@ -162,8 +161,7 @@ class Reservations:
 
     def _annotation(self, unit: Unit) -> str:
         """Return the annotation of a unit: on its PodGroup, or on one of its pods."""
-        name = unit.key.partition("/")[2]
-        group = self._cluster.get(KIND, unit.namespace, name)
+        group = stored_group(self._cluster, unit.key)
         metadata = [pod.pod.metadata for pod in unit.waiting.values()]
         if group is not None:
             metadata = [group.metadata]

@@ -53,11 +53,17 @@ def lone_group(key: str, pod: PodInfo) -> PodGroup:
     return PodGroup(key, priority=pod.priority)
 
 
+def stored_group(cluster: ClusterView, key: str) -> v1.PodGroup | None:
+    """Return the PodGroup object of a unit; None for a lone pod, or if there is no object."""
+    namespace, _, name = key.partition("/")
+    found: v1.PodGroup | None = cluster.get(KIND, namespace, name)
+    return found
+
+
 def local_queue(cluster: ClusterView, pod: PodInfo) -> str:
     """Return the name of the LocalQueue that a pod joins, "" for none."""
     if pod.group:
-        namespace, _, name = pod.group.partition("/")
-        group = cluster.get(KIND, namespace, name)
+        group = stored_group(cluster, pod.group)
         named = "" if group is None else group.metadata.labels.get(QUEUE_NAME, "")
         if named:
             return str(named)
@@ -115,8 +121,7 @@ def asked_level(cluster: ClusterView, first: PodInfo) -> Level:
     """Return the level that a pod's PodGroup, or else the pod, asks for."""
     found = [first.pod.metadata.annotations]
     if first.group:
-        namespace, _, name = first.group.partition("/")
-        group = cluster.get(KIND, namespace, name)
+        group = stored_group(cluster, first.group)
         found[:0] = [] if group is None else [group.metadata.annotations]
     for of in found:
         if label := of.get(REQUIRED_LEVEL, ""):
@@ -129,7 +134,7 @@ def asked_level(cluster: ClusterView, first: PodInfo) -> Level:
 def priority_of(cluster: ClusterView, unit: Unit, group: PodGroup, pod: PodInfo) -> int:
     """Return a unit's priority: of its WorkloadPriorityClass, else its group, else the pod."""
     name = pod.cls.labels.get(QUEUE_PRIORITY_CLASS, "")
-    item = cluster.get(KIND, unit.namespace, group.name) if group.uid else None
+    item = stored_group(cluster, unit.key) if group.uid else None
     if item is not None:
         name = item.metadata.labels.get(QUEUE_PRIORITY_CLASS, "") or name
     found = cluster.get("WorkloadPriorityClass", "", name) if name else None
@@ -144,8 +149,7 @@ def unit_group(cluster: ClusterView, unit: Unit) -> PodGroup | None:
     first = next(iter(unit.waiting.values() or unit.held.values()))
     if not first.group:
         return lone_group(unit.key, first)
-    namespace, _, name = unit.key.partition("/")
-    found = cluster.get(KIND, namespace, name)
+    found = stored_group(cluster, unit.key)
     if found is None:
         return label_group(cluster, unit.key)
     if unit.read is None or unit.read[0] is not found:
@@ -218,7 +222,7 @@ def set_name(unit: Unit, pod: PodInfo) -> str:
 
 def created_at(cluster: ClusterView, unit: Unit, group: PodGroup) -> tuple[float, str]:
     """Return when a unit was created, in seconds since 1970, and its uid."""
-    item = cluster.get(KIND, unit.namespace, group.name) if group.uid else None
+    item = stored_group(cluster, unit.key) if group.uid else None
     if item is not None:
         return item.metadata.creation_timestamp.seconds, group.uid
     pods = [*unit.held.values(), *unit.waiting.values()]

@@ -410,7 +410,7 @@ class AdmissionCycle:
     # ------------------------------------------------------------------ reports
 
     def _quota_message(self, entry: Entry) -> str:
-        of_queues, snapshot = self._admission.leaving, self._admission.snapshot
+        of_queues, snapshot = self._admission.pods.leaving, self._admission.snapshot
         if entry.waiting is not Waiting.QUOTA or not any(of_queues.values()):
             return entry.message
         root = snapshot.node(entry.queue.name).root

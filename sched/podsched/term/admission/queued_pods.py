@@ -1,0 +1,268 @@
+"""Count the pods of queues: each pod for its unit, with the quota that it uses.
+
+A pod without a node waits, one with a node (bound or assumed) uses quota. The usage is added to the
+unit, and by ``settle`` to the snapshot and the tallies.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from podsched.api.objects import LocalQueue
+from podsched.cache.cache import Cache
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.queues.objects import ClusterQueue
+from podsched.queues.quota import Amounts, FlavorResource
+from podsched.queues.snapshot import Snapshot
+from podsched.term.admission.devices import DeviceQuota
+from podsched.term.admission.tallies import Tallies
+from podsched.term.admission.units import Unit, local_queue, unit_key
+from podsched.term.admission.usage import Flavors, read_flavors, usage_of
+
+#: A queue of distinct keys. In a plain dict, finding the first key passes over all removed ones.
+Keys = OrderedDict[str, None]
+
+
+@dataclass(slots=True)
+class _Place:
+    """The unit that a pod is counted for, and the quota that it uses there."""
+
+    pod: PodInfo
+    unit: str
+    held: bool
+    amounts: Mapping[FlavorResource, int]
+
+
+class _Known(NamedTuple):
+    """The quota that all pods of a class with these flavors use in this queue."""
+
+    cls: PodClass
+    flavors: Flavors
+    queue: ClusterQueue
+    amounts: Mapping[FlavorResource, int]
+
+    def is_for(self, cls: PodClass, flavors: Flavors, queue: ClusterQueue) -> bool:
+        return self.cls is cls and self.flavors is flavors and self.queue is queue
+
+
+class QueuedPods:
+    """The pods that are in queues, kept current pod by pod."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        queues_only: Collection[str],
+        devices: DeviceQuota,
+        tallies: Tallies,
+        units: dict[str, Unit],
+        stale: Keys,
+        *,
+        released: Callable[[str, Amounts], object],
+        running_changed: Callable[[], object],
+        counts_ready: bool,
+    ) -> None:
+        """Count the pods in ``units``, and add the keys of the units that change to ``stale``.
+
+        ``queues_only``: namespaces whose pods have to be in a queue; "*" for all but kube-system.
+        ``released`` is called with a ClusterQueue and the quota that a pod no longer uses,
+        ``running_changed`` whenever a pod with a node joins or leaves. ``counts_ready``: whether a
+        unit also changes with the readiness of its pods.
+        """
+        self._cache = cache
+        self._cluster = cache.cluster
+        self._queues_only = queues_only
+        self._devices = devices
+        self._tallies = tallies
+        self._units = units
+        self._stale = stale
+        self._released = released
+        self._running_changed = running_changed
+        self._counts_ready = counts_ready
+        self._snapshot = Snapshot(())
+        #: By key of the pod.
+        self._places: dict[str, _Place] = {}
+        #: The flavors of pods that were assumed, by uid, until the pod is gone.
+        self._flavors: dict[str, Flavors] = {}
+        #: The amounts of the last pod that was counted: the next one is mostly of the same class.
+        self._known: _Known | None = None
+        #: Changes of usage that the snapshot and the tallies lack, by ClusterQueue and LocalQueue.
+        self._unsettled: dict[tuple[str, str], dict[FlavorResource, int]] = {}
+        #: Keys of pods to count again.
+        self._stale_pods: Keys = OrderedDict()
+        self.leaving: Counter[str] = Counter()
+        """By ClusterQueue: the number of terminating pods that still use quota."""
+
+    def begin(self, snapshot: Snapshot) -> dict[str, _Place]:
+        """Use a new snapshot, without pods; return the pods so far, for ``moved_since``."""
+        self._snapshot = snapshot
+        before, self._places = self._places, {}
+        self._devices.forget()
+        self._unsettled.clear()
+        self.leaving.clear()
+        return before
+
+    def moved_since(self, before: Mapping[str, _Place]) -> Iterator[str | None]:
+        """Yield the uid of each pod that has joined or left queues since; None for the others."""
+        for old, new in ((before, self._places), (self._places, before)):
+            for key, place in old.items():
+                other = new.get(key)
+                moved = other is None or other.pod.uid != place.pod.uid
+                yield place.pod.uid if moved else None
+
+    def assumed(self, flavors: Mapping[str, Flavors]) -> None:
+        """Note the flavors of pods that were assumed, by uid; ``count`` counts the pods."""
+        self._flavors |= flavors
+
+    def queue_of(self, pod: PodInfo) -> str | None:
+        """Return the LocalQueue of a pod, "" if it must name one but does not, None without one."""
+        name = local_queue(self._cluster, pod)
+        if name:
+            return name
+        needed = pod.namespace in self._queues_only or (
+            "*" in self._queues_only and pod.namespace != "kube-system"
+        )
+        return "" if needed else None
+
+    def count(self, keys: Collection[str]) -> None:
+        """Count pods as they are in the cache now, given by their keys, and settle their usage."""
+        for key in keys:
+            self.count_one(key)
+        while self._stale_pods:
+            self._count_anew(pop_first(self._stale_pods))
+        self.settle()
+
+    def count_one(self, key: str) -> None:
+        """Count a pod for its unit as it is in the cache now, without settling its usage."""
+        old, known = self._places.get(key), self._cluster.pods.get(key)
+        name = None if known is None else self.queue_of(known)
+        if old is None and name is None:
+            return  # The fast path: most pods of a cluster may be in no queue.
+        pod, held = self._find(key, old)
+        if pod is not known:
+            name = None if pod is None else self.queue_of(pod)
+        if pod is None or name is None or (held and not name):
+            if old is not None:
+                del self._places[key]
+                self._leave(old)
+                self._flavors.pop(old.pod.uid, None)
+            return
+        unit = unit_key(pod)
+        if old is not None and (old.pod.uid, old.unit, old.held) == (pod.uid, unit, held):
+            counted = self._units[unit]
+            if counted.local_queue == name:
+                (counted.held if held else counted.waiting)[pod.uid] = pod
+                # The pod may have become Ready.
+                if held and self._counts_ready:
+                    self._stale[unit] = None
+                if pod.cls is old.pod.cls and pod.terminating is old.pod.terminating:
+                    old.pod = pod
+                    return
+        if old is not None:
+            self._leave(old)
+        self._places[key] = self._join(pod, unit, name, held=held)
+
+    def _count_anew(self, key: str) -> None:
+        """Count a pod again to which the devices of a shared claim have passed."""
+        place = self._places.get(key)
+        if place is not None and place.held:
+            self._leave(place)
+            name = self._units[place.unit].local_queue
+            self._places[key] = self._join(place.pod, place.unit, name, held=True)
+
+    def _find(self, key: str, old: _Place | None) -> tuple[PodInfo | None, bool]:
+        """Return the pod of a key, and whether it has a node; None if it is in no queue.
+
+        A pod that was deleted while it was being bound keeps its node until its binding ends.
+        """
+        known = self._cluster.pods.get(key)
+        for uid in (known.uid if known else None, old.pod.uid if old else None):
+            found = self._cache.pod(uid) if uid is not None else None
+            if found is not None:
+                return found, True
+        if known is None or known.terminating:
+            return None, False
+        ours = self._cache.is_responsible_for(known.cls.scheduler_name)
+        return (known if ours else None), False
+
+    def _join(self, pod: PodInfo, key: str, name: str, *, held: bool) -> _Place:
+        """Add a pod to its unit in the LocalQueue ``name``, and count the quota that it uses."""
+        unit = self._units.get(key)
+        if unit is None:
+            unit = self._units[key] = Unit(key, name)
+        # Kueue's rule: the queue of a unit stays once quota is reserved.
+        elif unit.local_queue != name and not unit.held:
+            unit.local_queue = name
+        local: LocalQueue | None = self._cluster.get("LocalQueue", pod.namespace, unit.local_queue)
+        unit.queue = "" if local is None else local.spec.cluster_queue
+        self._stale[key] = None
+        amounts: Mapping[FlavorResource, int] = {}
+        if not held:
+            unit.waiting[pod.uid] = pod
+        else:
+            unit.held[pod.uid] = pod
+            self._running_changed()
+            amounts = self._amounts(pod, unit)
+            if amounts:
+                self._use(unit, amounts, 1)
+                self.leaving[unit.queue] += pod.terminating
+        return _Place(pod, key, held, amounts)
+
+    def _use(self, unit: Unit, amounts: Mapping[FlavorResource, int], sign: int) -> None:
+        """Add the usage of a pod to its unit, or remove it (``sign`` -1)."""
+        unsettled = self._unsettled.setdefault((unit.queue, unit.local_queue_key), {})
+        for one, amount in amounts.items():
+            unit.usage[one] = unit.usage.get(one, 0) + sign * amount
+            if not unit.usage[one]:
+                del unit.usage[one]
+            unsettled[one] = unsettled.get(one, 0) + sign * amount
+
+    def settle(self) -> None:
+        """Pass the changes of usage on to the snapshot and the tallies, once for many pods."""
+        for (queue, local), amounts in self._unsettled.items():
+            more = {one: amount for one, amount in amounts.items() if amount > 0}
+            less = {one: -amount for one, amount in amounts.items() if amount < 0}
+            self._snapshot.add_usage(queue, more)
+            self._snapshot.remove_usage(queue, less)
+            self._tallies.use(queue, local, amounts)
+        self._unsettled.clear()
+
+    def _amounts(self, pod: PodInfo, unit: Unit) -> Mapping[FlavorResource, int]:
+        """Return the quota that a pod with a node uses."""
+        queue = self._snapshot.queues.get(unit.queue)
+        if queue is None:
+            return {}
+        # An assumed pod is counted before it gets its annotation, which comes with the binding.
+        flavors = self._flavors.get(pod.uid) or read_flavors(pod)
+        devices, known = self._devices.use(pod), self._known
+        if known is not None and not devices and known.is_for(pod.cls, flavors, queue):
+            return known.amounts
+        amounts = usage_of(pod, queue, flavors, self._snapshot.flavors, self._cluster, devices)
+        # If ``flavors`` lacks a resource, its flavor depends on the pod's node: do not keep it.
+        if not devices and all(one.flavor == flavors.get(one.resource) for one in amounts):
+            self._known = _Known(pod.cls, flavors, queue, amounts)
+        return amounts
+
+    def _leave(self, place: _Place) -> None:
+        """Remove a pod from its unit, with the quota that it used."""
+        unit = self._units[place.unit]
+        self._stale[unit.key] = None
+        if not place.held:
+            unit.waiting.pop(place.pod.uid, None)
+            return
+        unit.held.pop(place.pod.uid, None)
+        self._running_changed()
+        for heir in self._devices.leave(place.pod):
+            self._stale_pods[heir] = None
+        if not place.amounts:
+            return
+        self._use(unit, place.amounts, -1)
+        self.leaving[unit.queue] -= place.pod.terminating
+        self._released(unit.queue, place.amounts)
+
+
+def pop_first(keys: Keys) -> str:
+    """Remove and return the first key."""
+    return keys.popitem(last=False)[0]
