@@ -105,7 +105,7 @@ def resolve_profiles(
     for at, written in enumerate(profiles):
         resolver = _Resolver(written, join("profiles", at), known, out)
         resolver.resolve(percentage_of_nodes_to_score, ignored_resources(extenders))
-    out.errors += _queue_sort_errors(profiles, out.profiles)
+    out.errors += _queue_sort_errors(out.profiles)
     return out
 
 
@@ -344,9 +344,7 @@ def _type_errors(plugin: str, args: Mapping[str, Any], path: str) -> Iterator[Fi
         yield invalid(join(path, "apiVersion"), version, f"must be {API_VERSION}")
 
 
-def _queue_sort_errors(
-    written: Sequence[KubeSchedulerProfile], profiles: Sequence[Profile]
-) -> Iterator[FieldError]:
+def _queue_sort_errors(profiles: Sequence[Profile]) -> Iterator[FieldError]:
     """Yield errors unless all profiles have the same QueueSort plugin: they share one queue."""
     first = profiles[0]
     names = first.names(ExtensionPoint.QUEUE_SORT)

@@ -133,11 +133,10 @@ class SchedulingQueue:
     def add(self, pod: PodInfo, now: float) -> None:
         """Add a pod; update it if it is already in the queue."""
         flight = self._in_flight.get(pod.uid)
-        known = None if flight else self._pods.get(pod.uid)
         if flight is not None:
             flight.latest, flight.deleted = pod, False
-        elif known is not None:
-            self._update(known.info, pod, now)
+        elif self._pods.get(pod.uid) is not None:
+            self._update(pod, now)
         else:
             self._pods.enter(pod, UNSCHEDULED_POD_ADD.text, now)
         self._pods.report()
@@ -152,7 +151,7 @@ class SchedulingQueue:
             self.delete(old, now)
             self.add(new, now)
             return
-        self._update(old, new, now)
+        self._update(new, now)
         if old is not None and old.nominated_node_name != new.nominated_node_name:
             self._release_nomination(old, now)
         self._pods.report()
@@ -376,7 +375,7 @@ class SchedulingQueue:
         if pod.nominated_node_name:
             self._move(ASSIGNED_POD_DELETE, pod.pod, None, now, pod.priority)
 
-    def _update(self, old: PodInfo | None, new: PodInfo, now: float) -> None:
+    def _update(self, new: PodInfo, now: float) -> None:
         """Store a pod's new version wherever the pod is; add the pod if it is unknown.
 
         For a pod that is in flight or unschedulable, an update of more than the status is an event

@@ -188,7 +188,7 @@ def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
         try:
             for candidate in line:
                 # Checked again for each: by removals, a queue may be back within its quota.
-                if not _valid(snapshot, preemptor, candidate, borrowing=borrowing):
+                if not _valid(preemptor, candidate, borrowing=borrowing):
                     continue
                 snapshot.remove(candidate.workload)
                 taken.append(Victim(candidate.workload, candidate.reason))
@@ -238,9 +238,8 @@ def _sorted(candidates: list[_Candidate], preemptor: Preemptor) -> list[_Candida
     return [by_key[workload.key] for workload in ordered]
 
 
-def _valid(
-    snapshot: Snapshot, preemptor: Preemptor, candidate: _Candidate, *, borrowing: bool
-) -> bool:
+def _valid(preemptor: Preemptor, candidate: _Candidate, *, borrowing: bool) -> bool:
+    """Whether a candidate may be preempted in this attempt, with the usage as it is now."""
     if borrowing and not candidate.borrowing:
         return False
     return all(node.borrows_any(preemptor.short) for node in candidate.below)

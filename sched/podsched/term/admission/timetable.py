@@ -245,7 +245,7 @@ class Timetable:
         found, until = [], at + self.pause(victims) + self._seconds(workload, now)
         gone = {one.key for one in victims}
         for node, amounts in self._taken(others.values(), at, until, gone):
-            found += [(pod, node) for pod in self._placeholders_for(node, amounts)]
+            found += [(pod, node) for pod in self._placeholders_for(amounts)]
         claims = [
             placeholder_claim(
                 key,
@@ -297,7 +297,7 @@ class Timetable:
             most |= need
         return most
 
-    def _placeholders_for(self, node: str, amounts: Mapping[str, int]) -> Iterator[PodInfo]:
+    def _placeholders_for(self, amounts: Mapping[str, int]) -> Iterator[PodInfo]:
         """Yield as many pods as the amount of ``PODS`` says, which request the amounts in sum."""
         for index in range(max(1, amounts.get(PODS, 0))):
             # The first requests everything; each of the others only counts as a pod.
