@@ -75,7 +75,7 @@ class Shadowing:
                 await self._informer.synced.wait()
                 await self._follow(await self._filled())
             except Exception as bug:
-                _log.error("The shadow begins anew", exc_info=bug)
+                _log.error("The shadow begins again", exc_info=bug)
                 self._follows = False
                 await asyncio.sleep(_PAUSE)
 

@@ -200,11 +200,11 @@ def nominate(
 def _attempt(
     assigner: Assigner, rules: Rules, counts: Sequence[int] | None
 ) -> tuple[Assignment, list[Victim]]:
-    """Return the flavors of so many pods of a workload, and the victims that it needs for them."""
+    """Return the flavors for ``counts`` pods (None: all), and the victims that they need."""
     assignment = assigner.assign(counts)
     victims: list[Victim] = []
     if assignment.mode is Mode.PREEMPT:
-        # A queue above its quota would count as borrowing for a need of 0, too.
+        # Needs of 0 are left out: a queue above its quota would count as borrowing for them.
         need = {key: amount for key, amount in assignment.usage.items() if amount}
         preemptor = Preemptor(assigner.workload, assigner.queue, need, assignment.short)
         victims = find_victims(assigner.snapshot, preemptor, rules)
@@ -214,7 +214,7 @@ def _attempt(
 def nominate_parts(
     snapshot: Snapshot, queue: ClusterQueue, workload: Workload, rules: Rules, most: int
 ) -> Iterator[Assignment]:
-    """Yield the flavors of fewer than ``most`` pods of a workload, with victims, the most first."""
+    """Yield the flavors for fewer than ``most`` pods that fit with victims; more pods first."""
     oracle = partial(_possibility, snapshot, queue, workload, rules)
     assigner = Assigner(snapshot, queue, workload, oracle, rules.fair)
     for counts in some_counts(workload.pod_sets):

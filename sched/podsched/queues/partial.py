@@ -13,7 +13,7 @@ from podsched.queues.objects import PodSet
 
 T = TypeVar("T")
 
-#: Max counts that are tried where a try takes long.
+#: Max number of results of ``some_counts``, whose tries take long.
 SOME: Final = 8
 
 
@@ -41,7 +41,7 @@ def search_counts(
 
 
 def some_counts(pod_sets: Sequence[PodSet]) -> Iterator[list[int]]:
-    """Yield counts below what is wanted, the minimum last, ``SOME`` of them at most."""
+    """Yield at most ``SOME`` evenly spread counts below those wanted, descending to the minimum."""
     total = _spare(pod_sets)
     for number in range(1, min(SOME, total) + 1):
         yield _counts(pod_sets, -(-total * number // min(SOME, total)), total)
@@ -57,5 +57,5 @@ def _spare_of(pods: PodSet) -> int:
 
 
 def _counts(pod_sets: Sequence[PodSet], step: int, total: int) -> list[int]:
-    """Return the counts with ``step`` of ``total`` pods less."""
+    """Return the counts if ``step`` of the ``total`` pods that may be left out are left out."""
     return [pods.count - _spare_of(pods) * step // total for pods in pod_sets]

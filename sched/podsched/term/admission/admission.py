@@ -91,7 +91,7 @@ class Admission:
         self._stale: Keys = OrderedDict()
         self._stale_later: Keys = OrderedDict()
         #: The uids of pods that joined or left queues: PreEnqueue has to run for them again.
-        self._gated_anew: dict[str, None] = {}
+        self._to_gate_again: dict[str, None] = {}
         #: Keys of units whose problem has changed.
         self._new_problems: dict[str, None] = {}
         self.holds = Holds(self.units, self._stale)
@@ -178,7 +178,7 @@ class Admission:
         self.turns.refresh(now)
 
     def try_reserved(self, now: float) -> None:
-        """Have queues tried again in which a promised start is due, or may be another by now."""
+        """Have queues tried again in which a promised start is due, or may have to be changed."""
         reservations = self.reservations
         queues = [*reservations.take_due(now), *reservations.take_disturbed()]
         if reservations.take_freed(now):
@@ -189,7 +189,8 @@ class Admission:
     def count(self, keys: Collection[str]) -> None:
         """Count some pods as the cache has them now, given by their keys, and refresh units."""
         self.pods.count(keys)
-        self._refresh_units()
+        while self._stale:
+            self._refresh_unit(pop_first(self._stale))
         for queue in self.holds.recount():
             self.turns.try_again(queue)
 
@@ -222,9 +223,9 @@ class Admission:
             used[key.resource] += amount
         return used
 
-    def take_gated_anew(self) -> list[str]:
+    def take_to_gate_again(self) -> list[str]:
         """Remove and return the uids of pods for which PreEnqueue has to run again."""
-        found, self._gated_anew = list(self._gated_anew), {}
+        found, self._to_gate_again = list(self._to_gate_again), {}
         return found
 
     def take_new_problems(self) -> list[tuple[str, Problem]]:
@@ -333,14 +334,10 @@ class Admission:
         self.reservations.end_without_unit()
         for uid in self.pods.moved_since(before):
             if uid is not None:
-                self._gated_anew[uid] = None
+                self._to_gate_again[uid] = None
             yield
 
     # ------------------------------------------------------------------ units
-
-    def _refresh_units(self) -> None:
-        while self._stale:
-            self._refresh_unit(pop_first(self._stale))
 
     def _refresh_later(self) -> Iterator[None]:
         while self._stale_later:

@@ -39,7 +39,7 @@ class Holds:
         """By the key of the unit that waits for its victims."""
         #: By the key of a victim, those of the units that wait for it.
         self._waiting_for: dict[str, set[str]] = {}
-        #: Keys of units whose holds have to be counted anew.
+        #: Keys of units whose holds have to be counted again.
         self._changed: dict[str, None] = {}
 
     def begin(self, snapshot: Snapshot) -> None:

@@ -131,7 +131,7 @@ class QueuedPods:
         for key in keys:
             self.count_one(key)
         while self._stale_pods:
-            self._count_anew(pop_first(self._stale_pods))
+            self._recount(pop_first(self._stale_pods))
         self.settle()
 
     def count_one(self, key: str) -> None:
@@ -164,7 +164,7 @@ class QueuedPods:
             self._leave(old)
         self._places[key] = self._join(pod, unit, name, held=held)
 
-    def _count_anew(self, key: str) -> None:
+    def _recount(self, key: str) -> None:
         """Count a pod again to which the devices of a shared claim have passed."""
         place = self._places.get(key)
         if place is not None and place.held:

@@ -435,7 +435,7 @@ def terms_of(
 
 
 class _Budgets:
-    """The PodDisruptionBudgets, none of which a preemption for a unit may exceed."""
+    """The PodDisruptionBudgets. A preemption for a unit may exceed none of them."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._budgets = [

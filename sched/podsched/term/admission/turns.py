@@ -257,7 +257,7 @@ class Turns:
         ``parked``: it fits no nodes, so it waits for events that may help its pods. ``alone``: from
         now on it shares no shape with other units. ``tried``: not empty if flavors remain that the
         search has not reached; it goes on there at once, see ``Workload.tried``. ``lacks``: the
-        quotas of which some has to be released before it is tried again; None: of any.
+        quotas of which some has to be released before it is tried again; None: any.
         """
         key, name = workload.key, workload.queue
         if self._workloads.get(key) is not workload:

@@ -134,7 +134,7 @@ class AdmissionCycle:
         admission = self._admission
         await self._in_steps(admission.refresh(now))
         # In parts, because each pod calls PreEnqueue, and one change may concern thousands.
-        uids = admission.take_gated_anew()
+        uids = admission.take_to_gate_again()
         while uids:
             self._state.queue.gate_again(uids[-_GATED_AT_ONCE:], now)
             del uids[-_GATED_AT_ONCE:]
