@@ -97,6 +97,21 @@ async def test_pods_that_outlive_their_deadline_are_evicted_and_not_deactivated(
         assert bound(world) == ["again"]
 
 
+async def test_a_unit_that_may_be_admitted_again_at_once_is_not_said_to_wait() -> None:
+    world = a_world()
+    async with world.running():
+        gang(world, "g", "team", 1, cpu=1, spec={"activeDeadlineSeconds": 30})
+        await asyncio.sleep(32)
+        group = world.cluster.object("PodGroup", "default/g")
+        assert isinstance(group, PodGroup)
+        assert {one.type: one.status for one in group.status.conditions} == {
+            "PodGroupScheduled": "True",
+            "QuotaReserved": "False",
+            "Admitted": "False",
+            "Evicted": "True",
+        }
+
+
 async def test_a_queue_may_have_a_default_and_a_longest_execution_time() -> None:
     world = a_world(**{DEFAULT_EXEC_TIME: "20", LONGEST_EXEC_TIME: "50"})
     async with world.running():

@@ -156,9 +156,9 @@ class UnitEndings:
         """Write that a unit is evicted, and set from when on it may be admitted again."""
         waits = ending.reason, ending.message
         self.record(key, _NORMAL, f"{_EVICTED_DUE_TO}{ending.reason}", ending.message)
-        self._report(
-            key, QueueCondition(EVICTED, TRUE, *waits), QueueCondition(REQUEUED, FALSE, *waits)
-        )
+        self._report(key, QueueCondition(EVICTED, TRUE, *waits))
+        if ending.reason in _REQUEUED:  # The others may be admitted again at once.
+            self._report(key, QueueCondition(REQUEUED, FALSE, *waits))
         if ending.deactivated_by:
             self._annotate(key, DEACTIVATED_BY, ending.deactivated_by)
         elif ending.reason in (EVICTED_BY_READINESS, DEACTIVATED):
