@@ -52,8 +52,7 @@ def validate_certificate_signing_request(at: Place, item: CertificateSigningRequ
     """Validate the form of a request."""
     here, spec = at("spec"), item.spec
     _check_request(here("request"), spec.request)
-    if not spec.usages:
-        here("usages").required("usages must be provided")
+    here("usages").present(spec.usages, "usages must be provided")
     seen: set[str] = set()
     for each, usage in here("usages").each(spec.usages):
         if usage not in _USAGES:
@@ -61,12 +60,10 @@ def validate_certificate_signing_request(at: Place, item: CertificateSigningRequ
         elif usage in seen:
             each.duplicate(usage)
         seen.add(usage)
-    if not spec.signer_name:
-        here("signerName").required()
-    elif len(spec.signer_name) > _LONGEST_SIGNER or not _SIGNER.fullmatch(spec.signer_name):
-        here("signerName").invalid(
-            spec.signer_name[:_LONGEST_SIGNER], "must be a fully qualified domain and path"
-        )
+    signer, good = spec.signer_name, _SIGNER.fullmatch(spec.signer_name[: _LONGEST_SIGNER + 1])
+    if here("signerName").present(signer) and not (good and len(signer) <= _LONGEST_SIGNER):
+        reason = "must be a fully qualified domain and path"
+        here("signerName").invalid(signer[:_LONGEST_SIGNER], reason)
     if spec.HasField("expiration_seconds") and spec.expiration_seconds < _LEAST_SECONDS:
         here("expirationSeconds").invalid(
             spec.expiration_seconds,

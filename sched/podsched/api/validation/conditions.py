@@ -33,8 +33,7 @@ def validate_conditions(at: Place, conditions: Sequence[o.Condition], most: int)
         if condition.observed_generation < 0:
             reason = "must be greater than or equal to zero"
             each("observedGeneration").invalid(condition.observed_generation, reason)
-        if not condition.HasField("last_transition_time"):
-            each("lastTransitionTime").required()
+        each("lastTransitionTime").present(condition.HasField("last_transition_time"))
         _check_reason(each("reason"), condition.reason)
         if len(condition.message.encode()) > _MOST_MESSAGE_BYTES:
             each("message").too_long(_MOST_MESSAGE_BYTES)

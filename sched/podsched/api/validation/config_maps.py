@@ -69,9 +69,7 @@ def validate_secret(at: Place, item: Secret) -> None:
 def validate_secret_update(at: Place, new: Secret, old: Secret) -> None:
     """Validate that the type stays, and what is immutable."""
     at("type").fixed(new.type, old.type, new.type)
-    for name, changed in (("immutable", not new.immutable), ("data", new.data != old.data)):
-        if old.immutable and changed:
-            at(name).forbidden("field is immutable when `immutable` is set")
+    validate_config_map_update(at, new, old)
 
 
 def validate_service_account(at: Place, item: ServiceAccount) -> None:
@@ -80,14 +78,13 @@ def validate_service_account(at: Place, item: ServiceAccount) -> None:
     at("imagePullSecrets").bounded(item.image_pull_secrets)
 
 
-def validate_config_map_update(at: Place, new: ConfigMap, old: ConfigMap) -> None:
+def validate_config_map_update(at: Place, new: ConfigMap | Secret, old: ConfigMap | Secret) -> None:
     """Validate that what is immutable stays as it is."""
-    for name, changed in (
-        ("immutable", not new.immutable),
-        ("data", new.data != old.data),
-        ("binaryData", new.binary_data != old.binary_data),
-    ):
-        if old.immutable and changed:
+    changed = {"immutable": not new.immutable, "data": new.data != old.data}
+    if isinstance(new, ConfigMap) and isinstance(old, ConfigMap):
+        changed["binaryData"] = new.binary_data != old.binary_data
+    for name in changed:
+        if old.immutable and changed[name]:
             at(name).forbidden("field is immutable when `immutable` is set")
 
 

@@ -55,9 +55,7 @@ def validate_selectors(
     stored: the same expressions are stored already, and are not checked again.
     """
     for each, selector in at.each(selectors, MOST_SELECTORS):
-        if not selector.HasField("cel"):
-            each("cel").required()
-        elif not stored:
+        if each("cel").present(selector.HasField("cel")) and not stored:
             _check_expression(each("cel.expression"), selector.cel.expression)
 
 
@@ -98,8 +96,7 @@ def validate_configuration(at: Place, config: Any, *, stored: bool = False) -> N
     stored: the same parameters are stored already, and may be longer.
     """
     at = at("opaque")
-    if not config.HasField("opaque"):
-        at.required()
+    if not at.present(config.HasField("opaque")):
         return
     driver_name(at("driver"), config.opaque.driver)
     most = None if stored else MOST_PARAMETERS_BYTES
@@ -108,9 +105,7 @@ def validate_configuration(at: Place, config: Any, *, stored: bool = False) -> N
 
 def _check_json(at: Place, raw: o.RawJSON, most: int | None) -> None:
     # That it is JSON is checked of all objects (``storable``).
-    if not raw.text:
-        at.required()
-    elif most is not None:
+    if at.present(raw.text) and most is not None:
         validate_json_size(at, raw, most)
 
 
@@ -128,8 +123,7 @@ def validate_json_size(at: Place, raw: o.RawJSON, most: int) -> None:
 
 def driver_name(at: Place, name: str) -> None:
     """Check the name of a driver: a subdomain of at most 63 bytes, of any case."""
-    if not name:
-        at.required()
+    if not at.present(name):
         return
     if len(name.encode()) > _MOST_DOMAIN:
         at.too_long(_MOST_DOMAIN)
@@ -138,8 +132,7 @@ def driver_name(at: Place, name: str) -> None:
 
 def pool_name(at: Place, name: str) -> None:
     """Check the name of a pool: subdomains with slashes between them."""
-    if not name:
-        at.required()
+    if not at.present(name):
         return
     if len(name.encode()) > _MOST_POOL_NAME:
         at.too_long(_MOST_POOL_NAME)
@@ -192,9 +185,7 @@ def validate_device_taint(at: Place, taint: o.Taint, old: str = "") -> None:
     """Check key, value and effect of a device's taint; not an effect that is stored (``old``)."""
     at("key").rule(taint.key, qualified_name)
     at("value").rule(taint.value, label_value)
-    if not taint.effect:
-        at("effect").required()
-    elif taint.effect != old:
+    if at("effect").present(taint.effect) and taint.effect != old:
         at("effect").one_of(taint.effect, TAINT_EFFECTS)
 
 

@@ -127,10 +127,15 @@ def validate_resource_claim(at: Place, item: o.ResourceClaim) -> None:
 
 
 def validate_resource_claim_replacement(
-    at: Place, new: o.ResourceClaim, old: o.ResourceClaim
+    at: Place,
+    new: o.ResourceClaim | o.ResourceClaimTemplate,
+    old: o.ResourceClaim | o.ResourceClaimTemplate,
 ) -> None:
     """Check that the spec stays as it is."""
     at("spec").fixed(new.spec, old.spec, write(new.spec))
+
+
+validate_resource_claim_template_replacement = validate_resource_claim_replacement
 
 
 def validate_resource_claim_template(at: Place, item: o.ResourceClaimTemplate) -> None:
@@ -139,13 +144,6 @@ def validate_resource_claim_template(at: Place, item: o.ResourceClaimTemplate) -
     validate_labels(at("metadata.labels"), metadata.labels)
     validate_annotations(at("metadata.annotations"), metadata.annotations)
     _check_spec(at("spec"), item.spec.spec)
-
-
-def validate_resource_claim_template_replacement(
-    at: Place, new: o.ResourceClaimTemplate, old: o.ResourceClaimTemplate
-) -> None:
-    """Check that the spec stays as it is."""
-    at("spec").fixed(new.spec, old.spec, write(new.spec))
 
 
 def _check_spec(at: Place, spec: o.ResourceClaimSpec) -> None:
@@ -281,8 +279,7 @@ def validate_resource_claim_status_update(
 def _check_consumers(at: Place, status: o.ResourceClaimStatus) -> None:
     for each, consumer in at.each(status.reserved_for, MOST_CONSUMERS):
         for name in ("resource", "name", "uid"):
-            if not getattr(consumer, name):
-                each(name).required()
+            each(name).present(getattr(consumer, name))
     check_keys(at, status.reserved_for, lambda consumer: consumer.uid, most=MOST_CONSUMERS)
 
 
@@ -298,8 +295,7 @@ def _check_allocation(at: Place, allocation: o.AllocationResult, names: _Request
         _check_share(each("shareID"), result)
         _check_amounts(each("consumedCapacity"), result.consumed_capacity)
     for each, config in devices("config").each(allocation.devices.config, 2 * MOST_CONFIGS):
-        if not config.source:
-            each("source").required()
+        each("source").present(config.source)
         each("source").one_of(config.source, ("FromClaim", "FromClass"))
         _check_references(each("requests"), config.requests, names)
         validate_configuration(each, config)

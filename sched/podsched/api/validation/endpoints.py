@@ -31,12 +31,10 @@ def validate_endpoints(at: Place, item: o.Endpoints) -> None:
 
 def validate_endpoint_slice(at: Place, item: o.EndpointSlice) -> None:
     """Check the type, addresses and ports."""
-    if not item.address_type:
-        at("addressType").required()
+    at("addressType").present(item.address_type)
     at("addressType").one_of(item.address_type, _TYPES)
     for each, endpoint in at("endpoints").each(item.endpoints, _MOST_ENDPOINTS):
-        if not endpoint.addresses:
-            each("addresses").required("must contain at least 1 address")
+        each("addresses").present(endpoint.addresses, "must contain at least 1 address")
         for place, address in each("addresses").each(endpoint.addresses, _MOST_ADDRESSES):
             _check_address(place, address, item.address_type)
         if endpoint.hostname:

@@ -36,16 +36,14 @@ def validate_event(at: Place, item: Event) -> None:
         at("involvedObject.namespace").invalid(involved, "does not match event.namespace")
     if not timed:
         return
-    if not item.reporting_controller:
-        at("reportingController").required()
+    at("reportingController").present(item.reporting_controller)
     at("reportingController").rule(item.reporting_controller, qualified_name)
     for name, text in (
         ("reportingInstance", item.reporting_instance),
         ("action", item.action),
         ("reason", item.reason),
     ):
-        if not text:
-            at(name).required()
+        at(name).present(text)
         _check_length(at(name), text, _MAX_NAME)
     _check_length(at("message"), item.message, _MAX_NOTE)
 
@@ -58,8 +56,7 @@ def _check_length(at: Place, text: str, limit: int) -> None:
 def validate_new_event(at: Place, item: Event) -> None:
     """Validate what events.k8s.io/v1 asks of a new event beyond ``validate_event``."""
     _check_series(at("series"), item)
-    if not item.HasField("event_time"):
-        at("eventTime").required()
+    at("eventTime").present(item.HasField("event_time"))
     if item.type not in ("Normal", "Warning"):
         at("type").invalid("", f"has invalid value: {item.type}")
     for name, there in (
@@ -90,8 +87,7 @@ def _check_series(at: Place, item: Event) -> None:
         return
     if item.series.count < 2:
         at("count").invalid("", "should be at least 2")
-    if not item.series.HasField("last_observed_time"):
-        at("lastObservedTime").required()
+    at("lastObservedTime").present(item.series.HasField("last_observed_time"))
 
 
 def _shown(value: object) -> object:

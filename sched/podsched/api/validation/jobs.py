@@ -77,9 +77,7 @@ def validate_cron_job(at: Place, item: o.CronJob) -> None:
         reason = f"must be no more than {_MAX_CRON_NAME} characters"
         at("metadata.name").invalid(item.metadata.name, reason)
     spec, at = item.spec, at("spec")
-    if not spec.schedule:
-        at("schedule").required()
-    elif why := _schedule_error(spec.schedule):
+    if at("schedule").present(spec.schedule) and (why := _schedule_error(spec.schedule)):
         at("schedule").invalid(spec.schedule[:100], why)
     if spec.HasField("time_zone") and not _is_zone(spec.time_zone):
         at("timeZone").invalid(spec.time_zone[:100], f"unknown time zone {spec.time_zone[:100]}")
@@ -128,16 +126,14 @@ def _check_spec(at: Place, spec: o.JobSpec) -> None:
 def _check_failure_policy(at: Place, spec: o.JobSpec) -> None:
     for each, rule in at.each(spec.pod_failure_policy.rules, _MOST_RULES):
         each("action").one_of(rule.action, _ACTIONS)
-        if not rule.action:
-            each("action").required(f"valid values: {', '.join(_ACTIONS)}")
+        each("action").present(rule.action, f"valid values: {', '.join(_ACTIONS)}")
         codes = rule.on_exit_codes
         if rule.HasField("on_exit_codes") == bool(rule.on_pod_conditions):
             each.invalid("", "specifying one of OnExitCodes and OnPodConditions is required")
         if rule.HasField("on_exit_codes"):
             place = each("onExitCodes")
             place("operator").one_of(codes.operator, ("In", "NotIn"))
-            if not codes.values:
-                place("values").required("at least one value is required")
+            place("values").present(codes.values, "at least one value is required")
             place("values").bounded(codes.values, _MOST_CODES)
             if codes.operator == "In" and 0 in codes.values:
                 place("values").invalid(0, "must not be 0 for the In operator")

@@ -78,12 +78,16 @@ class Place:
             self.invalid(value, reason)
         return not reasons
 
+    def present(self, value: object, reason: str = "") -> bool:
+        """Check that something is set, and not empty; return whether it is."""
+        if not value:
+            self.required(reason)
+        return bool(value)
+
     def name(self, value: str, rule: NameRule) -> None:
         """Check a name that must be set."""
-        if value:
+        if self.present(value):
             self.rule(value, rule)
-        else:
-            self.required()
 
     def one_of(self, value: str, supported: Collection[str]) -> None:
         """Check that a value is empty or supported."""

@@ -52,8 +52,7 @@ def _weight(at: Place, weight: int) -> None:
 def validate_node_selector(at: Place, selector: o.NodeSelector) -> None:
     """Check that there is at least one term, each of valid requirements."""
     terms = at("nodeSelectorTerms")
-    if not selector.node_selector_terms:
-        terms.required("must have at least one node selector term")
+    terms.present(selector.node_selector_terms, "must have at least one node selector term")
     for item, term in terms.each(selector.node_selector_terms):
         _node_term(item, term)
 
@@ -114,8 +113,7 @@ def _pod_term(at: Place, term: o.PodAffinityTerm) -> None:
         if key in mismatched:
             reason = "exists in both matchLabelKeys and mismatchLabelKeys"
             at("matchLabelKeys")[index].invalid(key, reason)
-    if not term.topology_key:
-        at("topologyKey").required("can not be empty")
+    at("topologyKey").present(term.topology_key, "can not be empty")
     at("topologyKey").rule(term.topology_key, qualified_name)
 
 
@@ -171,9 +169,7 @@ def _constraint(at: Place, constraint: o.TopologySpreadConstraint) -> None:
     mode = constraint.when_unsatisfiable
     if constraint.max_skew <= 0:
         at("maxSkew").invalid(constraint.max_skew, "must be greater than zero")
-    if not constraint.topology_key:
-        at("topologyKey").required("can not be empty")
-    else:
+    if at("topologyKey").present(constraint.topology_key, "can not be empty"):
         at("topologyKey").rule(constraint.topology_key, qualified_name)
     if mode not in _MODES:
         at("whenUnsatisfiable").not_supported(mode, _MODES)
@@ -198,8 +194,6 @@ def validate_gates(at: Place, gates: Sequence[o.PodSchedulingGate]) -> None:
     """Validate scheduling gates: qualified names, each once."""
     seen: set[str] = set()
     for item, gate in at.each(gates):
-        if not gate.name:
-            item("name").required()
-        else:
+        if item("name").present(gate.name):
             item.rule(gate.name, qualified_name)
         item.once(gate.name, seen)

@@ -36,8 +36,7 @@ def validate_workload(at: Place, item: o.Workload) -> None:
     if spec.HasField("controller_ref"):
         _check_controller(at("controllerRef"), spec.controller_ref)
     templates = at("podGroupTemplates")
-    if not spec.pod_group_templates:
-        templates.required()
+    templates.present(spec.pod_group_templates)
     seen: set[str] = set()
     for each, template in templates.each(spec.pod_group_templates, MOST_TEMPLATES):
         each.once(template.name, seen, template)
@@ -74,8 +73,7 @@ def validate_pod_group_status(at: Place, item: o.PodGroup) -> None:
     for each, condition in at("conditions").each(status.conditions, _MOST_CONDITIONS):
         each("type").name(condition.type, qualified_name)
         each.once(condition.type, seen, condition)
-        if not condition.status:
-            each("status").required()
+        each("status").present(condition.status)
         each("status").one_of(condition.status, ("False", "True", "Unknown"))
         each("observedGeneration").least(condition.observed_generation)
     claims = at("resourceClaimStatuses").each(status.resource_claim_statuses, _MOST_CLAIMS)
@@ -127,9 +125,7 @@ def _check_policy(at: Place, policy: o.PodGroupSchedulingPolicy) -> None:
     _check_union(at, policy)
     if policy.HasField("gang"):
         count, where = policy.gang.min_count, at("gang.minCount")
-        if not count:
-            where.required()
-        else:
+        if where.present(count):
             where.least(count, 1)
 
 

@@ -138,8 +138,7 @@ def _check_names(at: Place, spec: o.PodSpec) -> None:
 
 
 def _check_containers(at: Place, spec: o.PodSpec) -> None:
-    if not spec.containers:
-        at("containers").required()
+    at("containers").present(spec.containers)
     volumes, claims = {volume.name for volume in spec.volumes}, _claim_names(spec)
     names: set[str] = set()
     host_ports: set[tuple[str, str, int]] = set()
@@ -167,16 +166,13 @@ def _check_container(
     at: Place, container: o.Container, host_network: bool, volumes: set[str]
 ) -> None:
     at("name").name(container.name, dns1123_label)
-    if not container.image:
-        at("image").required()
-    elif container.image != container.image.strip():
+    if at("image").present(container.image) and container.image != container.image.strip():
         at("image").invalid(container.image, "must not have leading or trailing whitespace")
     policies = ("Always", "IfNotPresent", "Never")
     at("imagePullPolicy").one_of(container.image_pull_policy, policies)
     _check_ports(at("ports"), container, host_network)
     for item, variable in at("env").each(container.env):
-        if not variable.name:
-            item("name").required()
+        item("name").present(variable.name)
         if variable.value and variable.HasField("value_from"):
             item("valueFrom").invalid("", "may not be specified when `value` is not empty")
     _check_mounts(at("volumeMounts"), container, volumes)
@@ -199,13 +195,9 @@ def _check_ephemeral(at: Place, container: o.Container, spec: o.PodSpec) -> None
 def _check_mounts(at: Place, container: o.Container, volumes: set[str]) -> None:
     seen: set[str] = set()
     for item, mount in at.each(container.volume_mounts):
-        if not mount.name:
-            item("name").required()
-        elif mount.name not in volumes:
+        if item("name").present(mount.name) and mount.name not in volumes:
             item("name").not_found(mount.name)
-        if not mount.mount_path:
-            item("mountPath").required()
-        elif mount.mount_path in seen:
+        if item("mountPath").present(mount.mount_path) and mount.mount_path in seen:
             item("mountPath").invalid(mount.mount_path, "must be unique")
         seen.add(mount.mount_path)
 
@@ -215,17 +207,14 @@ def _check_ports(at: Place, container: o.Container, host_network: bool) -> None:
     for item, port in at.each(container.ports):
         if port.name:
             item("name").once(port.name, names)
-        if not port.container_port:
-            item("containerPort").required()
-        else:
+        if item("containerPort").present(port.container_port):
             item("containerPort").between(port.container_port, 1, _MAX_PORT)
         if port.host_port:
             item("hostPort").between(port.host_port, 1, _MAX_PORT)
         if host_network and port.host_port != port.container_port:
             reason = "must match `containerPort` when `hostNetwork` is true"
             item("hostPort").invalid(port.host_port, reason)
-        if not port.protocol:
-            item("protocol").required()
+        item("protocol").present(port.protocol)
         item("protocol").one_of(port.protocol, ("TCP", "UDP", "SCTP"))
 
 
@@ -250,8 +239,7 @@ def _check_volumes(at: Place, spec: o.PodSpec) -> None:
 
 def _check_source(at: Place, volume: o.Volume) -> None:
     sources = [field.json_name for field, _ in volume.ListFields() if field.name != "name"]
-    if not sources:
-        at.required("must specify a volume type")
+    at.present(sources, "must specify a volume type")
     for name in sources[1:]:
         at(name).forbidden("may not specify more than 1 volume type")
     if volume.HasField("persistent_volume_claim"):

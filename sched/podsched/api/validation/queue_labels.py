@@ -52,12 +52,10 @@ def validate_queue_group(at: Place, metadata: o.ObjectMeta) -> None:
         at("metadata.labels")[QUEUE_GROUP_NAME],
         at("metadata.annotations")[QUEUE_GROUP_COUNT],
     )
-    if not name:
-        name_at.required(_BOTH)
+    if not name_at.present(name, _BOTH):
         return
     name_at.rule(name, dns1123_subdomain)
-    if not has_count:
-        count_at.required(_BOTH)
+    if not count_at.present(has_count, _BOTH):
         return
     text = annotations[QUEUE_GROUP_COUNT]
     count = _number(count_at, text)

@@ -19,7 +19,7 @@ from podsched.api.validation.meta import validate_label_selector, validate_label
 from podsched.api.validation.names import dns1123_subdomain, label_value, qualified_name
 from podsched.api.validation.place import Place
 from podsched.api.validation.placement import TAINT_EFFECTS, validate_tolerations
-from podsched.api.validation.resource_lists import parse_or_report, validate_quantities
+from podsched.api.validation.resource_lists import not_negative, validate_quantities
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 #: Labels, taints and tolerations of a flavor.
@@ -76,9 +76,7 @@ def _check_taints(at: Place, taints: Sequence[o.Taint]) -> None:
     for each, taint in at.each(taints, _MOST_OF_FLAVOR):
         each("key").rule(taint.key, qualified_name)
         each("value").rule(taint.value, label_value)
-        if not taint.effect:
-            each("effect").required()
-        elif taint.effect not in TAINT_EFFECTS:
+        if each("effect").present(taint.effect) and taint.effect not in TAINT_EFFECTS:
             each("effect").invalid(taint.effect, _EFFECTS)
         each.once((taint.key, taint.effect), seen, taint, _UNIQUE_TAINTS)
 
@@ -103,8 +101,7 @@ def validate_cluster_queue(at: Place, item: o.ClusterQueue) -> None:
     _check_fair_sharing(at("fairSharing"), spec.fair_sharing)
     if spec.HasField("admission_scope"):
         mode = at("admissionScope.admissionMode")
-        if not spec.admission_scope.admission_mode:
-            mode.required()
+        mode.present(spec.admission_scope.admission_mode)
         modes = ("UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing")
         mode.one_of(spec.admission_scope.admission_mode, modes)
     if spec.HasField("admission_checks_strategy"):
@@ -166,8 +163,7 @@ def _check_preemption(at: Place, preemption: o.ClusterQueuePreemption) -> None:
 def _check_checks(at: Place, spec: o.ClusterQueueSpec) -> None:
     flavors = {flavor.name for group in spec.resource_groups for flavor in group.flavors}
     checks = spec.admission_checks_strategy.admission_checks
-    if not checks:
-        at.required()
+    at.present(checks)
     seen: set[str] = set()
     for each, check in at.each(checks, _MOST_OF_GROUP):
         each("name").name(check.name, dns1123_subdomain)
@@ -237,8 +233,7 @@ def validate_workload_priority_class(at: Place, item: o.WorkloadPriorityClass) -
 def validate_topology(at: Place, item: o.Topology) -> None:
     """Validate the levels: labels, each once, a node's name at the lowest alone."""
     levels, at = item.spec.levels, at("spec.levels")
-    if not levels:
-        at.required()
+    at.present(levels)
     for each, level in at.each(levels, _MOST_LEVELS):
         if len(level.node_label) > _MOST_LABEL:
             each("nodeLabel").too_long(_MOST_LABEL)
@@ -312,10 +307,8 @@ def _check_group(at: Place, group: o.ResourceGroup, of: _Owner, seen: _Seen) -> 
             f"≤ {_MOST_PAIRS}, got {pairs}",
         )
         return
-    if not names:
-        at("coveredResources").required()
-    if not group.flavors:
-        at("flavors").required()
+    at("coveredResources").present(names)
+    at("flavors").present(group.flavors)
     for each, name in at("coveredResources").each(names, _MOST_OF_GROUP):
         each.rule(name, qualified_name)
         each.once(name, seen.resources)
@@ -333,15 +326,14 @@ def _check_group(at: Place, group: o.ResourceGroup, of: _Owner, seen: _Seen) -> 
 
 
 def _check_quota(at: Place, quota: o.FlavorResourceQuota, of: _Owner) -> None:
-    if not quota.nominal_quota:
-        at("nominalQuota").required()
+    if not at("nominalQuota").present(quota.nominal_quota):
         return
-    nominal = _amount(at("nominalQuota"), quota.nominal_quota)
+    nominal = not_negative(at("nominalQuota"), quota.nominal_quota)
     for name, path in (("borrowing_limit", "borrowingLimit"), ("lending_limit", "lendingLimit")):
         if not quota.HasField(name):
             continue
         text, where = getattr(quota, name), at(path)
-        limit = _amount(where, text)
+        limit = not_negative(where, text)
         if of.missing:
             where.invalid(text, f"must be nil when {of.missing} is empty")
         too_much = nominal is not None and limit is not None and limit > nominal
@@ -349,18 +341,10 @@ def _check_quota(at: Place, quota: o.FlavorResourceQuota, of: _Owner) -> None:
             where.invalid(text, "must be less than or equal to the nominalQuota")
 
 
-def _amount(at: Place, text: str) -> Fraction | None:
-    """Return the amount, with an error if it is negative; None if it is none."""
-    amount = parse_or_report(at, text)
-    if amount is not None and amount < 0:
-        at.invalid(text, "must be greater than or equal to 0")
-    return amount
-
-
 def _check_fair_sharing(at: Place, sharing: o.FairSharing) -> None:
     if not sharing.HasField("weight"):
         return
-    weight = _amount(at("weight"), sharing.weight)
+    weight = not_negative(at("weight"), sharing.weight)
     if weight is not None and 0 < weight <= _LEAST_WEIGHT:
         at("weight").invalid(sharing.weight, "When not 0, weight must be > 10e-9")
 
@@ -383,5 +367,5 @@ def _check_usage(at: Place, flavors: Sequence[o.FlavorUsage]) -> None:
         each("name").name(flavor.name, dns1123_subdomain)
         for resource_at, resource in each("resources").each(flavor.resources, _MOST_OF_GROUP):
             resource_at("name").name(resource.name, qualified_name)
-            _amount(resource_at("total"), resource.total or "0")
-            _amount(resource_at("borrowed"), resource.borrowed or "0")
+            not_negative(resource_at("total"), resource.total or "0")
+            not_negative(resource_at("borrowed"), resource.borrowed or "0")

@@ -101,8 +101,7 @@ def _check_operator(at: Place, expression: ScopeExpression) -> None:
     if scope in SCOPES and scope != PRIORITY_CLASS and operator != "Exists":
         at("operator").invalid(operator, _NOT_EXISTS)
     if operator in ("In", "NotIn"):
-        if not values:
-            at("values").required(_NO_VALUES)
+        at("values").present(values, _NO_VALUES)
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             at("values").invalid(list(values), _VALUES)

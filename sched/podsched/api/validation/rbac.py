@@ -24,8 +24,7 @@ def validate_cluster_role(at: Place, item: o.ClusterRole) -> None:
     if item.HasField("aggregation_rule"):
         place = at("aggregationRule.clusterRoleSelectors")
         selectors = item.aggregation_rule.cluster_role_selectors
-        if not selectors:
-            place.required("at least one clusterRoleSelector required")
+        place.present(selectors, "at least one clusterRoleSelector required")
         for each, selector in place.each(selectors):
             validate_label_selector(each, selector)
 
@@ -65,8 +64,7 @@ def _rule(at: Place, rule: o.PolicyRule, *, namespaced: bool) -> None:
         ("nonResourceURLs", rule.non_resource_urls),
     ):
         at(name).bounded(values)
-    if not rule.verbs:
-        at("verbs").required("verbs must contain at least one value")
+    at("verbs").present(rule.verbs, "verbs must contain at least one value")
     if rule.non_resource_urls:
         urls, shown = at("nonResourceURLs"), ", ".join(rule.non_resource_urls)
         if namespaced:
@@ -75,10 +73,8 @@ def _rule(at: Place, rule: o.PolicyRule, *, namespaced: bool) -> None:
             reason = "rules cannot apply to both regular resources and non-resource URLs"
             urls.invalid(shown, reason)
         return
-    if not rule.api_groups:
-        at("apiGroups").required("resource rules must supply at least one api group")
-    if not rule.resources:
-        at("resources").required("resource rules must supply at least one resource")
+    at("apiGroups").present(rule.api_groups, "resource rules must supply at least one api group")
+    at("resources").present(rule.resources, "resource rules must supply at least one resource")
 
 
 def _binding(at: Place, item: o.RoleBinding | o.ClusterRoleBinding, kinds: tuple[str, ...]) -> None:
@@ -87,8 +83,7 @@ def _binding(at: Place, item: o.RoleBinding | o.ClusterRoleBinding, kinds: tuple
         place("apiGroup").not_supported(ref.api_group, (RBAC_GROUP,))
     if ref.kind not in kinds:
         place("kind").not_supported(ref.kind, kinds)
-    if not ref.name:
-        place("name").required()
+    place("name").present(ref.name)
     place("name").rule(ref.name, path_segment_name)
     namespaced = isinstance(item, o.RoleBinding)
     for each, subject in at("subjects").each(item.subjects):
@@ -96,8 +91,7 @@ def _binding(at: Place, item: o.RoleBinding | o.ClusterRoleBinding, kinds: tuple
 
 
 def _subject(at: Place, subject: o.Subject, *, namespaced: bool) -> None:
-    if not subject.name:
-        at("name").required()
+    at("name").present(subject.name)
     if subject.kind == SERVICE_ACCOUNT:
         if subject.name:
             at("name").rule(subject.name, dns1123_subdomain)

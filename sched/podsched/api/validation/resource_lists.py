@@ -63,6 +63,14 @@ def _amount(at: Place, name: str, text: str) -> Fraction | None:
     return amount
 
 
+def not_negative(at: Place, text: str) -> Fraction | None:
+    """Return the amount, with an error if it is negative; None if it is none."""
+    amount = parse_or_report(at, text)
+    if amount is not None and amount < 0:
+        at.invalid(text, "must be greater than or equal to 0")
+    return amount
+
+
 def container_resource_name(at: Place, name: str) -> None:
     """Check that containers can request a resource of this name."""
     known = "/" in name or name in _STANDARD or is_huge_page(name)
@@ -84,8 +92,7 @@ def _check_claims(at: Place, requirements: ResourceRequirements, claims: Collect
     seen: dict[str, set[str]] = {}
     for item, claim in at.each(requirements.claims):
         name, request = claim.name, claim.request
-        if not name:
-            item.required()
+        if not item.present(name):
             continue
         # Of a claim a container uses some requests, or all: the request "".
         requests = seen.setdefault(name, set())

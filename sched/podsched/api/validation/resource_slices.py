@@ -120,9 +120,7 @@ def _check_nodes(at: Place, spec: o.ResourceSliceSpec) -> None:
         else:
             reason = "must be either unset or set to true"
             at("perDeviceNodeSelection").invalid(False, reason)
-    if not found:
-        at.required(_ONE_SELECTION)
-    elif len(found) > 1:
+    if at.present(found, _ONE_SELECTION) and len(found) > 1:
         reason = f"{_ONE_SELECTION}, but multiple fields are set"
         at.invalid(f"{{{', '.join(found)}}}", reason)
 
@@ -167,9 +165,7 @@ def _check_device(at: Place, device: o.Device, old: o.Device | None, per_device:
     )
     if per_device:
         found = _selections(at, device, "must not be empty")
-        if not found:
-            at.required(_ONE_OF_A_DEVICE)
-        elif len(found) > 1:
+        if at.present(found, _ONE_OF_A_DEVICE) and len(found) > 1:
             at.invalid(f"{{{', '.join(found)}}}", _ONE_OF_A_DEVICE)
     elif any(map(device.HasField, ("node_name", "node_selector", "all_nodes"))):
         at.invalid(None, _NOT_OF_A_DEVICE)
@@ -221,9 +217,7 @@ def _shortened(key: str, longest: int) -> str:
 
 
 def _check_counters(at: Place, counters: Mapping[str, o.Counter]) -> None:
-    if not counters:
-        at.required()
-    elif at.bounded(counters, MOST_COUNTERS):
+    if at.present(counters) and at.bounded(counters, MOST_COUNTERS):
         _check_map(at, counters, _counter_name, _check_value, _MOST_COUNTER_KEY)
 
 
@@ -278,14 +272,12 @@ def _check_policy(at: Place, capacity: o.DeviceCapacity) -> None:
         return
     default = parse_or_report(at("default"), policy.default) if policy.HasField("default") else None
     if policy.valid_values:
-        if not policy.HasField("default"):
-            at("default").required("required when validValues is defined")
-        elif default is not None:
+        at("default").present(policy.HasField("default"), "required when validValues is defined")
+        if default is not None:
             _check_valid_values(at("validValues"), policy, default, capacity.value)
     elif policy.HasField("valid_range"):
-        if not policy.HasField("default"):
-            at("default").required("required when validRange is defined")
-        elif default is not None:
+        at("default").present(policy.HasField("default"), "required when validRange is defined")
+        if default is not None:
             _check_range(at("validRange"), policy, default, capacity.value)
 
 
@@ -314,8 +306,7 @@ def _check_valid_values(
 
 def _check_range(at: Place, policy: o.CapacityRequestPolicy, default: Fraction, total: str) -> None:
     span, capacity = policy.valid_range, quantity.parse(total)
-    if not span.HasField("min"):
-        at("min").required("required when validRange is defined")
+    if not at("min").present(span.HasField("min"), "required when validRange is defined"):
         return
     least = parse_or_report(at("min"), span.min)
     most = parse_or_report(at("max"), span.max) if span.HasField("max") else None

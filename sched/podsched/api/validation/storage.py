@@ -9,7 +9,11 @@ from podsched.api.validation.meta import validate_label_selector
 from podsched.api.validation.names import dns1123_subdomain
 from podsched.api.validation.place import Place
 from podsched.api.validation.placement import validate_node_selector
-from podsched.api.validation.resource_lists import parse_or_report, validate_quantities
+from podsched.api.validation.resource_lists import (
+    not_negative,
+    parse_or_report,
+    validate_quantities,
+)
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _MODES = ("Block", "Filesystem")
@@ -18,8 +22,7 @@ _FIRST_SOURCE = 10
 
 
 def _access_modes(at: Place, modes: Sequence[str], reason: str = "") -> None:
-    if not modes:
-        at.required(reason)
+    at.present(modes, reason)
     for _, mode in at.each(modes):
         at.one_of(mode, _ACCESS_MODES)
     if "ReadWriteOncePod" in modes and len(modes) > 1:
@@ -39,8 +42,7 @@ def validate_persistent_volume(at: Place, item: o.PersistentVolume) -> None:
     spec, at = item.spec, at("spec")
     _access_modes(at("accessModes"), spec.access_modes)
     capacity = at("capacity")
-    if not spec.capacity:
-        capacity.required()
+    capacity.present(spec.capacity)
     if [*spec.capacity] != ["storage"]:
         capacity.not_supported(dict(spec.capacity) or None, ("storage",))
     validate_quantities(capacity, spec.capacity)
@@ -48,8 +50,7 @@ def validate_persistent_volume(at: Place, item: o.PersistentVolume) -> None:
     at("persistentVolumeReclaimPolicy").one_of(spec.persistent_volume_reclaim_policy, policies)
     at("volumeMode").one_of(spec.volume_mode, _MODES)
     sources = volume_sources(spec)
-    if not sources:
-        at.required("must specify a volume type")
+    at.present(sources, "must specify a volume type")
     for name in sources[1:]:
         at(name).forbidden("may not specify more than 1 volume type")
     if spec.HasField("node_affinity"):
@@ -117,8 +118,7 @@ def validate_persistent_volume_claim_update(
 
 def validate_storage_class(at: Place, item: o.StorageClass) -> None:
     """Validate provisioner, policies and topologies."""
-    if not item.provisioner:
-        at("provisioner").required()
+    at("provisioner").present(item.provisioner)
     at("reclaimPolicy").one_of(item.reclaim_policy, ("Delete", "Retain"))
     modes = ("Immediate", "WaitForFirstConsumer")
     at("volumeBindingMode").one_of(item.volume_binding_mode, modes)
@@ -141,26 +141,21 @@ def validate_csi_node(at: Place, item: o.CSINode) -> None:
     """Check drivers: each once, with a name and a node id, counts not negative."""
     seen: set[str] = set()
     for each, driver in at("spec.drivers").each(item.spec.drivers):
-        if not driver.name:
-            each("name").required()
-        else:
+        if each("name").present(driver.name):
             each("name").once(driver.name, seen)
-        if not driver.node_id:
-            each("nodeID").required()
+        each("nodeID").present(driver.node_id)
         each("allocatable.count").least(driver.allocatable.count)
 
 
 def validate_csi_storage_capacity(at: Place, item: o.CSIStorageCapacity) -> None:
     """Check that there is a class, and that capacities are not negative."""
-    if not item.storage_class_name:
-        at("storageClassName").required()
+    at("storageClassName").present(item.storage_class_name)
     for name, present, text in (
         ("capacity", item.HasField("capacity"), item.capacity),
         ("maximumVolumeSize", item.HasField("maximum_volume_size"), item.maximum_volume_size),
     ):
-        amount = parse_or_report(at(name), text) if present else None
-        if amount is not None and amount < 0:
-            at(name).invalid(text, "must be greater than or equal to 0")
+        if present:
+            not_negative(at(name), text)
     if item.HasField("node_topology"):
         validate_label_selector(at("nodeTopology"), item.node_topology)
 
@@ -168,10 +163,8 @@ def validate_csi_storage_capacity(at: Place, item: o.CSIStorageCapacity) -> None
 def validate_volume_attachment(at: Place, item: o.VolumeAttachment) -> None:
     """Validate attacher, node and source."""
     source, at = item.spec.source, at("spec")
-    if not item.spec.attacher:
-        at("attacher").required()
-    if not item.spec.node_name:
-        at("nodeName").required()
+    at("attacher").present(item.spec.attacher)
+    at("nodeName").present(item.spec.node_name)
     if not (source.HasField("persistent_volume_name") or source.HasField("inline_volume_spec")):
         reason = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
         at("source").required(reason)

@@ -70,11 +70,8 @@ def validate_deployment(at: Place, item: o.Deployment) -> None:
     """Check the selector, the template, and how pods are replaced."""
     validate_replica_set(at, item)
     spec, at = item.spec, at("spec")
-    for name, value in (
-        ("revisionHistoryLimit", spec.revision_history_limit),
-        ("progressDeadlineSeconds", spec.progress_deadline_seconds),
-    ):
-        at(name).least(value)
+    at("revisionHistoryLimit").least(spec.revision_history_limit)
+    at("progressDeadlineSeconds").least(spec.progress_deadline_seconds)
     if spec.progress_deadline_seconds <= spec.min_ready_seconds:
         reason = "must be greater than minReadySeconds"
         at("progressDeadlineSeconds").invalid(spec.progress_deadline_seconds, reason)
@@ -156,9 +153,8 @@ def validate_pod_template(at: Place, item: o.PodTemplate) -> None:
 def validate_horizontal_pod_autoscaler(at: Place, item: o.HorizontalPodAutoscaler) -> None:
     """Check what is scaled, and how far."""
     spec, at = item.spec, at("spec")
-    for name, value in (("kind", spec.scale_target_ref.kind), ("name", spec.scale_target_ref.name)):
-        if not value:
-            at("scaleTargetRef")(name).required()
+    at("scaleTargetRef.kind").present(spec.scale_target_ref.kind)
+    at("scaleTargetRef.name").present(spec.scale_target_ref.name)
     at("minReplicas").least(spec.min_replicas, 1)
     at("maxReplicas").least(spec.max_replicas, 1)
     if spec.max_replicas < spec.min_replicas:
@@ -177,8 +173,7 @@ def validate_replication_controller(at: Place, item: o.ReplicationController) ->
     """Check replicas, and that the selector selects the pods of the template, if there is one."""
     spec, at = item.spec, at("spec")
     at("replicas").least(spec.replicas)
-    if not spec.selector:
-        at("selector").required()
+    if not at("selector").present(spec.selector):
         return
     validate_labels(at("selector"), spec.selector)
     if spec.HasField("template"):
@@ -201,8 +196,7 @@ validate_daemon_set_update = validate_replica_set_update
 
 def validate_controller_revision(at: Place, item: o.ControllerRevision) -> None:
     """Check that there is a state, and that its number is not negative."""
-    if not item.HasField("data"):
-        at("data").required("data is mandatory")
+    at("data").present(item.HasField("data"), "data is mandatory")
     at("revision").least(item.revision)
 
 
