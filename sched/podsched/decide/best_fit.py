@@ -13,12 +13,15 @@ one pod set without slices (property test), in passes over arrays: a cluster has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from podsched.framework.nodes import ABSENT, Int64s, NodeColumns
+from podsched.framework.nodes import ABSENT, Bools, Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
+
+#: Max sets of nodes' names of which the rows are kept.
+_MOST_KEPT: Final = 16
 
 
 class Part(NamedTuple):
@@ -36,7 +39,10 @@ class Domains:
 
     def __init__(self, nodes: NodeColumns, levels: Sequence[str]) -> None:
         columns = np.stack([nodes.label(label) for label in levels])
+        self._nodes = nodes
         self._names = nodes.names
+        #: By names of nodes, kept because a flavor may have 10,000 nodes.
+        self._among: dict[frozenset[str], Bools] = {}
         self._rows = np.flatnonzero(nodes.alive & (columns != ABSENT).all(axis=0))
         #: By level, the domain of each of the rows, and the domain above each domain. Domains are
         #: numbered in the order of their values.
@@ -78,6 +84,18 @@ class Domains:
             below = np.flatnonzero(np.isin(self._parents[at], chosen))
             chosen = _take(sizes[at], below, count, ascending=level is None)
         return self._parts(sizes[last], chosen, count)
+
+    def are_among(self, names: frozenset[str]) -> Bools:
+        """Return which rows have one of these names, shape ``(nodes.size,)``."""
+        found = self._among.get(names)
+        if found is None:
+            found = np.zeros(self._nodes.size, dtype=np.bool_)
+            rows = map(self._nodes.row_of, names)
+            found[[row for row in rows if row is not None]] = True
+            if len(self._among) >= _MOST_KEPT:
+                self._among.clear()
+            self._among[names] = found
+        return found
 
     def _parts(self, sizes: Int64s, chosen: Sequence[int], count: int) -> list[Part]:
         """Return the nodes of the lowest domains: all of them are filled, perhaps but the last."""

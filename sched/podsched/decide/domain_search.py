@@ -56,14 +56,17 @@ class DomainSearch:
             return ()
         if len({self._decider.key(pod) for pod in pods}) > 1 or len(set(map(nodes_of, pods))) > 1:
             return ()
+        domains, rows = self._decider.domains(group.levels), self._rows(trial, pods[0])
         # Members that run already have left one domain of a required level.
-        only = placements[0].node_names if len(placements) == 1 else None
-        allowed = nodes_of(pods[0])
-        nodes = only if allowed is None else allowed if only is None else only & allowed
-        rows = self._rows(trial, pods[0], nodes)
+        for names in (
+            nodes_of(pods[0]),
+            placements[0].node_names if len(placements) == 1 else None,
+        ):
+            if names is not None:
+                rows = rows[domains.are_among(names)[rows]]
         if not len(rows):
             return ()
-        return self._decider.domains(group.levels).fill(
+        return domains.fill(
             self._room(pods, rows),
             needed,
             len(pods),
@@ -71,10 +74,10 @@ class DomainSearch:
             required=bool(group.topology_key),
         )
 
-    def _rows(self, trial: GroupTrial, pod: PodInfo, nodes: frozenset[str] | None) -> Rows:
-        """Return the rows that a member fits now."""
+    def _rows(self, trial: GroupTrial, pod: PodInfo) -> Rows:
+        """Return the rows that a member fits now, wherever it may go."""
         with trial.inner() as inner:
-            inner.restrict(nodes)
+            inner.restrict(None)
             evaluation = self._decider.evaluation(self._runtime, pod)
             evaluation.refresh(pod)
             if evaluation.failure is not None:  # The members' decisions tell it.
