@@ -18,6 +18,8 @@ LONGEST_EXEC_TIME: Final = "podsched.io/longest-exec-time-seconds"
 #: pods of a group, or should.
 REQUIRED_LEVEL: Final = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED_LEVEL: Final = "kueue.x-k8s.io/podset-preferred-topology"
+#: Likewise, ``true``: nodes of a Topology, whichever.
+UNCONSTRAINED: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
 #: Label with the name of a pod's group, and annotation with the number of its pods.
 QUEUE_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
 QUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"

@@ -202,7 +202,7 @@ class _Search:
         if flavor is None:
             return f"flavor {name} not found"
         for pods in pod_sets:
-            if pods.level and not flavor.levels:
+            if (pods.level or pods.in_topology) and not flavor.levels:
                 return f'Flavor "{name}" does not support TopologyAwareScheduling'
             if pods.level and pods.level not in flavor.levels:
                 return f'Flavor "{name}" does not contain the requested level'

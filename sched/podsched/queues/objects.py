@@ -128,6 +128,8 @@ class PodSet:
     tolerations: tuple[Toleration, ...] = ()
     level: str = ""
     """The node label of the Topology level that it asks for, "" for none."""
+    in_topology: bool = False
+    """Whether it asks for a flavor with a Topology, of whatever level."""
 
     def total(self, count: int) -> dict[str, int]:
         """Return the amounts of ``count`` pods."""

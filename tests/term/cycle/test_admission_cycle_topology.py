@@ -183,6 +183,17 @@ async def test_a_flavor_without_the_level_is_not_used(level: str, why: str) -> N
         )
 
 
+async def test_pods_that_ask_for_any_level_use_no_flavor_without_a_topology() -> None:
+    world = racks()
+    flavor(world, "plain")
+    cluster_queue(world, "both", None, {"plain": {"cpu": 8}, "default": {"cpu": 8}})
+    unconstrained = {"kueue.x-k8s.io/podset-unconstrained-topology": "true"}
+    async with world.running():
+        gang(world, "g", "both", 2, cpu=4, annotations=unconstrained)
+        await asyncio.sleep(1)
+        assert usage(world, "both") == {"default/cpu": 8000}
+
+
 async def test_a_queue_whose_topology_is_missing_admits_nothing_until_it_is_there() -> None:
     world = TermWorld()
     big_node(world, "n1", labels={BLOCK: "a"})

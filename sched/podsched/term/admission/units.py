@@ -21,6 +21,7 @@ from podsched.api.queue_labels import (
     QUEUE_NAME,
     QUEUE_PRIORITY_CLASS,
     REQUIRED_LEVEL,
+    UNCONSTRAINED,
 )
 from podsched.api.selectors import Requirement, requirement
 from podsched.framework.nodes import ClusterView
@@ -106,10 +107,14 @@ class Unit:
 
 
 class Level(NamedTuple):
-    """The level of a Topology that a unit asks for ("" for none), and whether it is required."""
+    """The level of a Topology that a unit asks for ("" for none), and whether it is required.
+
+    ``any_level``: it asks for a Topology, but for no level.
+    """
 
     label: str = ""
     required: bool = False
+    any_level: bool = False
 
 
 def level_of(cluster: ClusterView, unit: Unit) -> Level:
@@ -128,6 +133,8 @@ def asked_level(cluster: ClusterView, first: PodInfo) -> Level:
             return Level(label, True)
         if label := of.get(PREFERRED_LEVEL, ""):
             return Level(label)
+        if of.get(UNCONSTRAINED) == "true":
+            return Level(any_level=True)
     return Level()
 
 
@@ -196,6 +203,7 @@ def waiting_workload(
                 requests=requests,
                 min_count=min_count,
                 level=level.label,
+                in_topology=level.any_level,
             )
         )
     first = next(iter(unit.waiting.values()))
