@@ -22,8 +22,8 @@ from podsched.queues.victims import (
     classic_search,
     permits,
     preempted_message,
-    settle,
     victim_order,
+    victims_by_quota,
 )
 from support.examples import examples
 from support.queue_trees import CPU, admit, nodes, snapshots
@@ -62,7 +62,7 @@ def test_the_lowest_priority_goes_and_no_more_than_is_needed() -> None:
     for key, priority in (("low", 1), ("middle", 2), ("high", 3)):
         admit(snapshot, "a", running(key, 2, priority))
     admit(snapshot, "b", running("full", 2))
-    assert names(settle(classic_search(snapshot, preemptor(snapshot, "a", 2, 9)))) == {
+    assert names(victims_by_quota(classic_search(snapshot, preemptor(snapshot, "a", 2, 9)))) == {
         "low": Reason.IN_QUEUE
     }
 
@@ -78,14 +78,14 @@ def test_a_queue_that_never_preempts_does_not_look_through_what_it_has_admitted(
     snapshot = two_queues(Preemption(Policy.NEVER, Policy.NEVER))
     admit(snapshot, "a", running("low", 4))
     snapshot.workloads["a"] = Admitted(snapshot.workloads["a"])
-    assert settle(search(snapshot, preemptor(snapshot, "a", 2, 9))) == []
+    assert victims_by_quota(search(snapshot, preemptor(snapshot, "a", 2, 9))) == []
 
 
 def test_a_smaller_victim_is_put_back_if_a_later_one_is_enough() -> None:
     snapshot = two_queues()
     admit(snapshot, "a", running("small", 1, 1))
     admit(snapshot, "a", running("large", 7, 2))
-    assert names(settle(classic_search(snapshot, preemptor(snapshot, "a", 6, 9)))) == {
+    assert names(victims_by_quota(classic_search(snapshot, preemptor(snapshot, "a", 6, 9)))) == {
         "large": Reason.IN_QUEUE
     }
 
@@ -94,10 +94,10 @@ def test_quota_is_reclaimed_from_a_queue_only_while_it_borrows() -> None:
     snapshot = two_queues(Preemption(reclaim=Policy.ANY))
     for key in ("b1", "b2", "b3"):
         admit(snapshot, "b", running(key, 2))
-    assert names(settle(classic_search(snapshot, preemptor(snapshot, "a", 4)))) == {
+    assert names(victims_by_quota(classic_search(snapshot, preemptor(snapshot, "a", 4)))) == {
         "b1": Reason.RECLAIM
     }
-    assert not settle(classic_search(snapshot, preemptor(snapshot, "a", 6)))
+    assert not victims_by_quota(classic_search(snapshot, preemptor(snapshot, "a", 6)))
 
 
 def test_a_queue_that_is_back_within_its_quota_loses_no_more() -> None:
@@ -113,7 +113,7 @@ def test_a_queue_that_is_back_within_its_quota_loses_no_more() -> None:
     for name, priority in (("b", 0), ("c", 1)):
         for index in range(2):
             admit(snapshot, name, running(f"{name}{index}", 2, priority))
-    chosen = names(settle(classic_search(snapshot, preemptor(snapshot, "a", 4))))
+    chosen = names(victims_by_quota(classic_search(snapshot, preemptor(snapshot, "a", 4))))
     assert sorted(chosen) == ["b0", "c0"]
 
 
@@ -121,22 +121,22 @@ def test_priorities_up_to_the_threshold_make_room_for_borrowing() -> None:
     snapshot = two_queues(Preemption(Policy.NEVER, Policy.LOWER, True, 0))
     admit(snapshot, "b", running("above", 3, 1))
     admit(snapshot, "b", running("below", 5, 0))
-    assert names(settle(classic_search(snapshot, preemptor(snapshot, "a", 5, 9)))) == {
+    assert names(victims_by_quota(classic_search(snapshot, preemptor(snapshot, "a", 5, 9)))) == {
         "below": Reason.BORROWING
     }
     snapshot = two_queues(Preemption(Policy.NEVER, Policy.LOWER, True, 0))
     admit(snapshot, "b", running("above", 6, 1))
     admit(snapshot, "b", running("below", 2, 0))
-    assert not settle(classic_search(snapshot, preemptor(snapshot, "a", 5, 9)))
+    assert not victims_by_quota(classic_search(snapshot, preemptor(snapshot, "a", 5, 9)))
 
 
 def test_an_eviction_that_has_begun_is_counted_first() -> None:
     snapshot = two_queues()
     admit(snapshot, "a", running("low", 4, 1))
     admit(snapshot, "a", running("evicted", 4, 8, evicted=True))
-    assert list(names(settle(classic_search(snapshot, preemptor(snapshot, "a", 2, 9))))) == [
-        "evicted"
-    ]
+    assert list(
+        names(victims_by_quota(classic_search(snapshot, preemptor(snapshot, "a", 2, 9))))
+    ) == ["evicted"]
 
 
 def test_with_fair_sharing_the_queue_of_the_largest_share_loses() -> None:
@@ -148,9 +148,11 @@ def test_with_fair_sharing_the_queue_of_the_largest_share_loses() -> None:
     for name, count in (("a", 3), ("b", 5), ("c", 1)):
         for index in range(count):
             admit(snapshot, name, running(f"{name}{index}", 1))
-    assert names(settle(fair_search(snapshot, preemptor(snapshot, "a", 1)))) == {"b0": Reason.FAIR}
+    assert names(victims_by_quota(fair_search(snapshot, preemptor(snapshot, "a", 1)))) == {
+        "b0": Reason.FAIR
+    }
     # With 2 the shares would only change places.
-    assert not settle(fair_search(snapshot, preemptor(snapshot, "a", 2)))
+    assert not victims_by_quota(fair_search(snapshot, preemptor(snapshot, "a", 2)))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +218,7 @@ def test_victims_make_room_and_none_of_them_can_stay(
     """The choice changes nothing in the snapshot, and no victim is there for nothing."""
     new = fill(snapshot, data)
     before = used(snapshot)
-    victims = settle((fair_search if fair else classic_search)(snapshot, new))
+    victims = victims_by_quota((fair_search if fair else classic_search)(snapshot, new))
     assert used(snapshot) == before
 
     def fits(gone: list[Workload], borrowing: bool) -> bool:

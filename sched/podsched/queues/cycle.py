@@ -30,7 +30,7 @@ from podsched.queues.pending import Lacks
 from podsched.queues.quota import Amounts, FlavorResource, Node
 from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
-from podsched.queues.victims import Preemptor, Search, Victim, classic_search, settle
+from podsched.queues.victims import Preemptor, Search, Victim, classic_search, victims_by_quota
 
 _OVERLAP = "Workload has overlapping preemption targets with another workload"
 _AFTER_OVERLAP = f"{_OVERLAP}, but will fit after these preemptions complete"
@@ -279,7 +279,7 @@ def without_flavors(queue: ClusterQueue, workload: Workload, of: Assignment) -> 
 
 def find_victims(snapshot: Snapshot, preemptor: Preemptor, rules: Rules) -> list[Victim]:
     """Return the victims that make room in quota; [] if none do."""
-    return settle(victim_search(snapshot, preemptor, rules))
+    return victims_by_quota(victim_search(snapshot, preemptor, rules))
 
 
 def victim_search(snapshot: Snapshot, preemptor: Preemptor, rules: Rules) -> Search:

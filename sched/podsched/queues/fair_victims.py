@@ -19,13 +19,13 @@ from podsched.queues.quota import Node
 from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.victims import (
-    Asks,
+    Pacing,
     Preemptor,
     Reason,
     Search,
     Victim,
     fill_back,
-    of_own_queue,
+    own_candidates,
     restore,
     victim_order,
 )
@@ -70,7 +70,7 @@ def fair_search(
 def _candidates(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
     """Return the candidates of the preemptor's own queue, and of queues that borrow."""
     node, preemption = snapshot.node(preemptor.queue.name), preemptor.queue.preemption
-    found = of_own_queue(snapshot, preemptor)
+    found = own_candidates(snapshot, preemptor)
     if node.parent is None or preemption.reclaim is Policy.NEVER:
         return found
     stack = [node.root]
@@ -95,7 +95,7 @@ class _Search:
         self._node = snapshot.node(preemptor.queue.name)
         self._ancestors = frozenset(self._node.ancestors)
         self.taken: list[Victim] = []
-        self._asks = Asks()
+        self._pacing = Pacing()
         self._left: list[Workload] = []
         """Candidates that the first strategy did not take."""
 
@@ -151,7 +151,7 @@ class _Search:
         self._snapshot.remove_usage(queue, need)
         fits = self._preemptor.fits(self._snapshot, borrowing=True)
         self._snapshot.add_usage(queue, need)
-        return fits and self._asks.due(self.taken, last=last) and (yield list(self.taken))
+        return fits and self._pacing.due(self.taken, last=last) and (yield list(self.taken))
 
     def _below_common(self, queue: Node) -> tuple[Node, Node]:
         """Return the children of the closest common cohort: above the preemptor, above a queue."""

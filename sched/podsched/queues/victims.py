@@ -129,7 +129,7 @@ def _by_priority(one: Workload, preemptor_queue: str) -> tuple[bool, bool, int, 
 Search = Generator[list[Victim], bool, list[Victim]]
 
 
-def settle(search: Search) -> list[Victim]:
+def victims_by_quota(search: Search) -> list[Victim]:
     """Return the victims of a search for which only quota counts."""
     try:
         next(search)
@@ -140,7 +140,7 @@ def settle(search: Search) -> list[Victim]:
         return found
 
 
-class Asks:
+class Pacing:
     """Decides when a search yields: at first, and whenever there are twice as many victims.
 
     Each answer is a trial on the nodes, which takes long; so a search needs O(log n) trials.
@@ -163,7 +163,7 @@ def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
     hierarchical, others = _of_cohort(snapshot, preemptor)
     own = [
         _Candidate(workload, Reason.IN_QUEUE, True, ())
-        for workload in of_own_queue(snapshot, preemptor)
+        for workload in own_candidates(snapshot, preemptor)
     ]
     if not (hierarchical or others or own):
         return []
@@ -184,7 +184,7 @@ def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
     line += [one for part in parts for one in part if not one.workload.evicted]
     for borrowing in attempts:
         taken: list[Victim] = []
-        asks, fits = Asks(), partial(preemptor.fits, snapshot, borrowing=borrowing)
+        pacing, fits = Pacing(), partial(preemptor.fits, snapshot, borrowing=borrowing)
         try:
             for candidate in line:
                 # Checked again for each: by removals, a queue may be back within its quota.
@@ -192,9 +192,9 @@ def classic_search(snapshot: Snapshot, preemptor: Preemptor) -> Search:
                     continue
                 snapshot.remove(candidate.workload)
                 taken.append(Victim(candidate.workload, candidate.reason))
-                if fits() and asks.due(taken) and (yield list(taken)):
+                if fits() and pacing.due(taken) and (yield list(taken)):
                     return (yield from fill_back(snapshot, taken, fits))
-            if taken and fits() and asks.due(taken, last=True) and (yield list(taken)):
+            if taken and fits() and pacing.due(taken, last=True) and (yield list(taken)):
                 return (yield from fill_back(snapshot, taken, fits))
         finally:
             restore(snapshot, taken)
@@ -245,7 +245,7 @@ def _valid(preemptor: Preemptor, candidate: _Candidate, *, borrowing: bool) -> b
     return all(node.borrows_any(preemptor.short) for node in candidate.below)
 
 
-def of_own_queue(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
+def own_candidates(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
     """Return the candidates of the preemptor's own queue."""
     queue, policy = preemptor.queue, preemptor.queue.preemption.within
     if policy is Policy.NEVER:  # The queue may have admitted thousands.

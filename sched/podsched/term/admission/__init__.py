@@ -14,6 +14,7 @@
 - ``admission``: the queues with their units and usage, kept current with the cluster
 - ``terms``: the flavors that a unit may start on, and its victims
 - ``reservations``: starts that are promised to units in ClusterQueues with backfill
+- ``reservation_text``: the annotation that has a reservation
 - ``timetable``, ``node_room`` and ``reserved_devices``: when a unit can start, beside the units
   that run and the promised starts
 

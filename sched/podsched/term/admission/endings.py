@@ -135,11 +135,11 @@ class Endings:
         elif not stopped and known is not None and known.reason in _OF_QUEUES:
             del self.current[key]
         if key not in self.current:
-            self._look_at_limit(unit, now)
+            self._update_limit(unit, now)
             if self._settings is not None:
-                self._look_at_readiness(unit, self._settings, now)
+                self._update_readiness(unit, self._settings, now)
 
-    def _look_at_limit(self, unit: Unit, now: float) -> None:
+    def _update_limit(self, unit: Unit, now: float) -> None:
         longest, end = execution_time(self._cluster, unit), deadline(unit.held.values())
         limit = min(longest, end)
         if limit == inf:  # Most units have none.
@@ -169,7 +169,7 @@ class Endings:
                 return float(condition.last_transition_time.seconds) - self.epoch
         return inf
 
-    def _look_at_readiness(self, unit: Unit, settings: WaitForPodsReady, now: float) -> None:
+    def _update_readiness(self, unit: Unit, settings: WaitForPodsReady, now: float) -> None:
         if unit.was_ready:
             return
         pods = [pod for pod in unit.held.values() if not pod.terminating]

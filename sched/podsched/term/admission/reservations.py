@@ -17,31 +17,25 @@ Source: Slurm's backfill scheduler, https://slurm.schedmd.com/sched_config.html#
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from math import ceil, inf
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from podsched.cache.cache import Cache
 from podsched.config.queues import Backfill as Settings
 from podsched.framework.pods import PodInfo
-from podsched.lib.bounded_text import parse_json
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import PODS, Backfill, Workload
-from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, occupied
-from podsched.term.admission.reserved_devices import PromisedDevice
+from podsched.term.admission.reservation_text import RESERVATION, parse_reservation
 from podsched.term.admission.timetable import Timetable
 from podsched.term.admission.units import Unit, stored_group, unit_key
 
-#: Annotation of a PodGroup or pod: its reservation, as JSON.
-RESERVATION: Final = "podsched.io/reservation"
 #: Seconds between two rounds in which the waiting units are tried again because starts have moved.
 #: A round may move more starts, and tries up to ``_MOST_RESERVED`` units. The pause is doubled
 #: while rounds follow each other, up to Slurm's default (bf_interval).
@@ -143,18 +137,20 @@ class Reservations:
         seconds = occupied(self._cluster, unit)
         workload = replace(workload, seconds=seconds, shape=(workload.shape, seconds))
         if not unit.held:
-            self._look_at_reservation(unit, workload)
+            self._update_reservation(unit, workload)
         # Without a shape, a unit with a reservation is decided on its own: the failure of a unit of
         # the same shape without a reservation says nothing about it.
         return replace(workload, shape=None) if key in self.of else workload
 
-    def _look_at_reservation(self, unit: Unit, workload: Workload) -> None:
+    def _update_reservation(self, unit: Unit, workload: Workload) -> None:
         """Read the reservation of a waiting unit from its annotation, or update the known one."""
         key, found = unit.key, self.of.get(unit.key)
         if key not in self._read:
             # Only once: afterwards the annotation may be older than the known reservation.
             self._read.add(key)
-            found = found or _parsed(self._annotation(unit), workload, self._endings.epoch)
+            found = found or parse_reservation(
+                self._annotation(unit), workload, self._endings.epoch
+            )
         if found is not None:
             queue, priority, seconds = workload.queue, workload.priority, workload.seconds
             self.of[key] = replace(found, queue=queue, priority=priority, seconds=seconds)
@@ -359,18 +355,6 @@ class Reservations:
         where = f"reserved on nodes {', '.join(names[:_MOST_NAMED])}{more}"
         return f"starts at {self._endings.time_text(made.start)} at the latest, {where}"
 
-    def annotation(self, made: Reservation) -> str:
-        """Return the text of the annotation ``RESERVATION``, which ``_parsed`` reads."""
-        usage = {f"{one.flavor}/{one.resource}": number for one, number in made.usage.items()}
-        body: dict[str, Any] = {
-            "start": self._endings.time_text(made.start),
-            "usage": usage,
-            "nodes": made.nodes,
-        }
-        if made.devices:
-            body["devices"] = list(made.devices)
-        return json.dumps(body, separators=(",", ":"))
-
     # ------------------------------------------------------------------ when a unit can start
 
     def may_promise(self, workload: Workload, policy: Backfill, now: float) -> bool:
@@ -388,39 +372,3 @@ class Reservations:
             return False
         who = key, workload.queue, workload.priority
         return self.timetable.plan(now).may_reserve(*who, policy, settings.starts_per_queue)
-
-
-def _parsed(text: str, workload: Workload, epoch: float) -> Reservation | None:
-    """Return the reservation of an annotation; None if it has none that can be read."""
-    if not text:
-        return None
-    try:
-        body = parse_json(text.encode())
-        start = datetime.fromisoformat(body["start"]).timestamp() - epoch
-        usage = {
-            FlavorResource(*name.split("/", 1)): _number(number)
-            for name, number in body["usage"].items()
-        }
-        nodes = {
-            str(node): {str(resource): _number(number) for resource, number in amounts.items()}
-            for node, amounts in body["nodes"].items()
-        }
-        devices = tuple(map(_device, body.get("devices", ())))
-    # Users may write the annotation: one that cannot be read counts as none.
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        return None
-    who = workload.queue, workload.priority
-    return Reservation(*who, start, workload.seconds, usage, nodes, devices)
-
-
-def _device(value: Any) -> PromisedDevice:
-    *names, capacity = value
-    driver, pool, device, share = map(str, names)
-    pairs = tuple((str(name), str(amount)) for name, amount in capacity)
-    return PromisedDevice(driver, pool, device, share, pairs)
-
-
-def _number(value: Any) -> int:
-    if not isinstance(value, int) or value < 0 or value >= 1 << 62:
-        raise ValueError(value)
-    return value

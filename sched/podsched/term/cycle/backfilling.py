@@ -18,7 +18,7 @@ from podsched.queues.backfill.plan import Reservation
 from podsched.queues.cycle import Entry
 from podsched.queues.objects import PODS, Workload
 from podsched.queues.order import Requeue
-from podsched.term.admission.reservations import RESERVATION
+from podsched.term.admission.reservation_text import RESERVATION, reservation_text
 from podsched.term.admission.reserved_devices import MOST_DEVICES
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
 from podsched.term.admission.units import unit_group
@@ -142,8 +142,9 @@ class Backfilling:
             unit = self._admission.units.get(key)
             if unit is None:
                 continue
-            made = change.reservation
-            text = None if made is None else reservations.annotation(made)
+            text, made = None, change.reservation
+            if made is not None:
+                text = reservation_text(made, self._admission.endings.time_text(made.start))
             group, pods = unit_group(self._cluster, unit), [*unit.waiting.values()]
             if group is not None and group.uid:
                 status = FALSE if change.withdrawn or text is None else TRUE
