@@ -336,3 +336,21 @@ async def test_the_events_of_a_pod_group_tell_that_its_queue_drains() -> None:
         assert world.events("g", "EvictedDueToClusterQueueStopped") == [
             "The ClusterQueue is stopped"
         ]
+
+
+async def test_a_victim_that_is_being_evicted_already_keeps_its_reason() -> None:
+    world = TermWorld(queues=TIMEOUT)
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
+    async with world.running():
+        gang(world, "low", "team", 1, gpu=8, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(302)
+        gang(world, "high", "team", 1, priority=10, gpu=8)
+        await asyncio.sleep(2)
+        assert condition(world, "high")[1] == "WaitingForPreemptedWorkloads"
+        world.cluster.delete("Pod", "default/low-0")
+        await asyncio.sleep(2)
+        assert bound(world) == ["high-0"]
+        assert condition(world, "low", "Evicted")[1] == "PodsReadyTimeout"
+        assert world.events("low", "Preempted") == []

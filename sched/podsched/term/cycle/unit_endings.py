@@ -102,9 +102,14 @@ class UnitEndings:
     def preempted(
         self, preemptor: str, victims: Sequence[Victim], note: Callable[[Victim], str]
     ) -> None:
-        """Note units that are evicted to make room for another; ``note`` returns the message."""
+        """Note units that are evicted to make room for another; ``note`` returns the message.
+
+        What is being evicted already keeps its reason: when it is queued again depends on that.
+        """
         for victim in victims:
             key, message = victim.workload.key, note(victim)
+            if victim.workload.evicted or key in self._admission.endings.current:
+                continue
             self.record(key, _NORMAL, f"{_EVICTED_DUE_TO}{PREEMPTED}", message)
             self.record(key, _NORMAL, PREEMPTED, message)
             text = f"Preempted {key} ({victim.reason})"
