@@ -9,6 +9,7 @@ import pytest
 
 from podsched.api.objects import ClusterQueue, LocalQueue, Pod, PodGroup
 from podsched.serve.client.errors import Unavailable
+from podsched.v1.api_pb2 import EvictRequest
 from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, usage
 from support.term_world import TermWorld
 
@@ -353,4 +354,20 @@ async def test_a_victim_that_is_being_evicted_already_keeps_its_reason() -> None
         await asyncio.sleep(2)
         assert bound(world) == ["high-0"]
         assert condition(world, "low", "Evicted")[1] == "PodsReadyTimeout"
+        assert world.events("low", "Preempted") == []
+
+
+async def test_a_victim_that_others_have_evicted_is_not_said_to_be_preempted() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
+    async with world.running():
+        gang(world, "low", "team", 1, gpu=8, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(1)
+        request = EvictRequest(namespace="default", name="low-0")
+        await world.cluster.evict_pods([request], fence=world.fence)
+        gang(world, "high", "team", 1, priority=10, gpu=8)
+        await asyncio.sleep(2)
+        assert condition(world, "high")[1] == "WaitingForPreemptedWorkloads"
         assert world.events("low", "Preempted") == []
