@@ -107,8 +107,7 @@ class LocalRay:
     async def start(self) -> None:
         """Start the head and wait until drivers can join; a restart keeps the address.
 
-        Raises:
-            RayStartError: after three failed attempts, or if its files would not be safe.
+        Raises RayStartError after three failed attempts, or if its files would not be safe.
         """
         if self._directory is None:
             # Not in a data directory: Ray puts Unix sockets there, whose paths may have at

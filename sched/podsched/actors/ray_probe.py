@@ -64,7 +64,10 @@ async def answers(address: str, timeout: float, tls: TlsFiles | None = None) -> 
             if context is not None:
                 context.set_alpn_protocols(["h2"])
             reader, writer = await asyncio.open_connection(
-                host.strip("[]"), int(port), ssl=context, ssl_shutdown_timeout=_shutdown(context)
+                host.strip("[]"),
+                int(port),
+                ssl=context,
+                ssl_shutdown_timeout=1.0 if context else None,
             )
             try:
                 writer.write(_HELLO)
@@ -77,10 +80,6 @@ async def answers(address: str, timeout: float, tls: TlsFiles | None = None) -> 
     except (OSError, ValueError):  # TimeoutError is an OSError
         return False
     return True
-
-
-def _shutdown(context: ssl.SSLContext | None) -> float | None:
-    return None if context is None else 1.0
 
 
 def _ignore(_: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from podsched.api import objects as o
@@ -55,6 +55,17 @@ def exclusive_devices(claim: o.ResourceClaim) -> Iterator[tuple[str, str, str]]:
     for result in claim.status.allocation.devices.results:
         if not result.share_id and not result.admin_access:
             yield result.driver, result.pool, result.device
+
+
+def newest_slices(slices: Collection[o.ResourceSlice]) -> Iterator[o.ResourceSlice]:
+    """Yield the slices of each pool's newest generation, by driver and name."""
+    newest: dict[tuple[str, str], int] = {}
+    for piece in slices:
+        pool = (piece.spec.driver, piece.spec.pool.name)
+        newest[pool] = max(newest.get(pool, 0), piece.spec.pool.generation)
+    for piece in sorted(slices, key=lambda each: (each.spec.driver, each.metadata.name)):
+        if piece.spec.pool.generation == newest[piece.spec.driver, piece.spec.pool.name]:
+            yield piece
 
 
 def claim_names(pod: o.Pod) -> Iterator[tuple[o.PodResourceClaim, str | None]]:

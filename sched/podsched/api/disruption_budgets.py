@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from podsched.api.objects import PodDisruptionBudget
+from podsched.api.conditions import is_finished
+from podsched.api.objects import Pod, PodDisruptionBudget
 from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
 
 
@@ -14,6 +15,15 @@ def selector_of(budget: PodDisruptionBudget) -> Selector:
         return compile_selector(budget.spec.selector)
     except SelectorError:
         return NOTHING
+
+
+def needs_no_budget(pod: Pod) -> bool:
+    """Return whether a pod can be evicted regardless of budgets: not running, or being deleted."""
+    return (
+        is_finished(pod)
+        or pod.status.phase == "Pending"
+        or pod.metadata.HasField("deletion_timestamp")
+    )
 
 
 def scaled_value(text: str, total: int) -> int:

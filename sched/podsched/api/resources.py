@@ -23,6 +23,7 @@ from podsched.api import quantity
 from podsched.api.objects import (
     Container,
     ContainerStatus,
+    Node,
     Pod,
     PodSpec,
     ResourceRequirements,
@@ -270,6 +271,22 @@ def allocatable_in_units(quantities: Mapping[str, str]) -> dict[str, int]:
         else quantity.value(quantities[name])
         for name in quantities
     }
+
+
+def readable_requests(pod: Pod) -> dict[str, int]:
+    """Return ``requests_in_units``, or nothing if a quantity is invalid."""
+    try:
+        return requests_in_units(pod)
+    except quantity.QuantityError:
+        return {}
+
+
+def readable_allocatable(node: Node) -> dict[str, int]:
+    """Return ``allocatable_in_units``, or nothing if a quantity is invalid."""
+    try:
+        return allocatable_in_units(node.status.allocatable)
+    except quantity.QuantityError:
+        return {}
 
 
 def non_zero_requests(pod: Pod) -> tuple[int, int]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import yaml
 
 from podsched.api.columns import NONE
+from podsched.api.device_claims import newest_slices
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Device, Pod, ResourceClaim, ResourceSlice
 from podsched.cli.client import with_client
@@ -85,24 +86,12 @@ def _rows(slices: Sequence[ResourceSlice], claims: Iterable[ResourceClaim]) -> l
             identity = (result.driver, result.pool, result.device)
             users.setdefault(identity, []).append(claim)
     rows = []
-    for piece in _current(slices):
+    for piece in newest_slices(slices):
         documents = to_manifest(piece)["spec"].get("devices", ())
         for device, document in zip(piece.spec.devices, documents, strict=True):
             identity = (piece.spec.driver, piece.spec.pool.name, device.name)
             rows.append(_Row(_node(piece, device), identity, document, users.get(identity, ())))
     return sorted(rows, key=lambda row: (row.node, *row.identity[:2]))
-
-
-def _current(slices: Sequence[ResourceSlice]) -> Iterator[ResourceSlice]:
-    """Yield the slices of each pool's newest generation, by name."""
-    newest: dict[tuple[str, str], int] = {}
-    for piece in slices:
-        key = (piece.spec.driver, piece.spec.pool.name)
-        newest[key] = max(newest.get(key, 0), piece.spec.pool.generation)
-    for piece in sorted(slices, key=lambda each: str(each.metadata.name)):
-        key = (piece.spec.driver, piece.spec.pool.name)
-        if piece.spec.pool.generation == newest[key]:
-            yield piece
 
 
 def _node(piece: ResourceSlice, device: Device) -> str:

@@ -25,6 +25,7 @@ from podsched.config.load import to_public
 from podsched.lab.replay.capture import INTERRUPTED, RECORDED_KINDS, TIME_IS_UP, Capture
 from podsched.lab.replay.decision_capture import DecisionCapture
 from podsched.lab.replay.recording import RecordingWriter
+from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, Unavailable
 
@@ -116,12 +117,8 @@ class _Recorder:
             why = await capture.run(work(capture), self._seconds, stop)
         else:
             following = DecisionCapture(decisions, self._writer, capture, clock)
-            task = asyncio.create_task(following.run())
-            try:
+            async with in_background(following.run(), "decisions"):
                 why = await capture.run(work(capture), self._seconds, stop, following.finish)
-            finally:
-                task.cancel()
-                await asyncio.wait([task])
         self._writer.close(clock(), why, progress.revision)
         self.done = True
         say(

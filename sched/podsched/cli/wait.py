@@ -107,7 +107,8 @@ def wait(
                             report("", exc)
                             return False
                     if reached(obj):
-                        say(f"{kind.name.lower()}/{name} {_done(state)}")
+                        done = {"delete": "deleted", "create": "created"}
+                        say(f"{kind.name.lower()}/{name} {done.get(state, 'condition met')}")
                         return True
                     await asyncio.sleep(_PAUSE)
         except TimeoutError:
@@ -123,10 +124,6 @@ def wait(
 
     if not with_client(server, work):
         raise typer.Exit(FAILED)
-
-
-def _done(state: str) -> str:
-    return {"delete": "deleted", "create": "created"}.get(state, "condition met")
 
 
 __all__ = ["wait"]

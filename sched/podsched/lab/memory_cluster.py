@@ -16,13 +16,14 @@ from copy import deepcopy
 from typing import TypeVar
 
 from podsched.api.conditions import set_pod_condition
+from podsched.api.disruption_budgets import needs_no_budget
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS, Kind, find_kind, kind_of
 from podsched.api.objects import AnyObject, Pod, Timestamp, object_key, timestamp
 from podsched.serve.client.errors import of_result
 from podsched.serve.server import errors
 from podsched.serve.server.binding import bind_step, status_step
-from podsched.serve.server.budgets import budgets_of, needs_no_budget, spend
+from podsched.serve.server.budgets import budgets_of, spend
 from podsched.serve.server.deletion import can_be_removed, check_preconditions, deletion_step
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError

@@ -21,14 +21,12 @@ from podsched.api.objects import (
     seconds_of,
 )
 from podsched.api.pod_groups import group_key
-from podsched.api.quantity import QuantityError
-from podsched.api.resources import CPU, MEMORY, PODS, allocatable_in_units
+from podsched.api.resources import CPU, MEMORY, PODS
 from podsched.ask.web.board import Board
 from podsched.ask.web.devices import claims_of_pod, devices_of_node
 from podsched.ask.web.pod_groups import line_key
-from podsched.ask.web.rows import in_page_units, node_state, phase_of, requests_of
+from podsched.ask.web.rows import node_row, phase_of, requests_of
 from podsched.ask.web.sources import Source
-from podsched.cache.zones import zone_of
 
 #: Max pods of a node that are listed; the kubelet's default limit is 110.
 MOST_PODS = 500
@@ -43,15 +41,12 @@ def node_details(source: Source, board: Board, name: str) -> dict[str, Any] | No
     pods = [
         (key, pod) for key in keys[:MOST_PODS] if isinstance(pod := source.get("Pod", key), Pod)
     ]
+    row = node_row(node)
     devices, device_count = devices_of_node(source, board, name, pods)
-    try:
-        allocatable = in_page_units(allocatable_in_units(node.status.allocatable))
-    except QuantityError:
-        allocatable = {}
     return {
         "name": name,
-        "zone": zone_of(node.metadata.labels),
-        "state": node_state(node),
+        "zone": row.zone,
+        "state": row.state,
         "created": seconds_of(node.metadata.creation_timestamp),
         "labels": dict(sorted(node.metadata.labels.items())),
         "taints": [
@@ -59,7 +54,7 @@ def node_details(source: Source, board: Board, name: str) -> dict[str, Any] | No
             for t in node.spec.taints
         ],
         "conditions": _rows_of(node.status.conditions),
-        "allocatable": _in_order(allocatable),
+        "allocatable": _in_order(row.allocatable),
         "pods": [
             [key, pod.status.phase, pod.spec.priority, _in_order(requests_of(pod))]
             for key, pod in pods

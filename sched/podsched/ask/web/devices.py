@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from podsched.api.device_claims import claim_names
+from podsched.api.device_claims import claim_names, newest_slices
 from podsched.api.objects import Device, Pod, ResourceClaim, ResourceSlice
 from podsched.ask.web.board import Board
 from podsched.ask.web.sources import Source
@@ -32,15 +32,9 @@ def devices_of_node(
             for identity in _allocated(claim):
                 users.setdefault(identity, []).append(key)
     slices = [piece for key in board.slices_of(name) if (piece := _slice(source, key)) is not None]
-    newest: dict[tuple[str, str], int] = {}
-    for piece in slices:
-        pool = (piece.spec.driver, piece.spec.pool.name)
-        newest[pool] = max(newest.get(pool, 0), piece.spec.pool.generation)
     rows = []
-    for piece in sorted(slices, key=lambda each: (each.spec.driver, each.metadata.name)):
+    for piece in newest_slices(slices):
         driver, pool_name = piece.spec.driver, piece.spec.pool.name
-        if piece.spec.pool.generation < newest[driver, pool_name]:
-            continue
         for device in piece.spec.devices:
             using = users.get((driver, pool_name, device.name), [])
             rows.append([driver, device.name, _values(device), using])

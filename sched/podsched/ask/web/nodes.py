@@ -92,7 +92,7 @@ class NodeTable:
     def difference(self) -> dict[str, Any]:
         """Return what has changed since the last call; empty if nothing has."""
         zones, shapes = self._sent
-        use = [self._use(name) for name in self._used_anew - self._new]
+        use = [[self._numbers[name], *self._amounts(name)] for name in self._used_anew - self._new]
         found = {
             "nodes": [self._full(name) for name in self._new],
             "use": use,
@@ -110,9 +110,6 @@ class NodeTable:
         amounts = [row.allocatable.get(resource, 0) for resource in self.resources]
         shape = _index(self._shape_index, self.shapes, tuple(amounts), amounts)
         return [self._numbers[name], name, zone, shape, row.state, *self._amounts(name)]
-
-    def _use(self, name: str) -> list[int]:
-        return [self._numbers[name], *self._amounts(name)]
 
     def _amounts(self, name: str) -> list[int]:
         used = self._used.get(name)

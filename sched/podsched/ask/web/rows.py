@@ -15,8 +15,7 @@ from podsched.api.conditions import POD_SCHEDULED, is_node_ready, pod_condition
 from podsched.api.hollow_nodes import is_hollow
 from podsched.api.objects import Event, Node, Pod, PodCondition, seconds_of
 from podsched.api.pod_groups import group_key
-from podsched.api.quantity import QuantityError
-from podsched.api.resources import MEMORY, PODS, allocatable_in_units, requests_in_units
+from podsched.api.resources import MEMORY, PODS, readable_allocatable, readable_requests
 from podsched.cache.zones import zone_of
 
 #: Max characters of a text in a list; details have all of it.
@@ -111,10 +110,7 @@ def is_bytes(resource: str) -> bool:
 
 def node_row(node: Node) -> NodeRow:
     """Return a node's row of the heat map; unreadable amounts count as 0."""
-    try:
-        allocatable = in_page_units(allocatable_in_units(node.status.allocatable))
-    except QuantityError:
-        allocatable = {}
+    allocatable = in_page_units(readable_allocatable(node))
     zone = zone_of(node.metadata.labels)
     return NodeRow(node.metadata.name, zone, node_state(node), allocatable)
 
@@ -161,12 +157,7 @@ def phase_of(pod: Pod) -> str:
 
 def requests_of(pod: Pod) -> dict[str, int]:
     """Return a pod's requests, including 1 of "pods"; unreadable amounts count as 0."""
-    try:
-        units = in_page_units(requests_in_units(pod))
-    except QuantityError:
-        units = {}
-    units[PODS] = 1
-    return units
+    return {**in_page_units(readable_requests(pod)), PODS: 1}
 
 
 def _pending(pod: Pod, condition: PodCondition | None) -> PendingRow:

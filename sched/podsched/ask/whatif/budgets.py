@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from podsched.api.conditions import is_finished, is_pod_ready
-from podsched.api.disruption_budgets import scaled_value, selector_of
+from podsched.api.disruption_budgets import needs_no_budget, scaled_value, selector_of
 from podsched.api.objects import Pod, PodDisruptionBudget
 from podsched.api.selectors import Selector
 
@@ -51,7 +51,7 @@ class Budgets:
 
     def refusal(self, pod: Pod) -> str:
         """Return why the pod must not be evicted now; "" if it may be."""
-        if not _disrupts(pod):
+        if needs_no_budget(pod):
             return ""
         found = self.of(pod)
         if len(found) > 1:
@@ -74,18 +74,12 @@ class Budgets:
         self._count(pod, 1)
 
     def _count(self, pod: Pod, sign: int) -> None:
-        if not _disrupts(pod):
+        if needs_no_budget(pod):
             return
         for budget in self.of(pod):
             if _counts(budget, pod):
                 budget.allowed += sign
             budget.healthy += sign * _healthy(pod)
-
-
-def _disrupts(pod: Pod) -> bool:
-    """Whether an eviction disrupts anything: the pod has started, and is not terminating."""
-    going = pod.metadata.HasField("deletion_timestamp")
-    return not (is_finished(pod) or pod.status.phase == "Pending" or going)
 
 
 def _healthy(pod: Pod) -> bool:

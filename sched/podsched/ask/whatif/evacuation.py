@@ -84,13 +84,8 @@ def replacement(pod: Pod) -> Pod:
     return fresh
 
 
-def drain(
-    world: World, names: Sequence[str], budgets: Budgets, *, force: bool = False
-) -> list[Move]:
-    """Cordon nodes and evict their pods in waves; return the outcome of each pod, by name.
-
-    force: also evict and replace pods without a controller.
-    """
+def drain(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
+    """Cordon nodes and evict their pods in waves; return the outcome of each pod, by name."""
     for name in names:
         world.cordon(name)
     moves: list[Move] = []

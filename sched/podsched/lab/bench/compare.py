@@ -21,7 +21,7 @@ import platform
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +45,7 @@ from podsched.lab.bench.control_plane import (
     version_of,
 )
 from podsched.lab.bench.processes import Usage, spent, usage_of
-from podsched.lab.bench.run import LOOK_EVERY, PodWatch, Progress, watching
+from podsched.lab.bench.run import LOOK_EVERY, PodWatch, Progress, each, watching
 from podsched.lab.bench.verify import violations
 from podsched.lab.bench.workload_file import sized
 from podsched.lib.network import free_port
@@ -289,8 +289,8 @@ class _Runner:
                 pods += (self._pod(pod, namespace) for pod in op.pods(0, op.count))
         try:
             await self._namespace(namespace)
-            await _each(nodes, self._create_node)
-            await _each(pods, self._create)
+            await each(nodes, self._create_node, _IN_FLIGHT)
+            await each(pods, self._create, _IN_FLIGHT)
             yield nodes, pods
         finally:
             await self._delete(namespace)
@@ -352,19 +352,6 @@ class _Runner:
                     await self._http.request("GET", path)
                     await asyncio.sleep(0.5)
         self._pods.bound.clear()
-
-
-async def _each(items: Iterable[Any], call: Callable[[Any], Coroutine[Any, Any, object]]) -> None:
-    """Call a coroutine function for each item, several at a time."""
-    source = iter(items)
-
-    async def one_after_another() -> None:
-        for item in source:
-            await call(item)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(_IN_FLIGHT):
-            group.create_task(one_after_another())
 
 
 async def _until(reached: Callable[[], bool], process: ManagedProcess, within: float) -> None:

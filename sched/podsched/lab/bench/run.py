@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -20,7 +20,7 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.lab.bench.processes import Usage, usage_of, usage_of_session
-from podsched.lib.tasks import in_background
+from podsched.lib.tasks import in_background, task_group
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import of_result
@@ -32,6 +32,8 @@ from podsched.serve.kube.paths import collection
 
 #: Seconds between two looks while many pods are waited for: more would cost more than the watch.
 LOOK_EVERY = 0.025
+
+T = TypeVar("T")
 
 
 class PodWatch:
@@ -82,6 +84,21 @@ class PodWatch:
 
         with contextlib.suppress(TimeoutError):
             await self.until(all_bound, within)
+
+
+async def each(
+    items: Iterable[T], call: Callable[[T], Coroutine[Any, Any, object]], at_once: int
+) -> None:
+    """Call a coroutine function for each item, some at once. Raises the first exception."""
+    source = iter(items)
+
+    async def one_after_another() -> None:
+        for item in source:
+            await call(item)
+
+    async with task_group() as group:
+        for _ in range(at_once):
+            group.create_task(one_after_another())
 
 
 @contextlib.asynccontextmanager

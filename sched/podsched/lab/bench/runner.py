@@ -38,6 +38,7 @@ from podsched.lab.bench.run import (
     bench,
     create_all,
     creating,
+    each,
 )
 from podsched.lab.bench.verify import claim_violations, quota_violations, violations
 from podsched.lib.tasks import task_group
@@ -99,8 +100,7 @@ async def run_workload(
 ) -> BenchResult:
     """Run a workload on its own cluster, and check the result.
 
-    Raises:
-        ClientError, ProcessFailed, EmbeddedEtcdError.
+    Raises ClientError, ProcessFailed or EmbeddedEtcdError.
     """
     progress("starting", 0, 1)
     async with running(options, progress) as runner:
@@ -115,8 +115,7 @@ async def run_workload(
 async def running(options: BenchOptions, progress: Progress) -> AsyncIterator[Runner]:
     """Run a cluster with a ``Runner`` for the block.
 
-    Raises:
-        ClientError, ProcessFailed, EmbeddedEtcdError.
+    Raises ClientError, ProcessFailed or EmbeddedEtcdError.
     """
     async with bench(options) as run, creating(run.cluster, run.client) as create_pod:
         yield Runner(run, create_pod, options, progress)
@@ -157,8 +156,7 @@ class Runner:
     async def carry_out(self, operations: Iterable[ops.Op]) -> None:
         """Carry out operations in turn; those in the background end with the last one.
 
-        Raises:
-            ClientError.
+        Raises ClientError.
         """
         try:
             for op in operations:
@@ -280,18 +278,13 @@ class Runner:
         elif options.create_mode == "stream":
             await self._stream(pods, created)
         else:
-            await self._create_single(pods, created)
-        self.clock.created_by = time.monotonic()
 
-    async def _create_single(self, pods: Sequence[Pod], created: dict[str, float]) -> None:
-        source = iter(pods)
-
-        async def one_after_another() -> None:
-            for pod in source:
+            async def create(pod: Pod) -> None:
                 created[key_of(pod)] = time.monotonic()
                 await self._create_pod(pod)
 
-        await asyncio.gather(*(one_after_another() for _ in range(self._options.in_flight)))
+            await each(pods, create, options.in_flight)
+        self.clock.created_by = time.monotonic()
 
     async def _stream(self, pods: Sequence[Pod], created: dict[str, float]) -> None:
         async with self._client.submit_pods() as stream:
@@ -375,11 +368,7 @@ class Runner:
         )
 
     async def verify(self) -> list[str]:
-        """Return problems with the state after all operations.
-
-        Raises:
-            ClientError.
-        """
+        """Return problems with the state after all operations. Raises ClientError."""
         bound = self._bench.pods.bound
         missing = sum(key not in bound for key in self._expected)
         problems = (

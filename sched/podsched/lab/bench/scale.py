@@ -133,8 +133,7 @@ class ScaleLimits:
 async def run_scale(limits: ScaleLimits, options: BenchOptions, progress: Progress) -> ScaleResult:
     """Measure all sizes within the limits.
 
-    Raises:
-        ClientError, ProcessFailed, EmbeddedEtcdError.
+    Raises ClientError, ProcessFailed or EmbeddedEtcdError.
     """
     result = ScaleResult()
     deadline = time.monotonic() + (limits.seconds or 1e9)

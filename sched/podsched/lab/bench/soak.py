@@ -147,8 +147,7 @@ async def run_soak(
 ) -> SoakResult:
     """Create and delete a number of pods in rounds.
 
-    Raises:
-        ClientError, ProcessFailed, EmbeddedEtcdError, TimeoutError.
+    Raises ClientError, ProcessFailed, EmbeddedEtcdError or TimeoutError.
     """
     result = SoakResult(most_growth=most_growth)
     progress("starting", 0, 1)

@@ -125,9 +125,7 @@ _POD: Objects = {"spec": {"containers": containers()}}
 def load_workloads(path: Path, params: Mapping[str, int] | None = None) -> list[ops.Workload]:
     """Return the workloads of a file; ``params`` replace those of the same name.
 
-    Raises:
-        ConfigError: with all mistakes, and the path of each.
-        OSError: the file cannot be read.
+    Raises OSError, or ConfigError with all mistakes and the path of each.
     """
     with path.open("rb") as stream:
         content = stream.read(_MAX_BYTES + 1)
@@ -145,8 +143,7 @@ def parse_workloads(
 ) -> list[ops.Workload]:
     """Return the workloads of a text; paths in it are relative to ``directory``.
 
-    Raises:
-        ConfigError: with all mistakes, and the path of each.
+    Raises ConfigError with all mistakes and the path of each.
     """
     try:
         documents = load_documents(text)

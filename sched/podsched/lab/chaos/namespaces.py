@@ -44,8 +44,7 @@ def enter() -> None:
 
     Call it before starting threads that use the network, because existing threads do not move.
 
-    Raises:
-        NamespacesUnavailable: it is not root, has no ``ip`` command, or may not.
+    Raises NamespacesUnavailable if it is not root, has no ``ip`` command, or may not.
     """
     if os.geteuid() != 0:
         raise NamespacesUnavailable("needs root")

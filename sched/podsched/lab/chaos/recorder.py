@@ -125,8 +125,7 @@ class Recorder:
     async def watch(self, store: Store) -> None:
         """Record every revision of etcd from the first one on, until cancelled.
 
-        Raises:
-            StoreError: the watch cannot go on; the history would have a gap.
+        Raises StoreError if the watch cannot go on; the history would have a gap.
         """
         async for batch in store.watch(ROOT, start_revision=1):
             for number, changes in _by_revision(batch.events):

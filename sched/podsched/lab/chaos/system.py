@@ -227,8 +227,7 @@ class System:
     async def start(self) -> None:
         """Start everything and wait until it is ready.
 
-        Raises:
-            ProcessFailed, EmbeddedEtcdError: a process failed; all others have been stopped.
+        Raises ProcessFailed or EmbeddedEtcdError when a process failed and all others were stopped.
         """
         try:
             if self.namespaces is not None:

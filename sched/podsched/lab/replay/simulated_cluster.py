@@ -21,9 +21,10 @@ from podsched.api.conditions import (
 from podsched.api.device_claims import claim_names, is_claim_for, released
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Node, Pod, PodCondition, ResourceClaim, object_key
+from podsched.api.resources import readable_requests
 from podsched.lab.memory_cluster import MemoryCluster, message_of
 from podsched.lab.replay.history import History, PodHistory
-from podsched.lab.replay.workload import NodeSpans, Step, Workload, requests_of
+from podsched.lab.replay.workload import NodeSpans, Step, Workload
 from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.serve.server.entries import Entry
 from podsched.v1 import api_pb2 as v1
@@ -149,7 +150,7 @@ class SimulatedCluster(MemoryCluster):
                 return  # it has ended here
             bound = bool(pod.spec.node_name) and not is_finished(pod)
             decided = not foreign and not pod.spec.node_name
-            history = PodHistory(uid, key, requests_of(pod), now, decided=decided)
+            history = PodHistory(uid, key, readable_requests(pod), now, decided=decided)
             history.priority = item.spec.priority
             self._histories[uid] = history
             if bound:

@@ -21,8 +21,7 @@ from podsched.api.conditions import DISRUPTION_TARGET, is_finished, is_terminati
 from podsched.api.extended_resources import extended_claim_owner
 from podsched.api.node_copies import NodeDevices, copy_of_node
 from podsched.api.objects import AnyObject, Node, Pod, ResourceClaim, ResourceSlice, object_key
-from podsched.api.quantity import QuantityError
-from podsched.api.resources import allocatable_in_units, requests_in_units
+from podsched.api.resources import readable_allocatable, readable_requests
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.replay.history import History, NodeSpan, PodHistory
 from podsched.lab.replay.recording import Recording
@@ -72,22 +71,6 @@ def scheduler_of(pod: Pod) -> str:
     return pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
 
 
-def requests_of(pod: Pod) -> dict[str, int]:
-    """Return a pod's requests in units, without invalid quantities."""
-    try:
-        return requests_in_units(pod)
-    except QuantityError:
-        return {}
-
-
-def allocatable_of(node: Node) -> dict[str, int]:
-    """Return a node's allocatable resources in units, without invalid quantities."""
-    try:
-        return allocatable_in_units(node.status.allocatable)
-    except QuantityError:
-        return {}
-
-
 class NodeSpans:
     """Collects the spans of nodes."""
 
@@ -97,7 +80,7 @@ class NodeSpans:
 
     def seen(self, at: float, node: Node) -> None:
         """Note the present node."""
-        name, amounts = node.metadata.name, allocatable_of(node)
+        name, amounts = node.metadata.name, readable_allocatable(node)
         known = self._open.get(name)
         if known is not None and known[1] == amounts:
             return
@@ -209,7 +192,7 @@ class _Extraction:
         uid = pod.metadata.uid
         self._pods[object_key(pod)] = pod
         ours = scheduler_of(pod) in self._schedulers and not pod.spec.node_name
-        history = PodHistory(uid, object_key(pod), requests_of(pod), at, decided=ours)
+        history = PodHistory(uid, object_key(pod), readable_requests(pod), at, decided=ours)
         history.priority = pod.spec.priority
         history.waited_before = waited_before
         history.unschedulable = _fits_nowhere(pod)

@@ -12,14 +12,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from podsched.api.objects import Node, Pod
-from podsched.api.quantity import QuantityError
 from podsched.api.resources import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
     PODS,
-    allocatable_in_units,
-    requests_in_units,
+    readable_allocatable,
+    readable_requests,
 )
 
 _FIRST = (PODS, CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -60,7 +59,7 @@ class Admission:
             return None
         requests = _requests(pod)
         used = self._used.get(pod.spec.node_name, {})
-        capacity = _allocatable(node)
+        capacity = readable_allocatable(node)
         for name in sorted(requests, key=_order):
             wanted, there = requests[name], used.get(name, 0)
             if wanted and name in capacity and there + wanted > capacity[name]:
@@ -98,17 +97,7 @@ def _order(name: str) -> tuple[int, str]:
 def _requests(pod: Pod) -> dict[str, int]:
     """Return what a pod takes of its node, without what it has a claim for."""
     claimed = pod.status.extended_resource_claim_status.request_mappings
-    try:
-        requests = {**requests_in_units(pod), PODS: 1}
-    except QuantityError:
-        return {PODS: 1}
+    requests = {**readable_requests(pod), PODS: 1}
     for of in claimed:
         requests.pop(of.resource_name, None)
     return requests
-
-
-def _allocatable(node: Node) -> dict[str, int]:
-    try:
-        return allocatable_in_units(node.status.allocatable)
-    except QuantityError:
-        return {}

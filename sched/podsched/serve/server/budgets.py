@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from podsched.api.conditions import is_finished, is_pod_ready, set_disruption_allowed
+from podsched.api.conditions import is_pod_ready, set_disruption_allowed
 from podsched.api.objects import Pod, PodDisruptionBudget, timestamp
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.api.selectors import SelectorError, compile_selector
@@ -18,15 +18,6 @@ from podsched.serve.server.errors import ApiError
 #: Max evictions that a budget records before its controller has seen the pods' deletions. Source:
 #: MaxDisruptedPodSize of pkg/registry/core/pod/storage/eviction.go.
 MAX_DISRUPTED_PODS = 2000
-
-
-def needs_no_budget(pod: Pod) -> bool:
-    """Return whether a pod can be evicted regardless of budgets: not running, or being deleted."""
-    return (
-        is_finished(pod)
-        or pod.status.phase == "Pending"
-        or pod.metadata.HasField("deletion_timestamp")
-    )
 
 
 def budgets_of(pod: Pod, budgets: Iterable[Entry]) -> list[Entry]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from podsched.api.conditions import DISRUPTION_TARGET, TRUE, set_pod_condition
+from podsched.api.disruption_budgets import needs_no_budget
 from podsched.api.etcd_keys import object_key
 from podsched.api.field_errors import required
 from podsched.api.kinds import KINDS
@@ -22,7 +23,7 @@ from podsched.serve.server.access.object_checks import check_own
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.bind_guard import BindGuard
 from podsched.serve.server.binding import PodChange, bind_step, check_conditions, status_step
-from podsched.serve.server.budgets import budgets_of, more_than_one, needs_no_budget, spend
+from podsched.serve.server.budgets import budgets_of, more_than_one, spend
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.deletion import check_preconditions, deletion_step
 from podsched.serve.server.entries import Entry

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from podsched.api.objects import Node, Pod
+from podsched.api.resources import readable_allocatable
 from podsched.lab.replay.traces import alibaba2018
 from podsched.lab.replay.traces.builder import GIB, BadTrace
-from podsched.lab.replay.workload import allocatable_of
 
 MACHINES = "m_1,0,7,2,96,50,USING\nm_1,60,7,2,96,50,USING\nm_2,0,8,2,64,100,USING\n"
 CONTAINERS = """\
@@ -48,7 +48,7 @@ def test_machines_are_nodes_in_their_failure_domains(trace: Path) -> None:
     nodes = [item for item in alibaba2018.read(trace).objects if isinstance(item, Node)]
     assert [node.metadata.name for node in nodes] == ["m_1", "m_2"]
     assert nodes[0].metadata.labels["topology.kubernetes.io/zone"] == "domain-7"
-    offered = allocatable_of(nodes[0])
+    offered = readable_allocatable(nodes[0])
     assert (offered["cpu"], offered["memory"]) == (96_000, 256 * GIB)
 
 

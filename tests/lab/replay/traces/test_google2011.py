@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from podsched.api.resources import readable_allocatable
 from podsched.lab.replay.traces import google2011
 from podsched.lab.replay.traces.builder import GIB, BadTrace
-from podsched.lab.replay.workload import Workload, allocatable_of
+from podsched.lab.replay.workload import Workload
 from podsched.serve.client.informer import EventType
 
 MACHINES = """\
@@ -65,7 +66,7 @@ def test_submissions_schedules_and_ends_make_pods(trace: Path) -> None:
 def test_amounts_are_shares_of_the_largest_machine(trace: Path) -> None:
     found = google2011.read(trace)
     nodes = {item.metadata.name: item for item in found.objects}
-    offered = allocatable_of(nodes["machine-5"])  # type: ignore[arg-type]
+    offered = readable_allocatable(nodes["machine-5"])  # type: ignore[arg-type]
     assert (offered["cpu"], offered["memory"]) == (32_000, 64 * GIB)
     assert found.recorded is not None
     assert found.recorded.pods["uid-job-1-0"].requests == {"cpu": 16_000, "memory": 32 * GIB}

@@ -25,7 +25,9 @@ def once(history: History) -> Iterator[Violation]:
             for device in held.pop(change.key, ()):
                 owners[device].discard(change.key)
         for change in changed:
-            held[change.key] = _devices(change.object)
+            claim = change.object
+            devices = exclusive_devices(claim) if isinstance(claim, ResourceClaim) else ()
+            held[change.key] = list(devices)
             for device in held[change.key]:
                 owners[device].add(change.key)
                 if len(owners[device]) > 1:
@@ -82,7 +84,3 @@ def _is_needed(world: World, key: str, claim: ResourceClaim) -> bool:
         if pod is not None and world.uids[name] == consumer.uid and not is_finished(pod):
             return True
     return False
-
-
-def _devices(item: object) -> list[tuple[str, str, str]]:
-    return list(exclusive_devices(item)) if isinstance(item, ResourceClaim) else []

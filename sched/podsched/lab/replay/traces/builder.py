@@ -12,9 +12,10 @@ from typing import Final
 
 from podsched.api.node_copies import HOSTNAME
 from podsched.api.objects import AnyObject, Node, Pod
+from podsched.api.resources import readable_requests
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.replay.history import History, PodHistory
-from podsched.lab.replay.workload import NodeSpans, Step, Workload, requests_of
+from podsched.lab.replay.workload import NodeSpans, Step, Workload
 from podsched.lib.bounded_text import Lines, bounded_lines
 from podsched.lib.files import open_file
 from podsched.serve.client.informer import EventType
@@ -205,7 +206,7 @@ class TraceBuilder:
         pod.spec.node_name, pod.status.phase = node, "Running" if node else "Pending"
         uid, key = pod.metadata.uid, f"{_NAMESPACE}/{name}"
         history = PodHistory(
-            uid, key, requests_of(pod), max(at, 0.0), decided=not node, priority=priority
+            uid, key, readable_requests(pod), max(at, 0.0), decided=not node, priority=priority
         )
         if node:
             history.bound, history.node = 0.0, node
