@@ -451,6 +451,25 @@ async def test_a_gang_that_nodes_hold_only_a_part_of_evicts_for_that_part() -> N
         assert bound(world) == ["g-0", "g-1", "g-2", "mid"]
 
 
+async def test_a_gang_that_has_grown_counts_as_admitted_when_it_started() -> None:
+    """Of victims of equal priority, those that were admitted later go first."""
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8}, within="LowerPriority")
+    async with world.running():
+        gang(world, "g", "team", 2, cpu=2)
+        await asyncio.sleep(5)
+        job(world, "later", "team", cpu=2)
+        await asyncio.sleep(5)
+        job(world, "g-2", "team", cpu=2, spec={"schedulingGroup": {"podGroupName": "g"}})
+        await asyncio.sleep(5)
+        assert bound(world) == ["g-0", "g-1", "g-2", "later"]
+        job(world, "new", "team", 1, cpu=2)
+        await asyncio.sleep(5)
+        assert bound(world) == ["g-0", "g-1", "g-2", "new"]
+
+
 async def test_two_heads_of_a_cycle_may_have_the_same_victims_in_mind() -> None:
     """The second one looks again, without the victims that the first one has by then."""
     world = TermWorld()

@@ -421,7 +421,7 @@ class Admission:
         if group is not None:
             created, uid = created_at(self._cluster, unit, group)
             priority = priority_of(self._cluster, unit, group, first)
-        past = None
+        past, latest = None, max(map(bound_at, pods))
         if self.turns.is_shared(unit.queue):
             past = self.histories.usage(unit.local_queue_key)
         return Workload(
@@ -431,7 +431,8 @@ class Admission:
             uid=uid,
             priority=priority,
             queued_at=created,
-            reserved_at=max(map(bound_at, pods)),
+            # A group that grows, or whose pods are made again, keeps the time of its admission.
+            reserved_at=min(self.endings.admitted_at(unit) + self.endings.epoch, latest),
             evicted=all(pod.terminating for pod in pods),
             usage=unit.usage,
             local_queue_usage=past,
