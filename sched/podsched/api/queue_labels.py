@@ -20,6 +20,8 @@ REQUIRED_LEVEL: Final = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED_LEVEL: Final = "kueue.x-k8s.io/podset-preferred-topology"
 #: Likewise, ``true``: nodes of a Topology, whichever.
 UNCONSTRAINED: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
+#: Annotation of pods: those of a group with an equal value get the same flavors.
+POD_SET_GROUP: Final = "kueue.x-k8s.io/podset-group-name"
 #: Label with the name of a pod's group, and annotation with the number of its pods.
 QUEUE_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
 QUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"

@@ -15,7 +15,7 @@ from podsched.queues.cycle import nominate
 from podsched.serve.client.errors import Unavailable
 from podsched.v1.api_pb2 import BatchResult, EvictRequest
 from podsched.v1.scheduling_pb2 import ExplainRequest
-from support.engine_world import pod
+from support.engine_world import container, pod
 from support.queues import (
     GPU,
     QUEUE,
@@ -404,6 +404,34 @@ async def test_a_flavor_gets_only_pods_that_fit_on_its_nodes() -> None:
         assert usage(world, "team") == {"spot/cpu": 1000, "demand/cpu": 1000}
         written = world.stored("b").metadata.annotations["podsched.io/flavors"]
         assert written == '{"cpu":"demand"}'
+
+
+@pytest.mark.parametrize(
+    ("annotations", "used"),
+    [
+        ({}, {"spot/cpu": 1000, "demand/cpu": 6000}),
+        ({"kueue.x-k8s.io/podset-group-name": "all"}, {"demand/cpu": 7000}),
+    ],
+)
+async def test_pod_sets_of_one_group_get_the_same_flavors(
+    annotations: dict[str, str], used: dict[str, int]
+) -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world, "spot")
+    flavor(world, "demand")
+    cluster_queue(world, "team", None, {"spot": {"cpu": 4}, "demand": {"cpu": 8}})
+    async with world.running():
+        gang(world, "g", "team", 0, 3)
+        for name, cpu in (("leader", "1"), ("w-0", "3"), ("w-1", "3")):
+            spec = {
+                "schedulerName": "default-scheduler",
+                "schedulingGroup": {"podGroupName": "g"},
+                "containers": [container({"cpu": cpu})],
+            }
+            world.cluster.create(pod(name, spec, annotations=annotations))
+        await asyncio.sleep(2)
+        assert usage(world, "team") == used
 
 
 async def test_pods_get_the_tolerations_of_their_flavor_before_they_are_bound() -> None:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, cast
 from podsched.api.objects import WorkloadPriorityClass
 from podsched.api.owners import controller_of
 from podsched.api.queue_labels import (
+    POD_SET_GROUP,
     PREFERRED_LEVEL,
     QUEUE_NAME,
     QUEUE_PRIORITY_CLASS,
@@ -179,15 +180,16 @@ def waiting_workload(
     least = group.min_count or 0
     if least and len(cluster.members(unit.key)) < least:
         return None
-    alike: dict[Hashable, list[PodInfo]] = {}
+    alike: dict[tuple[str, Hashable, Hashable], list[PodInfo]] = {}
     for pod in unit.waiting.values():
         # Pods of one class may have claims of different devices.
         more = frozenset(devices.get(pod.uid, {}).items())
-        alike.setdefault((_pod_set(pod.cls).like, more), []).append(pod)
+        same_flavors = pod.pod.metadata.annotations.get(POD_SET_GROUP, "")
+        alike.setdefault((same_flavors, _pod_set(pod.cls).like, more), []).append(pod)
     # Pods that run already count towards the minimum; beyond it, a group grows by any number.
     missing = max(1, least - len(unit.held))
     sets, unit.sets, level = [], {}, level_of(cluster, unit)
-    for index, pods in enumerate(alike.values()):
+    for index, ((same_flavors, *_), pods) in enumerate(alike.items()):
         name = "main" if len(alike) == 1 else f"set-{index}"
         unit.sets |= {pod.uid: name for pod in pods}
         one = _pod_set(pods[0].cls).pods
@@ -202,6 +204,7 @@ def waiting_workload(
                 count=len(pods),
                 requests=requests,
                 min_count=min_count,
+                group=same_flavors or None,
                 level=level.label,
                 in_topology=level.any_level,
             )
@@ -219,7 +222,7 @@ def waiting_workload(
         queued_at=queued_at(unit.key, created),
         local_queue=unit.local_queue_key,
         # The priority decides about victims, and that of a WorkloadPriorityClass is in no pod.
-        shape=(_shape(group, unit, devices), level, priority),
+        shape=(_shape(group, unit, devices), level, tuple(one.group for one in sets), priority),
     )
 
 
