@@ -25,3 +25,21 @@ def test_an_estimate_without_an_end_is_told_as_such(
     for probability, at in zip((0.1, 0.5, 0.9), seconds, strict=True):
         answer.eta.quantiles.add(probability=probability, seconds=at)
     assert " ".join(" ".join(explanation_lines(answer, 0.0)).split()).endswith(text)
+
+
+@pytest.mark.parametrize(
+    ("local_queue", "cluster_queue", "row"),
+    [
+        ("default/a", "team", "  Queue         default/a, ClusterQueue team"),
+        ("default/a", "", "  Queue         default/a"),
+        ("", "", None),
+    ],
+)
+def test_of_the_queues_of_a_unit_those_that_there_are_are_named(
+    local_queue: str, cluster_queue: str, row: str | None
+) -> None:
+    answer = Explanation()
+    answer.admission.local_queue, answer.admission.cluster_queue = local_queue, cluster_queue
+    answer.admission.sentence = "It waits."
+    rows = [line for line in explanation_lines(answer, 0.0) if line.startswith("  Queue")]
+    assert rows == ([] if row is None else [row])

@@ -141,8 +141,9 @@ def _answered(answer: Explanation) -> str:
 def _admission(admission: QueueAdmission) -> list[str]:
     """Return why a unit waits in its ClusterQueue, and what would help."""
     lines = _wrapped(admission.sentence, "  ")
-    cluster_queue = f", ClusterQueue {admission.cluster_queue}" if admission.cluster_queue else ""
-    lines += _row("Queue", f"{admission.local_queue}{cluster_queue}")
+    if admission.local_queue:
+        leads_to = f", ClusterQueue {admission.cluster_queue}" if admission.cluster_queue else ""
+        lines += _row("Queue", f"{admission.local_queue}{leads_to}")
     if admission.ahead:
         first = admission.ahead_admissible
         names = f": {', '.join(admission.first)}" if admission.first else ""

@@ -139,6 +139,16 @@ async def test_a_stopped_queue_is_the_reason() -> None:
         assert found.sentence == "It is kept out of its queue: ClusterQueue team is stopped."
 
 
+async def test_a_pod_that_has_to_be_in_a_queue_is_told_of_none() -> None:
+    world = TermWorld(queues={"requireQueue": ["default"]})
+    big_node(world, "n1")
+    async with world.running():
+        world.pod("free")
+        found = await why(world, "pod:free")
+        assert "have to be in a queue" in found.sentence
+        assert (found.local_queue, found.cluster_queue) == ("", "")
+
+
 async def test_a_unit_with_a_reserved_start_is_told_when_and_where() -> None:
     world = two_nodes()
     cluster_queue(world, "team", {"cpu": 16}, annotations={BACKFILL: "EASY"})

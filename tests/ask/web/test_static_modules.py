@@ -284,3 +284,4 @@ def test_a_queue_that_leads_to_no_cluster_queue_is_told_alone() -> None:
         "admissionRows(found)", found={"localQueue": "default/a"}
     )
     assert rows == [["Queue", "default/a"]]
+    assert Script("format", "explain").run("admissionRows(found)", found={}) == []

@@ -49,7 +49,9 @@ def explain_admission(admission: Admission, key: str) -> QueueAdmission | None:
     unit = admission.units.get(key)
     if unit is None:
         return None
-    answer = QueueAdmission(local_queue=unit.local_queue_key, cluster_queue=unit.queue)
+    # A pod that has to be in a queue and is in none is a unit, too.
+    local_queue = unit.local_queue_key if unit.local_queue else ""
+    answer = QueueAdmission(local_queue=local_queue, cluster_queue=unit.queue)
     if not unit.waiting:
         answer.sentence = f"{_capital(IS_ADMITTED)} {unit.queue}."
         return answer

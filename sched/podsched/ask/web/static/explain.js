@@ -59,7 +59,7 @@ function queue(standing) {
 export function admissionRows(found) {
   const first = found.first?.length ? `: ${found.first.join(", ")}` : "";
   return [
-    ["Queue", found.localQueue + (found.clusterQueue ? `, ClusterQueue ${found.clusterQueue}` : "")],
+    ...(found.localQueue ? [["Queue", found.localQueue + (found.clusterQueue ? `, ClusterQueue ${found.clusterQueue}` : "")]] : []),
     ...(found.ahead ? [["Ahead", `${count(found.ahead)}, of which ${count(found.aheadAdmissible ?? 0)} would be admitted first${first}`]] : []),
     ...(found.nodes ? [["Nodes", found.nodes]] : []),
     ...(found.changes ?? []).map((change) => ["Would help", change]),
