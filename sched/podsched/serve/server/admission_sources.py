@@ -95,9 +95,7 @@ class AdmissionSources:
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
         """Return a RuntimeClass by name, None if it does not exist."""
-        entry = self._cache.get(_RUNTIME_CLASS, name) if name else None
-        message = entry.message if entry is not None else None
-        return message if isinstance(message, RuntimeClass) else None
+        return self._cache.message(_RUNTIME_CLASS, name, RuntimeClass)
 
     def mounts_tokens(self, *, of_kubernetes: bool) -> bool:
         """Return whether a new pod gets its ServiceAccount and a volume with its token.
@@ -113,9 +111,8 @@ class AdmissionSources:
 
     def service_account(self, namespace: str, name: str) -> ServiceAccount | None:
         """Return a ServiceAccount, None if it does not exist."""
-        entry = self._cache.get(_ACCOUNT, f"{namespace or DEFAULT_NAMESPACE}/{name}")
-        message = entry.message if entry is not None else None
-        return message if isinstance(message, ServiceAccount) else None
+        key = f"{namespace or DEFAULT_NAMESPACE}/{name}"
+        return self._cache.message(_ACCOUNT, key, ServiceAccount)
 
     def permits_admin_access(self, namespace: str) -> bool:
         """Return whether claims of a namespace may have administrators' access to devices."""
@@ -143,9 +140,7 @@ class AdmissionSources:
         """Return the Workload that a PodGroup names, None if it does not exist."""
         name = group.spec.pod_group_template_ref.workload.workload_name
         key = local_key(_WORKLOAD, group.metadata.namespace or DEFAULT_NAMESPACE, name)
-        entry = self._cache.get(_WORKLOAD, key) if name else None
-        message = entry.message if entry is not None else None
-        return message if isinstance(message, Workload) else None
+        return self._cache.message(_WORKLOAD, key, Workload)
 
     def has_all_for(self, message: AnyObject) -> bool:
         """Return whether the cache has the classes, Workload and label that an object needs.

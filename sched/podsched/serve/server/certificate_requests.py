@@ -43,10 +43,7 @@ def complete(item: CertificateSigningRequest, caller: Identity, present: int) ->
     spec.groups[:] = sorted(caller.groups)
     spec.ClearField("extra")
     if caller.extra:
-        extra: dict[str, list[str]] = {}
-        for key, value in caller.extra:
-            extra.setdefault(key, []).append(value)
-        spec.extra.update(extra)
+        spec.extra.update(caller.extra_by_key())
 
 
 def request_errors(item: CertificateSigningRequest) -> list[FieldError]:

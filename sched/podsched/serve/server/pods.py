@@ -76,8 +76,6 @@ class PodOperations:
         if fence is not None:
             await self._guard.admit(fence)
         check = _check_bind if fenced else _check_bind_unfenced
-        outcomes: list[Outcome | None] = [_binding_error(b, check) for b in bindings]
-        good = [(i, b) for i, b in enumerate(bindings) if outcomes[i] is None]
 
         def mutation_of(binding: Binding) -> Mutation:
             def change(entry: Entry) -> Step | None:
@@ -92,11 +90,8 @@ class PodOperations:
 
             return Mutation(POD, _key(binding.namespace, binding.name), change, refusal)
 
-        mutations = [mutation_of(b) for _, b in good]
-        done = await self._storage.mutate(mutations, fence, dry_run=dry_run)
-        for (index, _), outcome in zip(good, done, strict=True):
-            outcomes[index] = outcome
-        return [outcome for outcome in outcomes if outcome is not None]
+        planned = [_binding_error(b, check) or mutation_of(b) for b in bindings]
+        return await self._storage.mutate_planned(planned, fence, dry_run=dry_run)
 
     async def bind_like_kubernetes(
         self, binding: Binding, add_metadata: PodChange, *, dry_run: bool = False
@@ -138,13 +133,12 @@ class PodOperations:
 
             return change
 
-        outcomes: list[Outcome | None] = [_status_error(patch) for patch in patches]
-        good = [(i, p) for i, p in enumerate(patches) if outcomes[i] is None]
-        mutations = [Mutation(POD, _key(p.namespace, p.name), change_by(p)) for _, p in good]
-        done = await self._storage.mutate(mutations, fence, dry_run=dry_run)
-        for (index, _), outcome in zip(good, done, strict=True):
-            outcomes[index] = outcome
-        return [outcome for outcome in outcomes if outcome is not None]
+        planned = [
+            _status_error(patch)
+            or Mutation(POD, _key(patch.namespace, patch.name), change_by(patch))
+            for patch in patches
+        ]
+        return await self._storage.mutate_planned(planned, fence, dry_run=dry_run)
 
     async def evict(
         self, requests: Sequence[EvictRequest], fence: Fence | None, *, dry_run: bool = False

@@ -19,8 +19,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from podsched.api.etcd_keys import object_key, term_key
+from podsched.api.etcd_keys import local_key, object_key, term_key
 from podsched.api.kinds import KINDS, Kind
+from podsched.api.objects import AnyObject
 from podsched.api.quota import Usage
 from podsched.serve.server import errors
 from podsched.serve.server.cache_reflector import CacheReflector
@@ -163,6 +164,13 @@ class ObjectStorage:
 
     # ------------------------------------------------------------------ creating
 
+    async def message(self, kind: Kind, namespace: str, name: str) -> AnyObject:
+        """Return an object as it is in etcd. Raises ApiError."""
+        entry = await self.get(kind, local_key(kind, namespace, name))
+        if not entry.is_readable():
+            raise errors.unreadable(kind, name)
+        return entry.message
+
     async def check_free(self, item: New) -> None:
         """Raise ApiError ALREADY_EXISTS if the key of a new object is taken."""
         try:
@@ -289,6 +297,14 @@ class ObjectStorage:
             async with writing():
                 outcomes += await self._mutate(mutations[start : start + part], fence)
         return outcomes
+
+    async def mutate_planned(
+        self, planned: Sequence[Mutation | ApiError], fence: Fence | None, *, dry_run: bool
+    ) -> list[Outcome]:
+        """Change what is not refused already; return each object or its error."""
+        mutations = [plan for plan in planned if isinstance(plan, Mutation)]
+        done = iter(await self.mutate(mutations, fence, dry_run=dry_run))
+        return [next(done) if isinstance(plan, Mutation) else plan for plan in planned]
 
     async def _dry_run(self, mutation: Mutation, fence: Fence | None) -> Outcome:
         """Return the outcome of a change of the current object, without writing it."""

@@ -41,6 +41,7 @@ _log = get_logger("watch-cache")
 _by_revision = attrgetter("revision")
 
 T = TypeVar("T")
+M = TypeVar("M")
 
 #: Max seconds of ``settle``.
 _SETTLE_SECONDS = 1.0
@@ -129,6 +130,11 @@ class WatchCache:
     def get(self, kind: Kind, key: str) -> Entry | None:
         """Return one object, or None."""
         return self._objects[kind.name].get(key)
+
+    def message(self, kind: Kind, key: str, of: type[M]) -> M | None:
+        """Return an object, None if there is none; ``of``: its type."""
+        entry = self._objects[kind.name].get(key)
+        return entry.message if entry is not None and isinstance(entry.message, of) else None
 
     def in_order(self, kind: Kind) -> Sequence[Entry]:
         """Return the objects of a kind sorted by key; the list is never changed."""

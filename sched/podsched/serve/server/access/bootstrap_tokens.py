@@ -14,12 +14,11 @@ import math
 import re
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Secret
-from podsched.serve.server.access.identity import AUTHENTICATED, Authentication, Identity
+from podsched.serve.server.access.identity import AUTHENTICATED, Authentication, Identity, expiry_of
 from podsched.serve.server.watchcache import WatchCache
 
 SECRET_TYPE: Final = "bootstrap.kubernetes.io/token"
@@ -46,9 +45,9 @@ class BootstrapTokens:
         if found is None:
             return None
         name, given = found.groups()
-        entry = self._cache.get(KINDS["Secret"], f"{SECRET_NAMESPACE}/{SECRET_PREFIX}{name}")
-        secret = entry.message if entry is not None else None
-        if not isinstance(secret, Secret) or secret.metadata.HasField("deletion_timestamp"):
+        key = f"{SECRET_NAMESPACE}/{SECRET_PREFIX}{name}"
+        secret = self._cache.message(KINDS["Secret"], key, Secret)
+        if secret is None or secret.metadata.HasField("deletion_timestamp"):
             return None
         stored = {key: _decoded(value) for key, value in secret.data.items()}
         expires = _expiry(stored.get("expiration", ""))
@@ -84,10 +83,7 @@ def _decoded(value: str) -> str:
 
 def _expiry(text: str) -> float:
     """Return a time as Unix seconds: never without one, long ago if it is malformed."""
-    if not text:
-        return math.inf
     try:
-        stamp = datetime.fromisoformat(text)
+        return expiry_of(text)
     except ValueError:
         return -math.inf
-    return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -53,6 +54,13 @@ class Identity:
     """Raises TokenRejected once the credential is no longer accepted; None: it lasts until
     ``expires``."""
 
+    def extra_by_key(self) -> dict[str, list[str]]:
+        """Return the values of ``extra`` by their keys, as Kubernetes shows them."""
+        found: dict[str, list[str]] = {}
+        for key, value in self.extra:
+            found.setdefault(key, []).append(value)
+        return found
+
 
 #: Every caller without authentication; the user of kube-apiserver's insecure port.
 UNSECURED: Final = Identity(
@@ -62,6 +70,14 @@ UNSECURED: Final = Identity(
 SERVER: Final = Identity(
     "system:apiserver", frozenset({MASTERS, AUTHENTICATED}), Authentication.NONE
 )
+
+
+def expiry_of(text: str) -> float:
+    """Return a time, of UTC by default, as Unix seconds; "": never. Raises ValueError."""
+    if not text:
+        return math.inf
+    stamp = datetime.fromisoformat(text)
+    return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
 
 
 class TokenRejected(Exception):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import math
 import os
 import secrets
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from podsched.lib.changing_file import ChangingFile
-from podsched.serve.server.access.identity import AUTHENTICATED, Authentication, Identity
+from podsched.serve.server.access.identity import AUTHENTICATED, Authentication, Identity, expiry_of
 from podsched.serve.server.access.settings import AccessError
 from podsched.telemetry.logs import get_logger
 
@@ -89,20 +88,13 @@ def _entry(line: str, place: str) -> tuple[str, Identity]:
         raise TokenFileError(f"{place}: the second field, the user, is empty")
     if len(fields) > 4:
         raise TokenFileError(f"{place}: more than 4 fields; put several groups into quotes")
-    names = frozenset(name.strip() for name in groups.split(",") if name.strip())
-    return hashed, Identity(
-        user, names | {AUTHENTICATED}, Authentication.TOKEN, _expiry(expires, place)
-    )
-
-
-def _expiry(text: str, place: str) -> float:
-    if not text:
-        return math.inf
     try:
-        stamp = datetime.fromisoformat(text)
+        ends = expiry_of(expires)
     except ValueError:
-        raise TokenFileError(f"{place}: {text!r} is no time such as 2027-01-01T00:00:00Z") from None
-    return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+        why = f"{expires!r} is no time such as 2027-01-01T00:00:00Z"
+        raise TokenFileError(f"{place}: {why}") from None
+    names = frozenset(name.strip() for name in groups.split(",") if name.strip())
+    return hashed, Identity(user, names | {AUTHENTICATED}, Authentication.TOKEN, ends)
 
 
 class TokenFile:

@@ -243,15 +243,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "3:runAsUserName:s 4:hostProcess:b",
     "SeccompProfile": "1:type:s 2:localhostProfile:s",
     "AppArmorProfile": "1:type:s 2:localhostProfile:s",
-    "EphemeralContainer": "1::EphemeralContainerCommon 2:targetContainerName:s",
-    "EphemeralContainerCommon": "1:name:s 2:image:s 3:command:s* 4:args:s* 5:workingDir:s "
-    "6:ports:ContainerPort* 19:envFrom:EnvFromSource* 7:env:EnvVar* "
-    "8:resources:ResourceRequirements 23:resizePolicy:ContainerResizePolicy* 24:restartPolicy:s "
-    "25:restartPolicyRules:ContainerRestartRule* 9:volumeMounts:VolumeMount* "
-    "21:volumeDevices:VolumeDevice* 10:livenessProbe:Probe 11:readinessProbe:Probe "
-    "22:startupProbe:Probe 12:lifecycle:Lifecycle 13:terminationMessagePath:s "
-    "20:terminationMessagePolicy:s 14:imagePullPolicy:s 15:securityContext:SecurityContext "
-    "16:stdin:b 17:stdinOnce:b 18:tty:b",
+    "EphemeralContainer": "1::Container 2:targetContainerName:s",
     "PodSecurityContext": "1:seLinuxOptions:SELinuxOptions "
     "8:windowsOptions:WindowsSecurityContextOptions 2:runAsUser:i 6:runAsGroup:i 3:runAsNonRoot:b "
     "4:supplementalGroups:i* 12:supplementalGroupsPolicy:s 5:fsGroup:i 7:sysctls:Sysctl* "

@@ -29,8 +29,8 @@ from urllib.parse import quote, urlencode
 import aiohttp
 
 from podsched.api.hollow_nodes import HOLLOW_TEXT, is_hollow
-from podsched.api.kinds import KINDS, Kind
-from podsched.api.objects import AnyObject, Endpoints, Node, Pod, Service
+from podsched.api.kinds import KINDS
+from podsched.api.objects import Endpoints, Node, Pod, Service
 from podsched.api.reasons import StatusCode
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import caller
@@ -85,7 +85,7 @@ class Proxying:
     """Answers requests that go to kubelets. Methods raise ApiError."""
 
     def __init__(self, core: ServerCore, kubelets: KubeletClient) -> None:
-        self._core = core
+        self._object = core.storage.message
         self._kubelets = kubelets
         self._open: Counter[str] = Counter()
         self._verbs: dict[str, Verb] = {
@@ -270,13 +270,6 @@ class Proxying:
 
     async def _node(self, name: str) -> Node:
         return cast(Node, await self._object(KINDS["Node"], "", name))
-
-    async def _object(self, kind: Kind, namespace: str, name: str) -> AnyObject:
-        key = f"{namespace}/{name}" if namespace else name
-        entry = await self._core.storage.get(kind, key)
-        if not entry.is_readable():
-            raise errors.unreadable(entry.kind, name)
-        return entry.message
 
     async def _endpoint(self, node: Node, pod: str = "") -> Endpoint:
         """Return where a node's kubelet is. Raises RestError if nothing runs on the node."""

@@ -14,7 +14,7 @@ from podsched.serve.server.listing import Page, inconsistent_token
 from podsched.serve.server.rest.failures import RestError, bad_request, expired
 from podsched.serve.server.rest.fields import checked_fields
 from podsched.serve.server.rest.media import Form, form_of, not_acceptable
-from podsched.serve.server.rest.messages import Answer, Request, encode
+from podsched.serve.server.rest.messages import Answer, Request, encode, encode_list
 from podsched.serve.server.rest.options import ListOptions, version_of
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.tables import Tables
@@ -107,13 +107,13 @@ class Reading:
             items = await self._items(target, page, form)
         if form is Form.PARTIAL_LIST:
             head = {"kind": str(form), "apiVersion": META, "metadata": metadata}
-            return Answer(_joined(head, items) if items else encode({**head, "items": None}))
+            return Answer(encode_list(head, items) if items else encode({**head, "items": None}))
         head = {
             "kind": resource.list_kind,
             "apiVersion": resource.api_version,
             "metadata": metadata,
         }
-        return Answer(_joined(head, items))
+        return Answer(encode_list(head, items))
 
     async def _items(self, target: Target, page: Page, form: Form) -> list[bytes]:
         """Encode the objects of a page, yielding to other calls in between."""
@@ -178,11 +178,6 @@ class Reading:
                 await cache.wait_for(version)
         except TimeoutError:
             raise _not_reached(version, cache.revision) from None
-
-
-def _joined(head: dict[str, Any], items: list[bytes]) -> bytes:
-    """Serialize a list whose items are already JSON."""
-    return encode(head)[:-1] + b',"items":[' + b",".join(items) + b"]}"
 
 
 def _expired_page(token: str) -> RestError:

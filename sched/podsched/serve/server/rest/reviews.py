@@ -186,14 +186,11 @@ def _review(segments: Sequence[str]) -> tuple[str, str, str, str] | None:
 
 def _user_info(identity: Identity) -> dict[str, Any]:
     """Return an identity as ``UserInfo``."""
-    extra: dict[str, list[str]] = {}
-    for key, value in identity.extra:
-        extra.setdefault(key, []).append(value)
     shown = {
         "username": identity.user,
         "uid": identity.uid,
         "groups": sorted(identity.groups),
-        "extra": extra,
+        "extra": identity.extra_by_key(),
     }
     return {key: value for key, value in shown.items() if value}
 

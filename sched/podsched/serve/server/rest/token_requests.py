@@ -127,14 +127,9 @@ class TokenRequests:
 
     async def _stored(self, kind: str, namespace: str, name: str) -> AnyObject:
         """Return an object that a token is for; the right to ``token`` is enough."""
-        found = KINDS[kind]
         if not name:
             raise bad_request("spec.boundObjectRef.name: Required value")
-        key = f"{namespace}/{name}" if found.namespaced else name
-        entry = await self._core.storage.get(found, key)
-        if not entry.is_readable():
-            raise errors.unreadable(found, name)
-        return entry.message
+        return await self._core.storage.message(KINDS[kind], namespace, name)
 
     # ------------------------------------------------------------------ discovery
 

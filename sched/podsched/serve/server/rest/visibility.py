@@ -20,7 +20,7 @@ from podsched.serve.server.access.rights import cannot, rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.fairness.turns import Work
 from podsched.serve.server.rest.failures import RestError, bad_request, method_not_allowed
-from podsched.serve.server.rest.messages import Answer, Request, encode
+from podsched.serve.server.rest.messages import Answer, Request, encode, encode_list
 from podsched.serve.server.rest.options import number
 
 GROUP: Final = "visibility.kueue.x-k8s.io"
@@ -71,7 +71,7 @@ class Visibility:
         local = (namespace, name) if namespace else None
         items = await _items(waiting, local, offset, limit)
         head = {"kind": SUMMARY, "apiVersion": f"{GROUP}/{VERSION}", "metadata": {}}
-        return Answer(encode(head)[:-1] + b',"items":[' + b",".join(items) + b"]}")
+        return Answer(encode_list(head, items))
 
     def _cluster_queue(self, plural: str, namespace: str, name: str) -> str:
         """Return the name of the ClusterQueue of a queue. Raises ApiError if it does not exist."""
