@@ -435,16 +435,6 @@ def claim_modes(claim: Any, _: float) -> str:
 # ------------------------------------------------------------------ groups of pods
 
 
-def group_policy(group: Any, _: float) -> str:
-    """Return how a PodGroup's pods are scheduled."""
-    return "Gang" if group.spec.scheduling_policy.HasField("gang") else "Basic"
-
-
-def group_workload(group: Any, _: float) -> str:
-    """Return the Workload that a PodGroup is from."""
-    return group.spec.pod_group_template_ref.workload.workload_name or NONE
-
-
 def group_status(group: Any, _: float) -> str:
     """Return the status of a PodGroup."""
     found = {condition.type: condition for condition in group.status.conditions}
@@ -499,16 +489,17 @@ def event_source(event: Any, _: float) -> str:
 
 def last_seen(event: Any, now: float) -> str:
     """Return how long ago an event happened last."""
-    if event.HasField("series") and event.series.last_observed_time.seconds:
-        return since(event.series.last_observed_time, now)
-    last = event.last_timestamp if event.last_timestamp.seconds else event.event_time
-    return since(last, now)
+    last = event.series.last_observed_time
+    return since(last, now) if last.seconds else _seen(event.last_timestamp, event, now)
 
 
 def first_seen(event: Any, now: float) -> str:
     """Return how long ago an event happened first."""
-    first = event.first_timestamp if event.first_timestamp.seconds else event.event_time
-    return since(first, now)
+    return _seen(event.first_timestamp, event, now)
+
+
+def _seen(stamp: Any, event: Any, now: float) -> str:
+    return since(stamp if stamp.seconds else event.event_time, now)
 
 
 def event_count(event: Any, _: float) -> int:
@@ -516,32 +507,23 @@ def event_count(event: Any, _: float) -> int:
     return int(event.series.count if event.HasField("series") else event.count or 1)
 
 
-def _role(binding: Any, _: float) -> str:
-    return f"{binding.role_ref.kind}/{binding.role_ref.name}"
+BINDING: Final = (
+    NAME,
+    Column("Role", lambda o, _: f"{o.role_ref.kind}/{o.role_ref.name}"),
+    of_sched("SUBJECTS", lambda o, _: ",".join(f"{s.kind}/{s.name}" for s in o.subjects) or NONE),
+    AGE,
+)
 
 
-def _subjects(binding: Any, _: float) -> str:
-    return ",".join(f"{s.kind}/{s.name}" for s in binding.subjects) or NONE
+def quota_used(*, limits: bool) -> Callable[[Any, float], str]:
+    """Return the cell of used and hard amounts: of resources named "limits.", or of the others."""
 
+    def cell(quota: Any, _: float) -> str:
+        used, hard = quota.status.used, quota.spec.hard
+        names = sorted(name for name in hard if name.startswith("limits.") == limits)
+        return ", ".join(f"{name}: {used.get(name, '?')}/{hard[name]}" for name in names)
 
-BINDING: Final = (NAME, Column("Role", _role), of_sched("SUBJECTS", _subjects), AGE)
-
-
-def quota_requests(quota: Any, _: float) -> str:
-    """Return use and hard limit of each resource of a quota, except those of ``quota_limits``."""
-    return _used_of(quota, lambda name: not name.startswith("limits."))
-
-
-def quota_limits(quota: Any, _: float) -> str:
-    """Return use and hard limit of each resource of a quota that begins with "limits."."""
-    return _used_of(quota, lambda name: name.startswith("limits."))
-
-
-def _used_of(quota: Any, is_shown: Callable[[str], bool]) -> str:
-    used, hard = quota.status.used, quota.spec.hard
-    return ", ".join(
-        f"{name}: {used.get(name, '?')}/{hard[name]}" for name in sorted(filter(is_shown, hard))
-    )
+    return cell
 
 
 def requested_duration(request: Any, _: float) -> str:

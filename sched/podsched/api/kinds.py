@@ -394,8 +394,8 @@ _ALL = (
         ("quota",),
         columns=(
             c.NAME,
-            Column("Request", c.quota_requests),
-            Column("Limit", c.quota_limits),
+            Column("Request", c.quota_used(limits=False)),
+            Column("Limit", c.quota_used(limits=True)),
             c.AGE,
         ),
         rules="quotas",
@@ -434,8 +434,14 @@ _ALL = (
         api_version=_GROUPS,
         columns=(
             c.NAME,
-            Column("Policy", c.group_policy),
-            Column("Workload", c.group_workload),
+            Column(
+                "Policy",
+                lambda o, _: "Gang" if o.spec.scheduling_policy.HasField("gang") else "Basic",
+            ),
+            Column(
+                "Workload",
+                lambda o, _: o.spec.pod_group_template_ref.workload.workload_name or NONE,
+            ),
             Column("Status", c.group_status),
             c.AGE,
         ),
