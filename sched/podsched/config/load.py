@@ -1,4 +1,4 @@
-"""Loads, validates and prints a KubeSchedulerConfiguration."""
+"""Load, validate and print a KubeSchedulerConfiguration."""
 
 from __future__ import annotations
 

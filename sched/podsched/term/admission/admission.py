@@ -288,23 +288,24 @@ class Admission:
     # ------------------------------------------------------------------ reading everything
 
     def _rebuild(self) -> Iterator[None]:
-        """Read all objects and pods again, in steps; what may not be lost by that is kept."""
+        """Read all objects and pods again, in steps. Holds, reservations and backoffs are kept."""
         cluster = self._cluster
         self._outdated = False
         queues = cluster.list("ClusterQueue")
+        listed = cluster.list("Topology")
+        topologies = {one.metadata.name: read_levels(one) for one in listed}
+        # First, because it raises QuantityError for a bad quota; then nothing has changed.
+        self.snapshot = Snapshot(
+            [read_cluster_queue(one) for one in queues],
+            [read_cohort(one) for one in cluster.list("Cohort")],
+            [read_flavor(one, topologies) for one in cluster.list("ResourceFlavor")],
+        )
         self.active = bool(queues or self._queues_only or cluster.list("LocalQueue"))
         for lost in (self.units, self.problems, self._claimless, self._states):
             lost.clear()
         # From now on the cluster lists pods that change; ``refresh`` counts those that change
         # between the steps below.
         cluster.changed_pods = OrderedDict() if self.active else None
-        listed = cluster.list("Topology")
-        topologies = {one.metadata.name: read_levels(one) for one in listed}
-        self.snapshot = Snapshot(
-            [read_cluster_queue(one) for one in queues],
-            [read_cohort(one) for one in cluster.list("Cohort")],
-            [read_flavor(one, topologies) for one in cluster.list("ResourceFlavor")],
-        )
         before = self.pods.begin(self.snapshot)
         self.tallies.clear()
         self.holds.begin(self.snapshot)
