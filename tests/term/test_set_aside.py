@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podsched.api.objects import PodGroup
+from podsched.api.objects import ClusterQueue, Cohort, LocalQueue, PodGroup
 from podsched.cache.invariants import check
 from podsched.config.load import default_config
 from podsched.registry import factories
@@ -101,6 +101,50 @@ def test_a_node_that_becomes_unusable_goes_and_comes_back_with_its_pods(
     assert replica.nodes == ["a"]
     assert replica.state.cache.pod_count == 1
     assert len(replica.state.set_aside) == 0
+
+
+def cluster_queue(name: str, quota: str = "8", strategy: str = "") -> ClusterQueue:
+    item = ClusterQueue()
+    item.metadata.name, item.spec.queueing_strategy = name, strategy
+    group = item.spec.resource_groups.add(covered_resources=["cpu"])
+    group.flavors.add(name="default").resources.add(name="cpu", nominal_quota=quota)
+    return item
+
+
+def cohort(name: str, weight: str) -> Cohort:
+    item = Cohort()
+    item.metadata.name, item.spec.fair_sharing.weight = name, weight
+    return item
+
+
+def local_queue(name: str, weight: str = "1", used: str = "1") -> LocalQueue:
+    item = LocalQueue()
+    item.metadata.name, item.metadata.namespace = name, "default"
+    item.spec.fair_sharing.weight = weight
+    status = item.status.fair_sharing.admission_fair_sharing_status
+    status.consumed_resources["cpu"] = used
+    return item
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        (cluster_queue("good"), cluster_queue("bad", quota="much")),
+        (cluster_queue("good"), cluster_queue("bad", strategy="Random")),
+        (cohort("good", "2"), cohort("bad", "heavy")),
+        (local_queue("good"), local_queue("bad", weight="heavy")),
+        (local_queue("good"), local_queue("bad", used="much")),
+    ],
+    ids=["quota", "strategy", "weight of a Cohort", "weight of a LocalQueue", "past usage"],
+)
+def test_an_object_of_queues_with_an_unreadable_value_is_not_there(
+    replica: Replica, good: Any, bad: Any
+) -> None:
+    replica.tell(good, bad)
+    listed = replica.state.cache.cluster.list(good.DESCRIPTOR.name)
+    assert [item.metadata.name for item in listed] == ["good"]
+    for _ in replica.state.admission.refresh(2.0):
+        pass
 
 
 def test_a_pod_that_cannot_be_read_is_not_tried_and_the_next_one_is(replica: Replica) -> None:

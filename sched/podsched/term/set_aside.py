@@ -1,8 +1,8 @@
 """Set aside objects that the scheduler cannot use, until they change.
 
 API servers refuse such objects, but other programs and other versions write to etcd, too. If the
-cache raises for an object, the object is logged with its key, counted and ignored. So are pods that
-keep ending terms (``FaultyPods``). The leader reports pods that are set aside.
+cache or the queues cannot read an object, it is logged with its key, counted and ignored. So are
+pods that keep ending terms (``FaultyPods``). The leader reports pods that are set aside.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from podsched.cache.cache import Cache
 from podsched.cache.changes import NOTHING, Applied
 from podsched.serve.client.informer import Event
 from podsched.telemetry.logs import get_logger
+from podsched.term.admission.changes import READERS
 from podsched.term.faulty_pods import FaultyPods
 
 _log = get_logger("scheduler")
@@ -71,6 +72,8 @@ class SetAside:
             self._set_aside(event, item, verdict, before)
         else:
             try:
+                if item is not None and event.kind in READERS:
+                    READERS[event.kind](item)
                 return cache.apply(event.kind, event.old, item)
             except Exception as error:
                 if item is None:

@@ -434,6 +434,20 @@ async def test_pod_sets_of_one_group_get_the_same_flavors(
         assert usage(world, "team") == used
 
 
+async def test_a_queue_with_an_unreadable_quota_stops_nothing_else() -> None:
+    world = TermWorld()
+    big_node(world, "n0")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 4})
+    cluster_queue(world, "broken", {"cpu": "much"})
+    async with world.running():
+        job(world, "a", "team", cpu=1)
+        job(world, "b", "broken", cpu=1)
+        world.pod("c")
+        await asyncio.sleep(1)
+        assert bound(world) == ["a", "c"]
+
+
 async def test_pods_get_the_tolerations_of_their_flavor_before_they_are_bound() -> None:
     world = TermWorld()
     taint = {"key": "spot", "value": "yes", "effect": "NoExecute"}

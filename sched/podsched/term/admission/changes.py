@@ -1,11 +1,14 @@
-"""Which changes of objects matter to queues."""
+"""Which changes of objects matter to queues, and which objects queues cannot use."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from podsched.queues.stored import read_cluster_queue, read_cohort
 from podsched.term.admission.devices import CLAIM
 from podsched.term.admission.endings import EVICTED
+from podsched.term.admission.histories import stored_history, weight_of
 
 #: A change of these kinds means that everything is read again.
 REBUILD_KINDS: Final = frozenset(
@@ -21,6 +24,13 @@ REBUILD_KINDS: Final = frozenset(
 )
 #: All kinds that queues depend on, besides Pod and Node.
 RELEVANT_KINDS: Final = REBUILD_KINDS | {"Namespace", "PodGroup", CLAIM}
+#: By kind, a function that reads the values of an object as queues do. It raises ValueError if it
+#: cannot. Such an object must not get into the cache, or no queue could be read any more.
+READERS: Final[Mapping[str, Callable[[Any], object]]] = {
+    "ClusterQueue": read_cluster_queue,
+    "Cohort": read_cohort,
+    "LocalQueue": lambda item: (weight_of(item), stored_history(item)),
+}
 
 
 def matters(kind: str, old: Any | None, new: Any | None) -> bool:

@@ -41,15 +41,14 @@ class Histories:
         item = self._item(key)
         if self._settings is None or item is None:
             return 0.0
-        sharing = item.spec.fair_sharing
-        weight = float(parse(sharing.weight)) if sharing.HasField("weight") else 1.0
-        return self.of(key).usage(self._settings.resource_weights, weight)
+        return self.of(key).usage(self._settings.resource_weights, weight_of(item))
 
     def of(self, key: str) -> History:
         """Return the history of a LocalQueue."""
         found = self._of.get(key)
         if found is None:
-            found = self._of[key] = self._stored(key)
+            item = self._item(key)
+            found = self._of[key] = History(0.0) if item is None else stored_history(item)
         return found
 
     def admitted(self, key: str, unit: str, requests: Mapping[str, int]) -> None:
@@ -88,13 +87,18 @@ class Histories:
         namespace, _, name = key.partition("/")
         return self._cluster.get("LocalQueue", namespace, name)
 
-    def _stored(self, key: str) -> History:
-        item = self._item(key)
-        if item is None:
-            return History(0.0)
-        status = item.status.fair_sharing.admission_fair_sharing_status
-        consumed = {
-            name: float(parse(text)) * (1000 if name == "cpu" else 1)
-            for name, text in status.consumed_resources.items()
-        }
-        return History(seconds_of(status.last_update), consumed)
+
+def weight_of(item: LocalQueue) -> float:
+    """Return the weight of a LocalQueue in fair sharing. Raises QuantityError."""
+    sharing = item.spec.fair_sharing
+    return float(parse(sharing.weight)) if sharing.HasField("weight") else 1.0
+
+
+def stored_history(item: LocalQueue) -> History:
+    """Return the history in the status of a LocalQueue. Raises QuantityError."""
+    status = item.status.fair_sharing.admission_fair_sharing_status
+    consumed = {
+        name: float(parse(text)) * (1000 if name == "cpu" else 1)
+        for name, text in status.consumed_resources.items()
+    }
+    return History(seconds_of(status.last_update), consumed)
