@@ -51,7 +51,7 @@ def test_the_domains_are_those_of_queue_cases(
     rows = np.zeros(columns.size, dtype=np.int64)
     rows[: len(room)] = room
     level = request.required or request.preferred
-    parts = Domains(columns, levels).fill(
+    parts, _ = Domains(columns, levels).fill(
         rows,
         count,
         count,
@@ -84,6 +84,6 @@ def test_as_many_as_fit_are_counted_if_fewer_are_enough() -> None:
     domains = Domains(cache.columns, LEVELS[1:2])
     room = np.array([3, 4], dtype=np.int64)
     room = np.concatenate([room, np.zeros(cache.columns.size - 2, dtype=np.int64)])
-    assert domains.fill(room, 4, 9, 0, required=True) == [(frozenset("b"), 4)]
-    assert domains.fill(room, 5, 9, 0, required=True) == []
-    assert domains.fill(room, 5, 9, 0, required=False) == [(frozenset("ab"), 7)]
+    assert domains.fill(room, 4, 9, 0, required=True) == ([(frozenset("b"), 4)], 4)
+    assert domains.fill(room, 5, 9, 0, required=True) == ((), 4)
+    assert domains.fill(room, 5, 9, 0, required=False) == ([(frozenset("ab"), 7)], 7)

@@ -31,6 +31,13 @@ class Part(NamedTuple):
     members: int
 
 
+class Filled(NamedTuple):
+    """What takes the members, nothing if there is too little room; and how many have room."""
+
+    parts: Sequence[Part]
+    fitting: int
+
+
 class Domains:
     """The domains of nodes by the labels of levels, the widest first.
 
@@ -60,7 +67,7 @@ class Domains:
 
     def fill(
         self, room: Int64s, needed: int, most: int, level: int | None, *, required: bool
-    ) -> list[Part]:
+    ) -> Filled:
         """Return what takes as many members as possible; nothing if fewer than ``needed`` fit.
 
         ``room``: how many members fit on each row, shape ``(nodes.size,)``. ``level``: the one that
@@ -75,7 +82,7 @@ class Domains:
         fitting = int(sizes[at].max(initial=0) if required else sizes[at].sum())
         count = min(most, fitting)
         if count < max(1, needed):
-            return []
+            return Filled((), fitting)
         while level is not None and not required and at and sizes[at].max() < count:
             at -= 1
         chosen = _take(sizes[at], np.arange(len(sizes[at])), count, ascending=level is None)
@@ -83,7 +90,7 @@ class Domains:
             at += 1
             below = np.flatnonzero(np.isin(self._parents[at], chosen))
             chosen = _take(sizes[at], below, count, ascending=level is None)
-        return self._parts(sizes[last], chosen, count)
+        return Filled(self._parts(sizes[last], chosen, count), fitting)
 
     def are_among(self, names: frozenset[str]) -> Bools:
         """Return which rows have one of these names, shape ``(nodes.size,)``."""

@@ -7,6 +7,7 @@ may keep members out, such as their affinity to each other, is found out when th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -16,8 +17,10 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView, Int64s
 from podsched.framework.plugin import ComparesRequests
 from podsched.framework.pod_groups import GroupTrial, Placement, PodGroup
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.verdicts import Rows
+
+REASON_NO_ROOM: Final = 'topology "{}" {} to fit {} of {} pod(s)'
 
 
 class DomainSearch:
@@ -34,11 +37,13 @@ class DomainSearch:
         self._cluster = cluster
         self._runtime = runtime
         self._group = group
+        self.reason = ""
+        """Why nothing is filled, in Kueue's words; "" if that is not known."""
 
     def run(
         self,
         trial: GroupTrial,
-        pods: Sequence[PodInfo],
+        members: Sequence[QueuedPodInfo],
         needed: int,
         placements: Sequence[Placement],
         nodes_of: Callable[[PodInfo], frozenset[str] | None],
@@ -48,7 +53,7 @@ class DomainSearch:
         Nor if it is not known: the members have to be alike, and ask for a level of their Topology,
         or for none. ``placements``: where they may go; ``nodes_of``: see ``NodesOf``.
         """
-        group = self._group
+        group, pods = self._group, [queued.info for queued in members]
         asked = group.topology_key or next(iter(group.preferred_topology), "")
         if not group.levels or (asked and asked not in group.levels):
             return ()
@@ -64,15 +69,18 @@ class DomainSearch:
         ):
             if names is not None:
                 rows = rows[domains.are_among(names)[rows]]
-        if not len(rows):
-            return ()
-        return domains.fill(
+        parts, fitting = domains.fill(
             self._room(pods, rows),
             needed,
             len(pods),
             group.levels.index(asked) if asked else None,
             required=bool(group.topology_key),
         )
+        if not parts:
+            number = f"only {fitting} out" if fitting else "any"
+            verb = "allows" if fitting else "doesn't allow"
+            self.reason = REASON_NO_ROOM.format(group.topology, verb, number, needed)
+        return parts
 
     def _rows(self, trial: GroupTrial, pod: PodInfo) -> Rows:
         """Return the rows that a member fits now, wherever it may go."""

@@ -311,14 +311,15 @@ class PodGroupAttempt:
 
         ``note``: see ``Try``.
         """
+        search = DomainSearch(self._decider, self._cluster, self._runtime, self._group)
         # Members that run already may be in several domains of a level that is only preferred.
         if self._group.levels and not (self._scheduled and self._group.preferred_topology):
-            search = DomainSearch(self._decider, self._cluster, self._runtime, self._group)
-            pods = [queued.info for queued in self.members]
-            parts = search.run(trial, pods, self._needed, placements, self._allowed)
+            parts = search.run(trial, self.members, self._needed, placements, self._allowed)
             if parts and (yield from self._fill(trial, parts, should_stop, keep=keep, note=note)):
                 return
         yield from self._place_in_one(trial, placements, should_stop, keep=keep, note=note)
+        if search.reason and (status := self.result.status).code.rejects:
+            self.result.status = replace(status, reasons=(search.reason, *status.reasons))
 
     def _place_in_one(
         self,
@@ -395,10 +396,7 @@ class PodGroupAttempt:
             rest = Placement("", frozenset().union(*(part.node_names for part in parts)))
             yield from self._try_members(inner, rest, self.members[done:], should_stop)
             note([decision.queued.info for decision in self.result.placed])
-            if keep:
-                self._keep_if_feasible(inner)
-            else:
-                self.take_back()
+            self._keep_if_feasible(inner) if keep else self.take_back()
             return True
 
     @cached_property

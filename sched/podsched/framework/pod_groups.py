@@ -53,6 +53,7 @@ class PodGroup:
     ``preferred_topology``: labels whose value they should share, the first that is possible.
     ``evicted_whole``: preemption evicts all members or none (disruptionMode ``PodGroup``).
     ``levels``: labels from wide to narrow; sharing one means to share those before it, too.
+    ``topology``: the name of their Topology.
     """
 
     key: str
@@ -63,6 +64,7 @@ class PodGroup:
     priority: int = 0
     evicted_whole: bool = False
     levels: tuple[str, ...] = ()
+    topology: str = ""
 
     @property
     def name(self) -> str:

@@ -134,6 +134,25 @@ async def test_pods_fill_few_domains(
         assert on == found
 
 
+@pytest.mark.parametrize(
+    ("count", "cpu", "why"),
+    [
+        (3, 1, "allows to fit only 2 out of 3 pod(s)"),
+        (1, 3, "doesn't allow to fit any of 1 pod(s)"),
+    ],
+)
+async def test_how_many_pods_one_domain_has_room_for_is_told(
+    count: int, cpu: int, why: str
+) -> None:
+    world = hosts(a1x=2, a2x=1, b1x=2)
+    async with world.running():
+        gang(world, "g", "team", count, cpu=cpu, annotations={REQUIRED: RACK})
+        await asyncio.sleep(1)
+        _, reason, told = condition(world, "g")
+        assert reason == "TopologyPlacementFailed"
+        assert told.startswith(f'topology "racks" {why}')
+
+
 async def test_pods_that_cannot_fill_domains_are_tried_in_one_domain_after_another() -> None:
     world = hosts(a1x=4, b1x=2, b1y=2)
     async with world.running():

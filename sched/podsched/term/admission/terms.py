@@ -220,10 +220,11 @@ class FlavorTerms:
         """See ``Terms``: adds the Topology's levels and the domain that the unit asks for."""
         if self._whole:
             group = replace(group, min_count=len(self._unit.held) + len(self.members))
-        levels = self._levels()
+        name, levels = self._topology()
         if not levels:
             return group
-        group, level = replace(group, levels=levels), level_of(self._cluster, self._unit)
+        group = replace(group, levels=levels, topology=name)
+        level = level_of(self._cluster, self._unit)
         if level.label not in levels:
             return group
         if level.required:
@@ -237,11 +238,11 @@ class FlavorTerms:
         adapted = self.group(group)
         return bool(adapted.levels or adapted.topology_key or adapted.preferred_topology)
 
-    def _levels(self) -> tuple[str, ...]:
-        """Return the levels of the Topology of the flavors, if they have one."""
+    def _topology(self) -> tuple[str, tuple[str, ...]]:
+        """Return the name and the levels of the Topology of the flavors, empty without one."""
         flavors = self._admission.snapshot.flavors
-        names = (name for of in self._flavors.values() for name in of.values())
-        return next((flavors[name].levels for name in names if flavors[name].levels), ())
+        used = (flavors[name] for of in self._flavors.values() for name in of.values())
+        return next(((one.topology, one.levels) for one in used if one.levels), ("", ()))
 
     def nodes_of(self, pod: PodInfo) -> frozenset[str] | None:
         """See ``Terms``."""
