@@ -140,14 +140,18 @@ def big_node(world: TermWorld, name: str, **parts: Any) -> Node:
 
 
 def job(world: TermWorld, name: str, queue: str, priority: int = 0, **requests: Any) -> None:
-    """A lone pod in a queue; ``gpu`` asks for GPUs, ``spec`` has more of it."""
+    """A lone pod in a queue; ``gpu`` asks for GPUs, ``port`` for one of its node's, ``spec`` has
+    more of it."""
     spec = requests.pop("spec", {})
+    ports = [
+        {"containerPort": port, "hostPort": port} for port in [requests.pop("port", 0)] if port
+    ]
     labels = {QUEUE: queue, **requests.pop("labels", {})}
     if "gpu" in requests:
         requests[GPU] = requests.pop("gpu")
     amounts = {key: str(value) for key, value in requests.items()}
     resources = {"requests": amounts, "limits": {k: v for k, v in amounts.items() if k == GPU}}
-    containers = [{"name": "c", "image": "x", "resources": resources}]
+    containers = [{"name": "c", "image": "x", "resources": resources, "ports": ports}]
     world.pod(name, cpu="", priority=priority, labels=labels, containers=containers, **spec)
 
 

@@ -661,23 +661,31 @@ async def test_a_terminating_pod_uses_its_quota_and_node_until_it_is_gone() -> N
         assert bound(world) == ["new"]
 
 
-async def test_a_gang_that_only_affinity_keeps_apart_gets_no_quota() -> None:
+_TERM = {
+    "labelSelector": {"matchLabels": {QUEUE: "team"}},
+    "topologyKey": "kubernetes.io/hostname",
+}
+_APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_TERM]}}
+
+
+@pytest.mark.parametrize("apart", [{"spec": {"affinity": _APART}}, {"port": 8080}])
+async def test_a_gang_that_only_affinity_or_ports_keep_apart_gets_no_quota(
+    apart: dict[str, Any],
+) -> None:
     """Two members have to be on two nodes, and one is free."""
     world = TermWorld()
     big_node(world, "n1")
     flavor(world)
     cluster_queue(world, "team", {"cpu": 8})
-    term = {
-        "labelSelector": {"matchLabels": {QUEUE: "team"}},
-        "topologyKey": "kubernetes.io/hostname",
-    }
-    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     async with world.running():
-        gang(world, "g", "team", 2, cpu=1, spec={"affinity": apart})
+        gang(world, "g", "team", 2, cpu=1, **apart)
         await asyncio.sleep(1)
         assert bound(world) == []
         assert usage(world, "team") == {}
         assert condition(world, "g")[:2] == ("False", "TopologyPlacementFailed")
+        big_node(world, "n2")
+        await asyncio.sleep(15)
+        assert bound(world) == ["g-0", "g-1"]
 
 
 async def test_pods_with_kueues_group_label_are_one_unit() -> None:

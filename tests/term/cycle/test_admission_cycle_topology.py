@@ -60,6 +60,20 @@ async def test_a_required_level_keeps_all_pods_in_one_domain() -> None:
         assert usage(world, "team") == {"default/cpu": 16000}
 
 
+async def test_a_domain_counts_only_the_nodes_that_the_pods_node_selector_permits() -> None:
+    """Block b has room for all pods, but only one of its racks is permitted."""
+    world = racks()
+    only = {"nodeSelector": {RACK: "b1"}}
+    async with world.running():
+        gang(world, "wide", "team", 4, cpu=4, annotations={REQUIRED: BLOCK}, spec=only)
+        await asyncio.sleep(1)
+        assert nodes(world, "wide") == set()
+        assert usage(world, "team") == {}
+        gang(world, "narrow", "team", 2, cpu=4, annotations={REQUIRED: BLOCK}, spec=only)
+        await asyncio.sleep(1)
+        assert nodes(world, "narrow") == {"b1"}
+
+
 @pytest.mark.parametrize(("asked", "found"), [(REQUIRED, set()), (PREFERRED, {"b1", "b2"})])
 async def test_racks_of_one_name_in_two_blocks_are_two_domains(asked: str, found: set[str]) -> None:
     """No rack has room for all pods, only block b has."""
