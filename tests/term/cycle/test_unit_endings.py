@@ -371,3 +371,45 @@ async def test_a_victim_that_others_have_evicted_is_not_said_to_be_preempted() -
         await asyncio.sleep(2)
         assert condition(world, "high")[1] == "WaitingForPreemptedWorkloads"
         assert world.events("low", "Preempted") == []
+
+
+@pytest.mark.parametrize(
+    ("evicted", "first"), [("preempted", ["again"]), ("drained", ["again"]), ("late", ["later"])]
+)
+async def test_a_job_that_was_evicted_keeps_its_place_unless_it_was_not_ready_in_time(
+    evicted: str, first: list[str]
+) -> None:
+    world = TermWorld(queues=TIMEOUT)
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
+    labels = {"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/pod-group-total-count": "1"}
+    owner = {"kind": "Job", "name": "g", "uid": "uid-of-g", "controller": True}
+
+    def of_job(name: str) -> None:
+        job(world, name, "team", gpu=8, labels=labels)
+        world.change(name, lambda pod: pod.metadata.owner_references.add(**owner))
+
+    async with world.running():
+        of_job("before")
+        await asyncio.sleep(2)
+        job(world, "later", "team", gpu=8)
+        await asyncio.sleep(2)
+        if evicted != "late":
+            ready(world, "before")
+        if evicted == "preempted":
+            job(world, "high", "team", 10, gpu=8)
+            await asyncio.sleep(2)
+            ready(world, "high")
+        elif evicted == "drained":
+            stop(world, "ClusterQueue", "HoldAndDrain")
+        await asyncio.sleep(297)
+        assert "before" not in bound(world)
+        stop(world, "ClusterQueue", "Hold")
+        of_job("again")
+        await asyncio.sleep(90)
+        if evicted == "preempted":
+            world.cluster.delete("Pod", "default/high")
+        stop(world, "ClusterQueue", "None")
+        await asyncio.sleep(1)
+        assert bound(world) == first

@@ -41,6 +41,7 @@ from podsched.term.admission.turns import Turns
 from podsched.term.admission.units import (
     Unit,
     created_at,
+    job_uid,
     priority_of,
     unit_group,
     unit_key,
@@ -358,7 +359,7 @@ class Admission:
         # Nor may it start more pods, else it would never be gone.
         is_victim = bool(unit.held) and self.holds.is_victim(key)
         if unit.held and not is_victim:
-            admitted[key] = self._as_admitted(unit, group)
+            admitted[key] = self.endings.in_place(self._as_admitted(unit, group))
         else:
             admitted.pop(key, None)
         state = self._state_of(unit)
@@ -375,6 +376,7 @@ class Admission:
                 workload = waiting_workload(
                     self._cluster, unit, group, devices, self.endings.queued_at
                 )
+                workload = workload and self.endings.in_place(workload)
             except UncountableError as error:
                 problem = Problem(Waiting.MISCONFIGURED, str(error))
         if problem is None:
@@ -430,6 +432,7 @@ class Admission:
             (),
             unit.queue,
             uid=uid,
+            job_uid=job_uid(unit, first),
             priority=priority,
             queued_at=created,
             # A group that grows, or whose pods are made again, keeps the time of its admission.

@@ -17,6 +17,7 @@ Source: Kueue 0.20, pkg/controller/core/workload_controller.go.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from math import inf
@@ -27,6 +28,7 @@ from podsched.config.queues import WaitForPodsReady
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
 from podsched.lib.backoff import exponential
+from podsched.queues.objects import Workload
 from podsched.queues.order import EVICTED_BY_READINESS, queue_time
 from podsched.term.admission.limits import deadline, execution_time
 from podsched.term.admission.units import Unit, is_lone, stored_group
@@ -54,7 +56,7 @@ _TOO_LONG: Final = f"{_DEACTIVATED_TEXT} ({EXEC_TIME_EXCEEDED}): it has run for 
 _TOO_OFTEN: Final = (
     f"{_DEACTIVATED_TEXT} ({_REQUEUED_TOO_OFTEN}): its pods were not ready in time too often"
 )
-#: Max groups without a PodGroup whose late starts are counted.
+#: Max groups without a PodGroup of which something is known.
 _MOST_COUNTED: Final = 10_000
 _DEADLINE_TEXT: Final = "Pods were active on their nodes longer than the specified deadline"
 
@@ -99,6 +101,8 @@ class Endings:
         self._new_ready: dict[str, None] = {}
         #: By key, how often a group without a PodGroup was not ready in time.
         self._counts: dict[str, int] = {}
+        #: By key of a group without a PodGroup, the uid of its job, and the time that orders it.
+        self._since: dict[str, tuple[str, float]] = {}
         #: When and how a unit with a limit ends, by key; and a heap of the times, some outdated.
         self._limits: dict[str, tuple[float, Ending]] = {}
         self._limit_times: list[tuple[float, str]] = []
@@ -261,10 +265,32 @@ class Endings:
     def queued_at(self, key: str, created: float) -> float:
         """Return the Unix time that orders a unit in its queue: of creation, or of eviction."""
         reason, at = self._eviction(key)
-        by_creation = False
-        if self._settings is not None:
-            by_creation = self._settings.requeuing_strategy.timestamp == "Creation"
-        return queue_time(created, reason, at, by_creation=by_creation)
+        return queue_time(created, reason, at, by_creation=self._by_creation)
+
+    def in_place(self, workload: Workload) -> Workload:
+        """Return a workload whose pods are new, but not their job, at the place that it had.
+
+        The pods of a group without a PodGroup are all that tells when it was created.
+        """
+        key, owner, ending = workload.key, workload.job_uid, self.current.get(workload.key)
+        if not owner or is_lone(key) or stored_group(self._cluster, key) is not None:
+            return workload
+        known, since = self._since.pop(key, ("", workload.queued_at))
+        late = ending is not None and ending.reason == EVICTED_BY_READINESS
+        if late and not self._by_creation:
+            return workload
+        if known == owner and since < workload.queued_at:
+            workload = replace(workload, queued_at=since)
+        self._since[key] = owner, workload.queued_at
+        if len(self._since) > _MOST_COUNTED:
+            del self._since[next(iter(self._since))]
+        return workload
+
+    @property
+    def _by_creation(self) -> bool:
+        """Whether a unit that was not ready in time keeps its place."""
+        settings = self._settings
+        return settings is not None and settings.requeuing_strategy.timestamp == "Creation"
 
     def not_before(self, key: str) -> float:
         """Return when a unit may be admitted again; 0.0 if it need not wait."""

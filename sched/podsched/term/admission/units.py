@@ -217,7 +217,7 @@ def waiting_workload(
         tuple(sets),
         unit.queue,
         uid=uid,
-        job_uid=_job_uid(unit, first),
+        job_uid=job_uid(unit, first),
         priority=priority,
         queued_at=queued_at(unit.key, created),
         local_queue=unit.local_queue_key,
@@ -241,7 +241,7 @@ def created_at(cluster: ClusterView, unit: Unit, group: PodGroup) -> tuple[float
     return first.creation_time, first.uid
 
 
-def _job_uid(unit: Unit, pod: PodInfo) -> str:
+def job_uid(unit: Unit, pod: PodInfo) -> str:
     """Return the uid of what controls a unit's pods; a lone pod may be a job itself."""
     owner = controller_of(pod.pod.metadata)
     if owner is not None:
