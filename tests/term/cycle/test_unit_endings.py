@@ -401,11 +401,9 @@ async def test_a_job_that_was_evicted_keeps_its_place_unless_it_was_not_ready_in
             job(world, "high", "team", 10, gpu=8)
             await asyncio.sleep(2)
             ready(world, "high")
-        elif evicted == "drained":
-            stop(world, "ClusterQueue", "HoldAndDrain")
-        await asyncio.sleep(297)
+        stop(world, "ClusterQueue", "HoldAndDrain" if evicted == "drained" else "Hold")
+        await asyncio.sleep(300)
         assert "before" not in bound(world)
-        stop(world, "ClusterQueue", "Hold")
         of_job("again")
         await asyncio.sleep(90)
         if evicted == "preempted":
