@@ -215,6 +215,8 @@ class Endings:
         # The count grows by one after this eviction, and then exceeds the limit.
         if limit is not None and self.count(key) >= limit:
             return Ending(DEACTIVATED, _TOO_OFTEN)
+        if not self._by_creation:
+            self._since.pop(key, None)
         name = key.replace("/pod:", "/")
         return Ending(EVICTED_BY_READINESS, f"Exceeded the PodsReady timeout {name}")
 
