@@ -387,7 +387,7 @@ async def test_a_job_that_was_evicted_keeps_its_place_unless_it_was_not_ready_in
     owner = {"kind": "Job", "name": "g", "uid": "uid-of-g", "controller": True}
 
     def of_job(name: str) -> None:
-        job(world, name, "team", gpu=8, labels=labels)
+        job(world, name, "team", gpu=8, labels=labels, spec={"terminationGracePeriodSeconds": 30})
         world.change(name, lambda pod: pod.metadata.owner_references.add(**owner))
 
     async with world.running():
@@ -395,18 +395,18 @@ async def test_a_job_that_was_evicted_keeps_its_place_unless_it_was_not_ready_in
         await asyncio.sleep(2)
         job(world, "later", "team", gpu=8)
         await asyncio.sleep(2)
-        if evicted != "late":
-            ready(world, "before")
         if evicted == "preempted":
             job(world, "high", "team", 10, gpu=8)
-            await asyncio.sleep(2)
-            ready(world, "high")
-        stop(world, "ClusterQueue", "HoldAndDrain" if evicted == "drained" else "Hold")
-        await asyncio.sleep(300)
-        assert "before" not in bound(world)
+        else:
+            stop(world, "ClusterQueue", "HoldAndDrain" if evicted == "drained" else "Hold")
+        await asyncio.sleep(300 if evicted == "late" else 1)
+        assert world.stored("before").metadata.HasField("deletion_timestamp")
         of_job("again")
+        await asyncio.sleep(1)
+        world.cluster.delete("Pod", "default/before")
         await asyncio.sleep(90)
         if evicted == "preempted":
+            assert bound(world) == ["high"]
             world.cluster.delete("Pod", "default/high")
         stop(world, "ClusterQueue", "None")
         await asyncio.sleep(1)
