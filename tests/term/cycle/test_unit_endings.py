@@ -374,10 +374,16 @@ async def test_a_victim_that_others_have_evicted_is_not_said_to_be_preempted() -
 
 
 @pytest.mark.parametrize(
-    ("evicted", "first"), [("preempted", ["again"]), ("drained", ["again"]), ("late", ["later"])]
+    ("evicted", "grace", "first"),
+    [
+        ("preempted", 30, ["again"]),
+        ("drained", 30, ["again"]),
+        ("late", 30, ["later"]),
+        ("late", 0, ["later"]),
+    ],
 )
 async def test_a_job_that_was_evicted_keeps_its_place_unless_it_was_not_ready_in_time(
-    evicted: str, first: list[str]
+    evicted: str, grace: int, first: list[str]
 ) -> None:
     world = TermWorld(queues=TIMEOUT)
     big_node(world, "n1")
@@ -387,7 +393,9 @@ async def test_a_job_that_was_evicted_keeps_its_place_unless_it_was_not_ready_in
     owner = {"kind": "Job", "name": "g", "uid": "uid-of-g", "controller": True}
 
     def of_job(name: str) -> None:
-        job(world, name, "team", gpu=8, labels=labels, spec={"terminationGracePeriodSeconds": 30})
+        job(
+            world, name, "team", gpu=8, labels=labels, spec={"terminationGracePeriodSeconds": grace}
+        )
         world.change(name, lambda pod: pod.metadata.owner_references.add(**owner))
 
     async with world.running():
@@ -400,10 +408,11 @@ async def test_a_job_that_was_evicted_keeps_its_place_unless_it_was_not_ready_in
         else:
             stop(world, "ClusterQueue", "HoldAndDrain" if evicted == "drained" else "Hold")
         await asyncio.sleep(300 if evicted == "late" else 1)
-        assert world.stored("before").metadata.HasField("deletion_timestamp")
+        assert ("before" in bound(world)) == (grace > 0)
         of_job("again")
         await asyncio.sleep(1)
-        world.cluster.delete("Pod", "default/before")
+        if grace:
+            world.cluster.delete("Pod", "default/before")
         await asyncio.sleep(90)
         if evicted == "preempted":
             assert bound(world) == ["high"]
