@@ -106,22 +106,12 @@ def _default(struct: Struct, name: str, value: str | int) -> None:
         struct[name] = value
 
 
-def _fill_deployment(item: o.Deployment) -> None:
+def _fill_rolling(update: o.UpdateStrategy, *most: str) -> None:
     """Fill in how many pods a rolling update may miss, and have too many."""
-    strategy = item.spec.strategy
-    if strategy.type == "RollingUpdate":
-        for name in ("max_unavailable", "max_surge"):
-            if not strategy.rolling_update.HasField(name):
-                setattr(strategy.rolling_update, name, "25%")
-
-
-def _fill_daemon_set(item: o.DaemonSet) -> None:
-    """Fill in how many pods a rolling update may miss, and have too many."""
-    update = item.spec.update_strategy
-    if update.type == "RollingUpdate":
-        for name, value in (("max_unavailable", "1"), ("max_surge", "0")):
-            if not update.rolling_update.HasField(name):
-                setattr(update.rolling_update, name, value)
+    rolling = update.rolling_update
+    for name, value in zip(("max_unavailable", "max_surge"), most, strict=True):
+        if update.type == "RollingUpdate" and not rolling.HasField(name):
+            setattr(rolling, name, value)
 
 
 def _fill_job(item: o.Job) -> None:
@@ -318,8 +308,8 @@ _FILL: Final[Mapping[type[Any], Callable[[Any], None]]] = {
     o.Service: default_service,
     o.StatefulSet: _fill_stateful_set,
     o.ReplicationController: _fill_replication_controller,
-    o.Deployment: _fill_deployment,
-    o.DaemonSet: _fill_daemon_set,
+    o.Deployment: lambda item: _fill_rolling(item.spec.strategy, "25%", "25%"),
+    o.DaemonSet: lambda item: _fill_rolling(item.spec.update_strategy, "1", "0"),
     o.Job: _fill_job,
     o.HorizontalPodAutoscaler: _fill_autoscaler,
     o.Endpoints: _fill_endpoints,

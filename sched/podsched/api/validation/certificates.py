@@ -72,8 +72,7 @@ def validate_certificate_signing_request(at: Place, item: CertificateSigningRequ
 
 
 def _check_request(at: Place, request: str) -> None:
-    if len(request) > _LONGEST_REQUEST:
-        at.too_long(_LONGEST_REQUEST)
+    if not at.within(len(request), _LONGEST_REQUEST):
         return
     try:
         pem = base64.b64decode(request, validate=True).strip()
@@ -110,5 +109,4 @@ def validate_certificate_signing_request_status_update(
     certificate = new.status.certificate
     if old.status.certificate and certificate != old.status.certificate:
         here("certificate").invalid("", IMMUTABLE)
-    if len(certificate) > 4 * _LONGEST_REQUEST:
-        here("certificate").too_long(4 * _LONGEST_REQUEST)
+    here("certificate").within(len(certificate), 4 * _LONGEST_REQUEST)

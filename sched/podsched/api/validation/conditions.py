@@ -35,14 +35,10 @@ def validate_conditions(at: Place, conditions: Sequence[o.Condition], most: int)
             each("observedGeneration").invalid(condition.observed_generation, reason)
         each("lastTransitionTime").present(condition.HasField("last_transition_time"))
         _check_reason(each("reason"), condition.reason)
-        if len(condition.message.encode()) > _MOST_MESSAGE_BYTES:
-            each("message").too_long(_MOST_MESSAGE_BYTES)
+        each("message").within(len(condition.message.encode()), _MOST_MESSAGE_BYTES)
 
 
 def _check_reason(at: Place, reason: str) -> None:
-    if not reason:
-        at.required()
-    elif len(reason) > _MOST_REASON_BYTES:
-        at.too_long(_MOST_REASON_BYTES)
-    elif _REASON.fullmatch(reason) is None:
+    short = at.present(reason) and at.within(len(reason), _MOST_REASON_BYTES)
+    if short and _REASON.fullmatch(reason) is None:
         at.invalid(reason, _REASON_RULE)

@@ -32,8 +32,7 @@ def validate_config_map(at: Place, item: ConfigMap) -> None:
             size += len(base64.b64decode(value, validate=True))
         except ValueError:  # binascii.Error, and what is not ASCII
             here.invalid(value[:64], "must be base64")
-    if size > MAX_CONFIG_MAP_BYTES:
-        at.too_long(MAX_CONFIG_MAP_BYTES)
+    at.within(size, MAX_CONFIG_MAP_BYTES)
 
 
 #: Keys that a Secret of a type must have.
@@ -57,8 +56,7 @@ def validate_secret(at: Place, item: Secret) -> None:
             size += len(base64.b64decode(item.data[key], validate=True))
         except ValueError:
             here.invalid("", "must be base64")
-    if size > MAX_CONFIG_MAP_BYTES:
-        at.too_long(MAX_CONFIG_MAP_BYTES)
+    at.within(size, MAX_CONFIG_MAP_BYTES)
     for key in _SECRET_KEYS.get(item.type, ()):
         if key not in item.data:
             at("data")[key].required()

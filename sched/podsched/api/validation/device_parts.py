@@ -60,8 +60,7 @@ def validate_selectors(
 
 
 def _check_expression(at: Place, expression: str) -> None:
-    if len(expression.encode()) > _MOST_EXPRESSION_BYTES:
-        at.too_long(_MOST_EXPRESSION_BYTES)
+    if not at.within(len(expression.encode()), _MOST_EXPRESSION_BYTES):
         return
     fault, cost = _compiled(expression)
     if fault:
@@ -117,16 +116,14 @@ def validate_json_size(at: Place, raw: o.RawJSON, most: int) -> None:
     size = len(raw.text.encode())
     if size <= most:
         size = len(json.dumps(json.loads(raw.text), ensure_ascii=False).encode())
-    if size > most:
-        at.too_long(most)
+    at.within(size, most)
 
 
 def driver_name(at: Place, name: str) -> None:
     """Check the name of a driver: a subdomain of at most 63 bytes, of any case."""
     if not at.present(name):
         return
-    if len(name.encode()) > _MOST_DOMAIN:
-        at.too_long(_MOST_DOMAIN)
+    at.within(len(name.encode()), _MOST_DOMAIN)
     at.rule(name, lambda name: dns1123_subdomain(name.lower()))
 
 
@@ -134,8 +131,7 @@ def pool_name(at: Place, name: str) -> None:
     """Check the name of a pool: subdomains with slashes between them."""
     if not at.present(name):
         return
-    if len(name.encode()) > _MOST_POOL_NAME:
-        at.too_long(_MOST_POOL_NAME)
+    if not at.within(len(name.encode()), _MOST_POOL_NAME):
         return
     for part in name.split("/"):
         at.rule(part, dns1123_subdomain)
@@ -148,8 +144,7 @@ def device_name(at: Place, name: str) -> None:
 
 def identifier(at: Place, name: str) -> None:
     """Check the name of an attribute or of a capacity without its domain."""
-    if len(name.encode()) > _MOST_IDENTIFIER:
-        at.too_long(_MOST_IDENTIFIER)
+    at.within(len(name.encode()), _MOST_IDENTIFIER)
     if _IDENTIFIER.fullmatch(name) is None:
         at.invalid(name, _IDENTIFIER_RULE)
 

@@ -287,9 +287,7 @@ def _check_allocation(at: Place, allocation: o.AllocationResult, names: _Request
     devices = at("devices")
     for each, result in devices("results").each(allocation.devices.results, MOST_RESULTS):
         _check_reference(each("request"), result.request, names)
-        driver_name(each("driver"), result.driver)
-        pool_name(each("pool"), result.pool)
-        device_name(each("device"), result.device)
+        _check_id(each, result)
         # As in Kubernetes, tolerations are not checked here: they are those of the request.
         validate_binding_conditions(each, result)
         _check_share(each("shareID"), result)
@@ -301,6 +299,13 @@ def _check_allocation(at: Place, allocation: o.AllocationResult, names: _Request
         validate_configuration(each, config)
     if allocation.HasField("node_selector"):
         validate_node_selector(at("nodeSelector"), allocation.node_selector)
+
+
+def _check_id(at: Place, device: Any) -> None:
+    """Check what names a device."""
+    driver_name(at("driver"), device.driver)
+    pool_name(at("pool"), device.pool)
+    device_name(at("device"), device.device)
 
 
 def _check_share(at: Place, device: Any) -> None:
@@ -332,9 +337,7 @@ def _check_told(at: Place, status: o.ResourceClaimStatus) -> None:
     """Check what drivers tell of devices, each of which must be allocated."""
     allocated = {shared_device_id(result) for result in status.allocation.devices.results}
     for each, device in at.each(status.devices):
-        driver_name(each("driver"), device.driver)
-        pool_name(each("pool"), device.pool)
-        device_name(each("device"), device.device)
+        _check_id(each, device)
         _check_share(each("shareID"), device)
         if shared_device_id(device) not in allocated:
             each.invalid(_shown_id(device), "must be an allocated device in the claim")
@@ -350,8 +353,7 @@ def _check_network(at: Place, data: o.NetworkDeviceData) -> None:
         ("interfaceName", data.interface_name, _MOST_INTERFACE_BYTES),
         ("hardwareAddress", data.hardware_address, _MOST_HARDWARE_BYTES),
     ):
-        if len(text.encode()) > most:
-            at(name).too_long(most)
+        at(name).within(len(text.encode()), most)
     for each, address in at("ips").each(data.ips, _MOST_ADDRESSES):
         _check_interface_address(each, address)
     check_keys(at("ips"), data.ips, str, most=_MOST_ADDRESSES)

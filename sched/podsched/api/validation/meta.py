@@ -65,8 +65,7 @@ def validate_annotations(at: Place, annotations: Mapping[str, str]) -> None:
         for reason in qualified_name(key.lower()):
             at.invalid(key, reason)
         total += len(key.encode()) + len(annotations[key].encode())
-    if total > MAX_ANNOTATIONS_BYTES:
-        at.too_long(MAX_ANNOTATIONS_BYTES)
+    at.within(total, MAX_ANNOTATIONS_BYTES)
 
 
 def _owners(at: Place, owners: Sequence[OwnerReference]) -> None:

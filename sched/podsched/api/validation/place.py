@@ -64,11 +64,6 @@ class Place:
         """Add the error that the value names something that does not exist."""
         self.errors.append(FieldError(self.path, ErrorType.NOT_FOUND, value, reason))
 
-    def too_long(self, limit: int) -> None:
-        """Add the error that there are more bytes than allowed."""
-        reason = f"may not be more than {limit} bytes"
-        self.errors.append(FieldError(self.path, ErrorType.TOO_LONG, None, reason))
-
     # ------------------------------------------------------------------ rules
 
     def rule(self, value: str, rule: NameRule) -> bool:
@@ -98,6 +93,13 @@ class Place:
         """Check that a number is not below a bound."""
         if value < least:
             self.invalid(value, f"must be greater than or equal to {least}")
+
+    def within(self, size: int, limit: int) -> bool:
+        """Check that something has no more bytes than allowed; return whether."""
+        if size > limit:
+            reason = f"may not be more than {limit} bytes"
+            self.errors.append(FieldError(self.path, ErrorType.TOO_LONG, None, reason))
+        return size <= limit
 
     def between(self, value: int, least: int, most: int) -> None:
         """Check that a number is within bounds."""

@@ -226,8 +226,7 @@ def validate_cohort(at: Place, item: o.Cohort) -> None:
 
 def validate_workload_priority_class(at: Place, item: o.WorkloadPriorityClass) -> None:
     """Check that the description is not too long."""
-    if len(item.description) > _MOST_DESCRIPTION:
-        at("description").too_long(_MOST_DESCRIPTION)
+    at("description").within(len(item.description), _MOST_DESCRIPTION)
 
 
 def validate_topology(at: Place, item: o.Topology) -> None:
@@ -235,9 +234,7 @@ def validate_topology(at: Place, item: o.Topology) -> None:
     levels, at = item.spec.levels, at("spec.levels")
     at.present(levels)
     for each, level in at.each(levels, _MOST_LEVELS):
-        if len(level.node_label) > _MOST_LABEL:
-            each("nodeLabel").too_long(_MOST_LABEL)
-        else:
+        if each("nodeLabel").within(len(level.node_label), _MOST_LABEL):
             each("nodeLabel").name(level.node_label, qualified_name)
     labels = [level.node_label for level in levels[:_MOST_LEVELS]]
     if len(set(labels)) < len(labels):

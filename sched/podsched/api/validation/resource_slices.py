@@ -231,20 +231,15 @@ def _check_value(at: Place, item: o.Counter | o.DeviceCapacity) -> None:
 
 def _check_attribute(at: Place, attribute: o.DeviceAttribute) -> None:
     if attribute.HasField("string_value"):
-        _check_size(at("string"), attribute.string_value)
+        at("string").within(len(attribute.string_value.encode()), _MOST_VALUE_BYTES)
     if attribute.HasField("version_value"):
         version = attribute.version_value
         if len(version) > 4 * _MOST_VALUE_BYTES or _VERSION.fullmatch(version) is None:
             reason = "must be a string compatible with semver.org spec 2.0.0"
             at("version").invalid(version, reason)
-        _check_size(at("version"), version)
+        at("version").within(len(version.encode()), _MOST_VALUE_BYTES)
     if len(attribute.ListFields()) != 1:
         at.invalid(_go_attribute(attribute), "exactly one value must be specified")
-
-
-def _check_size(at: Place, text: str) -> None:
-    if len(text.encode()) > _MOST_VALUE_BYTES:
-        at.too_long(_MOST_VALUE_BYTES)
 
 
 def _check_exclusive(at: Place, capacity: o.DeviceCapacity) -> None:
