@@ -38,13 +38,9 @@ def validate_event(at: Place, item: Event) -> None:
         return
     at("reportingController").present(item.reporting_controller)
     at("reportingController").rule(item.reporting_controller, qualified_name)
-    for name, text in (
-        ("reportingInstance", item.reporting_instance),
-        ("action", item.action),
-        ("reason", item.reason),
-    ):
-        at(name).present(text)
-        _check_length(at(name), text, _MAX_NAME)
+    for each, text in at.fields(("reporting_instance", "action", "reason"), item):
+        each.present(text)
+        _check_length(each, text, _MAX_NAME)
     _check_length(at("message"), item.message, _MAX_NOTE)
 
 

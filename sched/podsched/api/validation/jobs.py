@@ -19,6 +19,20 @@ _POLICIES = ("OnFailure", "Never")
 _MODES = ("NonIndexed", "Indexed")
 _REPLACEMENTS = ("TerminatingOrFailed", "Failed")
 _ACTIONS = ("FailJob", "FailIndex", "Ignore", "Count")
+_AMOUNTS = (
+    *("parallelism", "completions", "active_deadline_seconds", "backoff_limit"),
+    *("backoff_limit_per_index", "max_failed_indexes", "ttl_seconds_after_finished"),
+)
+_CRON_AMOUNTS = (
+    "starting_deadline_seconds",
+    "successful_jobs_history_limit",
+    "failed_jobs_history_limit",
+)
+#: What the controller counts by.
+_FIXED = (
+    *("selector", "completion_mode", "pod_failure_policy", "success_policy", "managed_by"),
+    "backoff_limit_per_index",
+)
 _MOST_INDEXES = 100_000
 _MOST_RULES, _MOST_CODES = 20, 255
 #: A CronJob's name begins the names of its jobs, which have eleven letters more.
@@ -50,20 +64,12 @@ def validate_job_update(at: Place, new: o.Job, old: o.Job) -> None:
     running = not old.spec.suspend
     validate_queue_labels_update(at, new.metadata, old.metadata, reserved=running)
     at, after, before = at("spec"), new.spec, old.spec
-    for name, changed in (
-        ("selector", after.selector != before.selector),
-        ("completionMode", after.completion_mode != before.completion_mode),
-        ("podFailurePolicy", after.pod_failure_policy != before.pod_failure_policy),
-        ("successPolicy", after.success_policy != before.success_policy),
-        ("managedBy", after.managed_by != before.managed_by),
-        ("backoffLimitPerIndex", after.backoff_limit_per_index != before.backoff_limit_per_index),
-    ):
-        if changed:
-            at(name).invalid("", "field is immutable")
-    if after.completion_mode != "Indexed" and after.completions != before.completions:
-        at("completions").invalid(after.completions, "field is immutable")
-    if after.template != before.template and not _may_change(old):
-        at("template").invalid("", "field is immutable")
+    for each, now, then in at.fields(_FIXED, after, before):
+        each.fixed(now, then, "")
+    if after.completion_mode != "Indexed":
+        at("completions").fixed(after.completions, before.completions, after.completions)
+    if not _may_change(old):
+        at("template").fixed(after.template, before.template, "")
 
 
 def _may_change(job: o.Job) -> bool:
@@ -82,26 +88,14 @@ def validate_cron_job(at: Place, item: o.CronJob) -> None:
     if spec.HasField("time_zone") and not _is_zone(spec.time_zone):
         at("timeZone").invalid(spec.time_zone[:100], f"unknown time zone {spec.time_zone[:100]}")
     at("concurrencyPolicy").one_of(spec.concurrency_policy, ("Allow", "Forbid", "Replace"))
-    for name, value in (
-        ("startingDeadlineSeconds", spec.starting_deadline_seconds),
-        ("successfulJobsHistoryLimit", spec.successful_jobs_history_limit),
-        ("failedJobsHistoryLimit", spec.failed_jobs_history_limit),
-    ):
-        at(name).least(value)
+    for each, value in at.fields(_CRON_AMOUNTS, spec):
+        each.least(value)
     _check_spec(at("jobTemplate.spec"), spec.job_template.spec)
 
 
 def _check_spec(at: Place, spec: o.JobSpec) -> None:
-    for name, value in (
-        ("parallelism", spec.parallelism),
-        ("completions", spec.completions),
-        ("activeDeadlineSeconds", spec.active_deadline_seconds),
-        ("backoffLimit", spec.backoff_limit),
-        ("backoffLimitPerIndex", spec.backoff_limit_per_index),
-        ("maxFailedIndexes", spec.max_failed_indexes),
-        ("ttlSecondsAfterFinished", spec.ttl_seconds_after_finished),
-    ):
-        at(name).least(value)
+    for each, value in at.fields(_AMOUNTS, spec):
+        each.least(value)
     at("completionMode").one_of(spec.completion_mode, _MODES)
     at("podReplacementPolicy").one_of(spec.pod_replacement_policy, _REPLACEMENTS)
     if spec.completion_mode == "Indexed":

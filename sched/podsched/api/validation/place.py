@@ -34,6 +34,12 @@ class Place:
         """Return the place of a field of this one; ``name`` may lead through several."""
         return Place(f"{self.path}.{name}" if self.path else name, self.errors)
 
+    def fields(self, names: Iterable[str], *messages: Any) -> Iterator[Any]:
+        """Yield place and values of fields of this one, in each of the messages that it may be."""
+        for name in names:
+            found = messages[0].DESCRIPTOR.fields_by_name[name].json_name
+            yield (self(found), *(getattr(message, name) for message in messages))
+
     def __getitem__(self, key: object) -> Place:
         """Return the place of an item of this list, or of an entry of this map."""
         return Place(f"{self.path}[{key}]", self.errors)

@@ -56,14 +56,8 @@ def _rules(at: Place, rules: Sequence[o.PolicyRule], *, namespaced: bool) -> Non
 
 
 def _rule(at: Place, rule: o.PolicyRule, *, namespaced: bool) -> None:
-    for name, values in (
-        ("verbs", rule.verbs),
-        ("apiGroups", rule.api_groups),
-        ("resources", rule.resources),
-        ("resourceNames", rule.resource_names),
-        ("nonResourceURLs", rule.non_resource_urls),
-    ):
-        at(name).bounded(values)
+    for each, values in at.fields(o.PolicyRule.DESCRIPTOR.fields_by_name, rule):
+        each.bounded(values)
     at("verbs").present(rule.verbs, "verbs must contain at least one value")
     if rule.non_resource_urls:
         urls, shown = at("nonResourceURLs"), ", ".join(rule.non_resource_urls)

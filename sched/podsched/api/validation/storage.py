@@ -17,6 +17,8 @@ from podsched.api.validation.resource_lists import (
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _MODES = ("Block", "Filesystem")
+#: Of a class, what its volumes are made by.
+_OF_VOLUMES = ("provisioner", "reclaim_policy", "volume_binding_mode")
 # Every member of PersistentVolumeSpec from this number on is a source of the volume.
 _FIRST_SOURCE = 10
 
@@ -129,12 +131,8 @@ def validate_storage_class_update(at: Place, new: o.StorageClass, old: o.Storage
     """Check that nothing changes by which volumes have been made already."""
     if new.parameters != old.parameters:
         at("parameters").forbidden("updates to parameters are forbidden.")
-    for name, now, before in (
-        ("provisioner", new.provisioner, old.provisioner),
-        ("reclaimPolicy", new.reclaim_policy, old.reclaim_policy),
-        ("volumeBindingMode", new.volume_binding_mode, old.volume_binding_mode),
-    ):
-        at(name).fixed(now, before, now)
+    for each, now, before in at.fields(_OF_VOLUMES, new, old):
+        each.fixed(now, before, now)
 
 
 def validate_csi_node(at: Place, item: o.CSINode) -> None:

@@ -110,13 +110,10 @@ def validate_daemon_set(at: Place, item: o.DaemonSet) -> None:
 
 
 def _check_rolling_update(at: Place, rolling: o.RollingUpdate) -> None:
-    for name, value in (
-        ("maxUnavailable", rolling.max_unavailable),
-        ("maxSurge", rolling.max_surge),
-    ):
+    for each, value in at.fields(("max_unavailable", "max_surge"), rolling):
         if _amount(value) is None:
             reason = "must be an integer of at least 0 or a percentage, such as 1 or 25%"
-            at(name).invalid(value, reason)
+            each.invalid(value, reason)
     unavailable = rolling.max_unavailable
     if unavailable.endswith("%") and (_amount(unavailable) or 0) > 100:
         at("maxUnavailable").invalid(unavailable, "must not be greater than 100%")
