@@ -7,13 +7,17 @@ from typing import Any
 
 import pytest
 
+from podsched.api.etcd_keys import object_key
+from podsched.api.kinds import kind_of
 from podsched.api.manifest import from_manifest
+from podsched.api.objects import object_key as object_name
 from podsched.app.pending_workloads import PendingWorkloads
 from podsched.serve.server.access.identity import Authentication, Identity
 from podsched.serve.server.access.rights import Rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.settings import ServerSettings
+from podsched.serve.store.protocol import Put, Write
 from podsched.testing.memory_store import MemoryStore
 from support.kube_client import KubeClient
 
@@ -26,8 +30,13 @@ PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
 @pytest.fixture
-async def core() -> AsyncIterator[ServerCore]:
-    made = ServerCore(ServerSettings(), MemoryStore())
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+async def core(store: MemoryStore) -> AsyncIterator[ServerCore]:
+    made = ServerCore(ServerSettings(), store)
     await made.start()
     yield made
     await made.stop()
@@ -108,6 +117,26 @@ async def test_pod_groups_and_lone_pods_are_listed_in_the_order_of_their_queue(
             [("first", 5, "a", 0), ("gang", 1, "b", 0), ("last", 0, "b", 1)]
         )
     ]
+
+
+async def test_objects_that_the_scheduler_sets_aside_are_left_out(
+    core: ServerCore, store: MemoryStore
+) -> None:
+    await two_queues(core)
+    quota = {"name": "cpu", "nominalQuota": "much"}
+    flavors = [{"name": "default", "resources": [quota]}]
+    groups = [{"coveredResources": ["cpu"], "flavors": flavors}]
+    limitless = pod("limitless", "a", 9)
+    limitless["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "much"}}
+    for manifest in (kueue("ClusterQueue", "broken", resourceGroups=groups), limitless):
+        # As another program would write it: an API server refuses it.
+        item = from_manifest(manifest).message
+        item.metadata.uid = item.metadata.name
+        key = object_key(kind_of(item), object_name(item))
+        await store.write(Write((), (Put(key, item.SerializeToString()),)))
+    await core.reflector.wait_until_fresh()
+    items = (await client(core).get(QUEUE)).json["items"]
+    assert [one["metadata"]["name"] for one in items] == ["first", "gang", "last"]
 
 
 async def test_a_local_queue_lists_its_own_with_their_places_in_both_queues(

@@ -85,7 +85,7 @@ class PendingWorkloads:
     def _steps(self, queue: str) -> Iterator[PendingWorkload | None]:
         cache = Cache()
         admission = Admission(cache, QueuesConfiguration())
-        yield from count(admission, cache, self._objects(queue))
+        yield from count(admission, cache, self._objects(queue), skips_unusable=True)
         yield from pending_workloads(admission, queue)
 
     def _objects(self, queue: str) -> Iterator[AnyObject | None]:

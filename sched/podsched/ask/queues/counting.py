@@ -10,6 +10,7 @@ from podsched.api.objects import AnyObject
 from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
 from podsched.term.admission.admission import Admission
+from podsched.term.admission.changes import READERS
 
 
 def admission_of(
@@ -27,14 +28,26 @@ def admission_of(
 
 
 def count(
-    admission: Admission, cache: Cache, objects: Iterable[AnyObject | None]
+    admission: Admission,
+    cache: Cache,
+    objects: Iterable[AnyObject | None],
+    *,
+    skips_unusable: bool = False,
 ) -> Iterator[None]:
     """Put objects into an empty cache and empty queues, in short steps between the yields.
 
-    A None among the objects only yields.
+    A None among the objects only yields. ``skips_unusable``: objects that cannot be read are left
+    out, as by the scheduler (``term.set_aside``); otherwise this raises QuantityError.
     """
     for obj in objects:
         if obj is not None:
-            cache.apply(kind_of(obj).name, None, obj)
+            kind = kind_of(obj).name
+            try:
+                if kind in READERS:
+                    READERS[kind](obj)
+                cache.apply(kind, None, obj)
+            except ValueError:
+                if not skips_unusable:
+                    raise
         yield
     yield from admission.refresh(0.0)
