@@ -9,7 +9,7 @@ import typer
 from podsched.api.objects import Node
 from podsched.app.process import ProcessOptions
 from podsched.cli.client import Server, client_options, endpoints
-from podsched.cli.errors import USAGE, fail
+from podsched.cli.errors import USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command
 from podsched.cli.manifests import Manifests, read_known
@@ -63,15 +63,13 @@ def agent(
     )
     telemetry = telemetry_settings(telemetry, health)
     options = ProcessOptions("agent", instance_of(settings.node_name_prefix), telemetry, tls)
-    try:
+    with fail_on(AgentError):
         run_or_fail(
             ctx,
             options,
             lambda process: run_hollow_nodes(process, settings, nodes, client),
             {"--health-listen": health},
         )
-    except AgentError as exc:
-        fail(str(exc))
 
 
 def _nodes(manifests: list[str]) -> list[Node]:
@@ -84,7 +82,5 @@ def _nodes(manifests: list[str]) -> list[Node]:
         if not isinstance(obj, Node):
             fail(f"--manifests: {obj.metadata.name} is not a Node", USAGE)
         found.append(obj)
-    try:
+    with fail_on(BadNode, about="--manifests", code=USAGE):
         return nodes_of_manifests(found)
-    except BadNode as exc:
-        fail(f"--manifests: {exc}", USAGE)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from podsched.app.process import Process, ProcessOptions
-from podsched.cli.errors import USAGE, fail, file_or_fail, invalid_settings_fail
+from podsched.cli.errors import USAGE, fail, fail_on, file_or_fail, pair_or_fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command
 from podsched.cli.process_options import (
@@ -26,6 +26,7 @@ from podsched.cli.process_options import (
     telemetry_settings,
     web_address,
 )
+from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.settings import TelemetrySettings
 from podsched.lib.files import read_file
@@ -243,13 +244,10 @@ def _health_tls(settings: ServerSettings) -> TlsFiles | None:
 
 def _check_files(settings: ServerSettings) -> None:
     """Exit unless the TLS files exist and fit together."""
-    cert, key, client_ca = settings.tls_cert, settings.tls_key, settings.tls_client_ca
-    if bool(cert) != bool(key):
-        fail("--tls-cert and --tls-key must be used together", USAGE)
-    if client_ca and not cert:
+    pair_or_fail({"--tls-cert": settings.tls_cert, "--tls-key": settings.tls_key})
+    if settings.tls_client_ca and not settings.tls_cert:
         fail("--tls-client-ca needs --tls-cert and --tls-key", USAGE)
-    for option, file in (("cert", cert), ("key", key), ("client-ca", client_ca)):
-        file_or_fail(f"--tls-{option}", file)
+    file_or_fail("--tls-client-ca", settings.tls_client_ca)
 
 
 def _check_accounts(accounts: ServiceAccountSettings) -> None:
@@ -269,10 +267,7 @@ def _check_signing(signing: SigningSettings) -> None:
         f"{option}-kubelet-serving": (signing.serving_cert, signing.serving_key),
     }
     for name, (certificate, key) in pairs.items():
-        if bool(certificate) != bool(key):
-            fail(f"{name}-cert-file and {name}-key-file must be used together", USAGE)
-        file_or_fail(f"{name}-cert-file", certificate)
-        file_or_fail(f"{name}-key-file", key)
+        pair_or_fail({f"{name}-cert-file": certificate, f"{name}-key-file": key})
     if signing.serving_cert and not signing.signing_cert:
         fail(f"{option}-kubelet-serving-cert-file needs {option}-cert-file", USAGE)
 
@@ -280,10 +275,7 @@ def _check_signing(signing: SigningSettings) -> None:
 def _check_kubelets(kubelets: KubeletSettings) -> None:
     """Exit unless the files exist and fit together, and the types of addresses are known."""
     certificate, key = kubelets.client_certificate, kubelets.client_key
-    if bool(certificate) != bool(key):
-        fail("--kubelet-client-certificate and --kubelet-client-key must be used together", USAGE)
-    file_or_fail("--kubelet-client-certificate", certificate)
-    file_or_fail("--kubelet-client-key", key)
+    pair_or_fail({"--kubelet-client-certificate": certificate, "--kubelet-client-key": key})
     file_or_fail("--kubelet-certificate-authority", kubelets.certificate_authority)
     for unknown in set(kubelets.address_types) - set(ADDRESS_TYPES):
         known = ", ".join(ADDRESS_TYPES)
@@ -334,9 +326,7 @@ def _is_local(url: str) -> bool:
 def _policy(path: Path) -> AuditPolicy:
     from podsched.serve.server.audit.policy import parse_policy
 
-    try:
+    with fail_on(OSError, UnicodeDecodeError, about=f"--audit-policy {path}", code=USAGE):
         text = read_file(path, _MOST).decode()
-    except (OSError, UnicodeDecodeError) as exc:
-        fail(f"--audit-policy {path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
-    with invalid_settings_fail():
+    with fail_on(ConfigError, code=USAGE):
         return parse_policy(text, str(path))

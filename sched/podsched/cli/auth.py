@@ -11,10 +11,10 @@ import typer
 from google.protobuf.message import Message
 
 from podsched.cli.client import Server, ServerFlags, with_client
-from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
-from podsched.cli.output import os_error_text, say
+from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
@@ -122,12 +122,8 @@ def token(
 
     made = new_token()
     expires = datetime.now(UTC) + timedelta(days=days)
-    try:
+    with fail_on(OSError, about=file), fail_on(AccessError, code=USAGE):
         append(file, made, user, tuple(group or ()), expires)
-    except AccessError as exc:
-        fail(str(exc), USAGE)
-    except OSError as exc:
-        fail(f"{file}: {os_error_text(exc)}", FAILED)
     say(made)
 
 

@@ -7,8 +7,8 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from podsched.cli.errors import USAGE, fail
-from podsched.cli.output import os_error_text, say
+from podsched.cli.errors import USAGE, fail_on
+from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.cli.progress import share_bar
 from podsched.lab.bench.plot import write_chart
@@ -26,12 +26,8 @@ def replay_batch(
 
     ``eta``: also show how well estimates of waiting times hold.
     """
-    try:
+    with fail_on(OSError, about=file, code=USAGE), fail_on(BadTrace, code=USAGE):
         trace = swf.read(file, seconds)
-    except BadTrace as error:
-        fail(str(error), USAGE)
-    except OSError as error:
-        fail(f"{file}: {os_error_text(error)}", USAGE)
     began = time.monotonic()
     runs = [_run(trace, order) for order in Order]
     took = time.monotonic() - began

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.printers import aligned
 from podsched.cli.unknown_names import meant
@@ -253,12 +253,8 @@ def _on_each_backend(
 
 
 def _from_file(path: Path, params: dict[str, int]) -> list[Workload]:
-    try:
+    with fail_on(OSError, about=path, code=USAGE), fail_on(ConfigError, code=USAGE):
         workloads = load_workloads(path, params)
-    except ConfigError as exc:
-        fail(str(exc), USAGE)
-    except OSError as exc:
-        fail(f"{path}: {exc.strerror or exc}", USAGE)
     for workload in workloads:
         if missing := params.keys() - workload.params.keys():
             wanted = ", ".join(sorted(missing))
@@ -307,10 +303,8 @@ def _comparison(given: _Flags) -> CompareOptions:
 
 
 def _plot(result: Any, path: Path) -> None:
-    try:
+    with fail_on(OSError, about=f"--plot {path}"):
         write_chart(path, result.chart())
-    except OSError as exc:
-        fail(f"--plot {path}: {exc.strerror}", FAILED)
 
 
 def _list(*, as_json: bool) -> None:

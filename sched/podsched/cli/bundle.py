@@ -15,8 +15,8 @@ from podsched.api.quantity import QuantityError
 from podsched.ask.explain.anonymity import Renaming
 from podsched.ask.explain.bundle import BadBundle, Bundle, read_bundle, scenario_of
 from podsched.ask.simulation import BadScenario, simulate
-from podsched.cli.errors import FAILED, USAGE, fail, warn
-from podsched.cli.output import os_error_text, say
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
+from podsched.cli.output import say
 from podsched.config.errors import ConfigError
 from podsched.framework.plugin import PluginError
 from podsched.lib.counted import counted
@@ -51,22 +51,19 @@ def write_bundle(
     versions = {name: version(name) for name in _VERSIONED}
     versions["python"] = platform.python_version()
     content = Bundle(scenario, result, versions, anonymize).to_bytes()
-    try:
+    with fail_on(OSError, about=path):
         path.write_bytes(content)
-    except OSError as error:
-        fail(f"{path}: {os_error_text(error)}", FAILED)
     objects_text = counted(len(scenario["objects"]), "object")
     say(f"{path}: {result['outcome']}; {objects_text}, {len(content):,} bytes")
 
 
 def repeated(path: Path) -> tuple[Pod, dict[str, Any], str]:
     """Repeat a bundle's decision; return its pod, the result, and the comparison."""
-    try:
+    with (
+        fail_on(BadBundle, about=f"{path} is not a bundle of sched explain"),
+        fail_on(OSError, about=path, code=USAGE),
+    ):
         bundle = read_bundle(read_file(path, _MOST_BYTES))
-    except OSError as error:
-        fail(f"{path}: {os_error_text(error)}", USAGE)
-    except BadBundle as error:
-        fail(f"{path} is not a bundle of sched explain: {error}", FAILED)
     result = decided(bundle.scenario)
     pod: Any = from_manifest({"kind": "Pod", "apiVersion": "v1", **bundle.scenario["pod"]}).message
     if result == bundle.result:
@@ -83,12 +80,10 @@ def repeated(path: Path) -> tuple[Pod, dict[str, Any], str]:
 
 def decided(scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of a scenario as plain data; exit if it cannot be decided."""
-    try:
+    with fail_on(ManifestError, ConfigError, QuantityError, BadScenario, PluginError):
         result: dict[str, Any] = json.loads(
             json.dumps(simulate(scenario, factories(), changes=True))
         )
-    except (ManifestError, ConfigError, QuantityError, BadScenario, PluginError) as error:
-        fail(str(error), FAILED)
     return result
 
 

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from podsched.ask.case_lines import described, results_of
 from podsched.ask.simulation import open_scenarios, simulate_lines
-from podsched.cli.errors import USAGE, fail
+from podsched.cli.errors import USAGE, fail, fail_on
 from podsched.cli.manifests import MAX_BYTES
 from podsched.framework.plugin import PluginError
 from podsched.registry import factories, run_allocation_case
@@ -56,15 +56,14 @@ def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Itera
 def print_results(path: Path, results: Results) -> None:
     """Print the results of a file's cases; exit if the file cannot be read, or has no case."""
     empty = True
-    try:
-        with open_scenarios(path) as lines:
-            for result in results(_bounded(lines, path)):
-                empty = False
-                print(json.dumps(result, separators=(",", ":"), sort_keys=True))
-    except (OSError, EOFError, zlib.error) as exc:
-        fail(f"{path}: {getattr(exc, 'strerror', None) or exc}", USAGE)
-    except PluginError as exc:
-        fail(str(exc))
+    with (
+        fail_on(PluginError),
+        fail_on(OSError, EOFError, zlib.error, about=path, code=USAGE),
+        open_scenarios(path) as lines,
+    ):
+        for result in results(_bounded(lines, path)):
+            empty = False
+            print(json.dumps(result, separators=(",", ":"), sort_keys=True))
     sys.stdout.flush()
     if empty:
         fail(f"{path}: no case in it; each line is one JSON document")

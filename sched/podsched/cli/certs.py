@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.errors import USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
-from podsched.cli.output import os_error_text, say
+from podsched.cli.output import say
 from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.files import read_file
@@ -60,14 +60,10 @@ def init(
     """
     from podsched.app.role_certificates import Wanted, make_missing
 
-    try:
+    with fail_on(OSError, about=directory), fail_on(CertificateError, code=USAGE):
         made = make_missing(
             directory, Wanted(given.host or (), given.node, days), per_role=given.per_role
         )
-    except CertificateError as exc:
-        fail(str(exc), USAGE)
-    except OSError as exc:
-        fail(f"{directory}: {os_error_text(exc)}", FAILED)
     for certificate in made:
         request = certificate.request
         groups = f", group {', '.join(request.groups)}" if request.groups else ""
@@ -89,12 +85,8 @@ def renew(
     """
     from podsched.app.role_certificates import renew as renew_all
 
-    try:
+    with fail_on(OSError, about=directory), fail_on(CertificateError, code=USAGE):
         done = renew_all(directory, days)
-    except CertificateError as exc:
-        fail(str(exc), USAGE)
-    except OSError as exc:
-        fail(f"{directory}: {os_error_text(exc)}", FAILED)
     for path, problem in done:
         if problem:
             warn(f"{path}: {problem}")
@@ -116,12 +108,8 @@ def show(
         fail(f"{path}: no *.crt in this directory", USAGE)
     now = datetime.now(UTC)
     for file in files:
-        try:
+        with fail_on(CertificateError), fail_on(OSError, about=file, code=USAGE):
             found = describe(read_file(file, _MAX_BYTES), str(file))
-        except OSError as exc:
-            fail(f"{file}: {os_error_text(exc)}", USAGE)
-        except CertificateError as exc:
-            fail(str(exc), FAILED)
         for description in found:
             _print(file, description)
             if problem := description.problem(now):

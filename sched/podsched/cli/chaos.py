@@ -19,7 +19,7 @@ from typing import Annotated
 import typer
 
 from podsched.app.supervisor import ProcessFailed
-from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail, warn
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
@@ -127,10 +127,8 @@ def _enter(*, ray: bool) -> None:
     """Enter a network namespace; exit if that is impossible."""
     if ray:
         fail("--namespaces: replicas there do not reach Ray; leave out --ray", USAGE)
-    try:
+    with fail_on(NamespacesUnavailable, about="--namespaces", code=USAGE):
         enter()
-    except NamespacesUnavailable as exc:
-        fail(f"--namespaces: {exc}", USAGE)
 
 
 @contextmanager
@@ -195,20 +193,16 @@ def check(
 ) -> None:
     """Check a saved history; exit with 1 if a promise is broken."""
     file_or_fail("", history)
-    try:
+    with fail_on(HistoryError, about=history):
         outcome = judge(load(history))
-    except HistoryError as exc:
-        fail(f"{history}: {exc}", FAILED)
     tell(outcome, report, as_json=as_json)
 
 
 def tell(outcome: ChaosOutcome, report: Path | None, *, as_json: bool) -> None:
     """Print an outcome, and write a report if a file is given; exit with 1 for violations."""
     if report is not None:
-        try:
+        with fail_on(OSError, about=f"--report {report}"):
             write_report(report, outcome)
-        except OSError as exc:
-            fail(f"--report {report}: {exc.strerror}", FAILED)
     if as_json:
         print(json.dumps(outcome.as_dict()))
     else:

@@ -28,7 +28,7 @@ from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import ServerFlags, client_options, endpoints, open_client
-from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
 from podsched.cli.output import say
@@ -86,10 +86,8 @@ def bundle(
         asyncio.run(_collect(archive, given.server, given.health or [], given.logs or []))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
-    try:
+    with fail_on(OSError, about=path):
         size = archive.write(path)
-    except OSError as error:
-        fail(f"{path}: {error.strerror or error}", FAILED)
     for line in archive.missing:
         say(f"warning: {line}", error=True)
     say(f"Wrote {len(archive.names)} files, {size:,} bytes, to {path}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -14,7 +14,6 @@ import typer
 from podsched.api.kinds import KINDS, UnknownKindError
 from podsched.cli.output import os_error_text, say
 from podsched.cli.unknown_names import meant
-from podsched.config.errors import ConfigError
 from podsched.serve.client.errors import ClientError
 
 #: Exit codes: 1 the request failed, 2 usage error, 3 the server is unreachable. That a file or
@@ -30,12 +29,16 @@ def fail(message: str, code: int = FAILED) -> NoReturn:
 
 
 @contextmanager
-def invalid_settings_fail() -> Iterator[None]:
-    """Exit with a usage error if the block raises an error about settings."""
+def fail_on(*kinds: type[Exception], about: object = "", code: int = FAILED) -> Iterator[None]:
+    """Exit with the reason if the block raises one of these errors.
+
+    ``about``: the file, option or server that the message begins with; "" for none.
+    """
     try:
         yield
-    except ConfigError as exc:
-        fail(str(exc), USAGE)
+    except kinds as exc:
+        why = os_error_text(exc) if isinstance(exc, OSError) else str(exc)
+        fail(f"{about}: {why}" if about else why, code)
 
 
 def without_kind(error: UnknownKindError) -> str:
@@ -81,3 +84,11 @@ def file_or_fail(option: str, path: Path | str | None) -> str:
     except OSError as exc:
         why = os_error_text(exc)
     fail(f"{option}: {path}: {why}" if option else f"{path}: {why}", USAGE)
+
+
+def pair_or_fail(files: Mapping[str, Path | str | None]) -> None:
+    """Exit unless both files are given, by their options, and can be read, or none is given."""
+    if any(files.values()) and not all(files.values()):
+        fail(f"{' and '.join(files)} must be used together", USAGE)
+    for option, path in files.items():
+        file_or_fail(option, path)

@@ -19,7 +19,7 @@ from podsched.cli.bundle import write_bundle
 from podsched.cli.client import Namespace, ServerFlags, refusals_fail, with_client
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_source
-from podsched.cli.errors import FAILED, USAGE, fail, warn, without_kind
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn, without_kind
 from podsched.cli.explanation import explanation_lines
 from podsched.cli.flags import takes_flags
 from podsched.cli.output import say
@@ -157,7 +157,7 @@ def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest
     configure_logging("text", "warning")
     objects = source.objects()
     admit(objects, [])
-    try:
+    with fail_on(QuantityError, ConfigError, PluginError):
         read = read_source(Source(config))[0] if config is not None else default_config()
         if request.kind == "PodGroup":
             end = time.monotonic() + _GROUP_SECONDS
@@ -168,8 +168,6 @@ def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest
             answer = explain_group_offline(objects, read, factories(), request, is_over)
         else:
             answer = explain_offline(objects, read, factories(), request)
-    except (QuantityError, ConfigError, PluginError) as error:
-        fail(str(error), FAILED)
     if answer is None:
         plural = KINDS[request.kind].plural
         fail(f'{plural} "{request.name}" not found in namespace "{request.namespace}"', FAILED)
@@ -188,10 +186,8 @@ def _pack(
     admit(objects, [])
     written: Mapping[str, Any] | None = None
     if config is not None:
-        try:
+        with fail_on(ConfigError):
             written = read_source(Source(config))[1]
-        except ConfigError as error:
-            fail(str(error), FAILED)
     elif live.live:
         written = with_client(source.server, _running_config)
     write_bundle(path, objects, (request.namespace, request.name), written, anonymize=anonymize)

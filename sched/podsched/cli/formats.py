@@ -16,7 +16,7 @@ from podsched.api.columns import NONE
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
-from podsched.cli.errors import USAGE, fail
+from podsched.cli.errors import USAGE, fail, fail_on
 from podsched.cli.printers import TablePrinter, Usage, aligned
 
 _PLAIN = ("table", "wide", "yaml", "json", "name")
@@ -160,10 +160,8 @@ def sorted_by(items: Sequence[AnyObject], path: str) -> list[AnyObject]:
     """Return objects sorted by a field: quantities and numbers by value; missing ones first."""
     from podsched.cli.json_path import TemplateError, as_text, query_of  # not above: see there
 
-    try:
+    with fail_on(TemplateError, about="--sort-by", code=USAGE):
         query = query_of(path)
-    except TemplateError as error:
-        fail(f"--sort-by: {error}", USAGE)
 
     def key(item: AnyObject) -> tuple[int, Any, str]:
         found = query.findall(to_manifest(item))
@@ -181,10 +179,8 @@ def sorted_by(items: Sequence[AnyObject], path: str) -> list[AnyObject]:
 def _template_or_fail(text: str) -> Any:
     from podsched.cli.json_path import TemplateError, parse_template  # not above: see there
 
-    try:
+    with fail_on(TemplateError, about="--output: jsonpath", code=USAGE):
         return parse_template(text)
-    except TemplateError as error:
-        fail(f"--output: jsonpath: {error}", USAGE)
 
 
 def _columns_or_fail(text: str) -> list[tuple[str, Any]]:
@@ -195,8 +191,6 @@ def _columns_or_fail(text: str) -> list[tuple[str, Any]]:
         heading, colon, path = part.partition(":")
         if not heading or not colon or not path:
             fail(f'--output: custom-columns: "{part}" is not HEADING:PATH', USAGE)
-        try:
+        with fail_on(TemplateError, about="--output: custom-columns", code=USAGE):
             columns.append((heading, query_of(path)))
-        except TemplateError as error:
-            fail(f"--output: custom-columns: {error}", USAGE)
     return columns

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from podsched.app.serving_certificate import serving_certificate
-from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail, warn
+from podsched.cli.errors import USAGE, fail, fail_on, file_or_fail, pair_or_fail, warn
 from podsched.cli.help_texts import Command
 from podsched.cli.options import seconds_or_fail
 from podsched.config.errors import ConfigError
@@ -121,10 +121,8 @@ class KubeFlags:
 
     def log_modules(self) -> tuple[tuple[str, str], ...]:
         """Return the levels of components; exit if they are malformed."""
-        try:
+        with fail_on(ValueError, about="--vmodule", code=USAGE):
             return parse_modules(self.vmodule)
-        except ValueError as exc:
-            fail(f"--vmodule: {exc}", USAGE)
 
     def log_level(self, level: LogLevel) -> LogLevel:
         """Return the log level in effect; ``level`` is that of ``--log-level``."""
@@ -211,13 +209,12 @@ class ServingFlags:
     """Paths that need no client certificate; /healthz, /livez and /readyz never need one."""
 
     def __post_init__(self) -> None:
-        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
-            fail("--tls-cert-file and --tls-private-key-file must be used together", USAGE)
+        certificate, key = self.tls_cert_file, self.tls_private_key_file
+        pair_or_fail({"--tls-cert-file": certificate, "--tls-private-key-file": key})
+        file_or_fail("--client-ca-file", self.client_ca_file)
         if self.tls_min_version and self.tls_min_version not in _VERSIONS:
             versions = ", ".join(_VERSIONS)
             fail(f"--tls-min-version {self.tls_min_version}: must be one of {versions}", USAGE)
-        for name in ("tls_cert_file", "tls_private_key_file", "client_ca_file"):
-            file_or_fail(f"--{name.replace('_', '-')}", getattr(self, name))
 
     @property
     def open_paths(self) -> tuple[str, ...]:
@@ -256,13 +253,12 @@ class ServingFlags:
         return TlsFiles(clients, str(certificate), str(key), oldest=oldest)
 
     def _made(self) -> tuple[Path, Path]:
-        try:
+        with (
+            fail_on(OSError, about=f"--cert-dir {self.cert_dir or ''}"),
+            fail_on(CertificateError, about="--cert-dir"),
+        ):
             directory = self.cert_dir or _for_this_run()
             return serving_certificate(directory, self.bind_address or "0.0.0.0")
-        except CertificateError as exc:
-            fail(f"--cert-dir: {exc}", FAILED)
-        except OSError as exc:
-            fail(f"--cert-dir {self.cert_dir or ''}: {exc.strerror or exc}", FAILED)
 
 
 def _for_this_run() -> Path:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
-from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, warn
+from podsched.cli.errors import UNREACHABLE, USAGE, fail, fail_on, warn
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.serve.client.errors import ClientError, Forbidden, NotFound, Unavailable
 
 if TYPE_CHECKING:
     from podsched.serve.kube.access import ClusterAccess
+    from podsched.serve.kube.http import KubeHttp
 
+T = TypeVar("T")
 _PANEL = "Kubernetes"
 
 
@@ -61,10 +63,8 @@ class KubernetesFlags:
         if self.in_cluster:
             from podsched.serve.kube import access
 
-            try:
+            with fail_on(ConfigError, about="--in-cluster", code=USAGE):
                 return access.in_cluster()
-            except ConfigError as error:
-                fail(f"--in-cluster: {error}", USAGE)
         if self.kubeconfig is None and not self.master:
             if self.queues:
                 fail("--queues is only for a Kubernetes cluster: add --kubeconfig FILE", USAGE)
@@ -78,12 +78,10 @@ def access_or_fail(kubeconfig: Path | None, master: str = "", context: str = "")
     """Return the access to a cluster; exit if the kubeconfig cannot be used."""
     from podsched.serve.kube import access
 
-    try:
+    with fail_on(ConfigError, code=USAGE):
         if kubeconfig is None:
             return access.plain(master)
         return access.from_kubeconfig(kubeconfig, master=master, context=context)
-    except ConfigError as error:
-        fail(str(error), USAGE)
 
 
 def read_cluster(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]:
@@ -92,21 +90,10 @@ def read_cluster(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]
     A kind that the server does not have, or that may not be read, counts as empty. There is a
     warning unless it is an alpha kind that the server does not have.
     """
-    try:
-        return asyncio.run(_read(access, kinds))
-    except Unavailable as error:
-        fail(f"{access.server}: {error}", UNREACHABLE)
-    except ClientError as error:
-        fail(f"{access.server}: {error}", FAILED)
-
-
-async def _read(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]:
-    from podsched.serve.kube.http import KubeHttp
     from podsched.serve.kube.lists import is_served, list_all
 
-    http = KubeHttp(access, wait_for_server=False)
-    found: list[AnyObject] = []
-    try:
+    async def read(http: KubeHttp) -> list[AnyObject]:
+        found: list[AnyObject] = []
         for name in kinds:
             try:
                 if await is_served(http, KINDS[name]):
@@ -115,6 +102,24 @@ async def _read(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]:
                 if error.http_status == 401:
                     raise
                 warn(f"{name} objects are left out: {error}")
-    finally:
-        await http.close()
-    return found
+        return found
+
+    return with_cluster(access, read)
+
+
+def with_cluster(access: ClusterAccess, work: Callable[[KubeHttp], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine function with a connection to a cluster; exit if a call fails."""
+    from podsched.serve.kube.http import KubeHttp
+
+    async def run() -> T:
+        http = KubeHttp(access, wait_for_server=False)
+        try:
+            return await work(http)
+        finally:
+            await http.close()
+
+    with (
+        fail_on(ClientError, about=access.server),
+        fail_on(Unavailable, about=access.server, code=UNREACHABLE),
+    ):
+        return asyncio.run(run())

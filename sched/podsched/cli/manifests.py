@@ -13,8 +13,8 @@ import typer
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.manifest import ManifestError, describe, from_manifest, load_documents
 from podsched.api.objects import AnyObject
-from podsched.cli.errors import FAILED, USAGE, fail, warn
-from podsched.cli.output import os_error_text, say
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
+from podsched.cli.output import say
 from podsched.lib.files import open_file
 
 #: Max bytes of a file. A manifest of 20,000 pods from ``kubectl get -o yaml`` has some 60 MB. An
@@ -30,22 +30,17 @@ def _texts(filenames: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, 
             yield "standard input", _read(filename, sys.stdin.buffer)
             continue
         for file in _files(Path(filename), recursive=recursive):
-            try:
-                with open_file(file) as stream:
-                    text = _read(str(file), stream)
-            except OSError as exc:
-                fail(f"{file}: {os_error_text(exc)}", USAGE)
+            with fail_on(OSError, about=file, code=USAGE), open_file(file) as stream:
+                text = _read(str(file), stream)
             yield str(file), text
 
 
 def _files(path: Path, *, recursive: bool) -> list[Path]:
-    try:
+    with fail_on(OSError, about=path, code=USAGE):
         if not path.is_dir():
             return [path]
         inside = path.rglob("*") if recursive else path.iterdir()
         files = sorted(p for p in inside if p.suffix in _SUFFIXES and not p.is_dir())
-    except OSError as exc:
-        fail(f"{path}: {os_error_text(exc)}", USAGE)
     if not files:
         more = "" if recursive else "; -R reads the directories in it as well"
         fail(f"{path}: the directory has no .yaml, .yml or .json file{more}", USAGE)

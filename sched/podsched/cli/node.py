@@ -23,7 +23,7 @@ from podsched.api.columns import NONE, node_address, node_status
 from podsched.api.hollow_nodes import is_hollow
 from podsched.api.objects import Node, Secret, seconds_of
 from podsched.cli.client import Server, ServerFlags, client_options, with_client
-from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.errors import USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
 from podsched.cli.output import os_error_text, say
@@ -156,10 +156,8 @@ def _check_address(text: str) -> None:
 
 
 def _check_pod_cidr(given: _Flags) -> None:
-    try:
+    with fail_on(ValueError, about=f"--pod-cidr {given.pod_cidr}", code=USAGE):
         network = ip_network(given.pod_cidr)
-    except ValueError as error:
-        fail(f"--pod-cidr {given.pod_cidr}: {error}", USAGE)
     if network.num_addresses < _FEWEST_ADDRESSES:
         fail(f"--pod-cidr {given.pod_cidr}: has fewer than {_FEWEST_ADDRESSES} addresses", USAGE)
     if not given.containerd:
@@ -335,10 +333,8 @@ def script(given: _Flags, name: str, files: dict[str, str]) -> str:
 
 def _write(directory: Path, files: dict[str, str]) -> None:
     """Write files that only their owner may read."""
-    try:
+    with fail_on(OSError, about=directory):
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, content in files.items():
             (directory / name).parent.mkdir(mode=0o700, exist_ok=True)
             write_private(directory / name, content)
-    except OSError as exc:
-        fail(f"{directory}: {os_error_text(exc)}", FAILED)

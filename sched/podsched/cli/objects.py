@@ -15,7 +15,7 @@ from podsched.api.kinds import Kind, kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import Namespace, Server, ServerFlags, for_each, with_client
-from podsched.cli.errors import FAILED, USAGE, fail, report, warn
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
 from podsched.cli.manifests import Manifests, read_known
@@ -294,10 +294,8 @@ def delete(
             fail("-f cannot be combined with KIND, -l or --all", USAGE)
         objects = _in_manifests(given.filename, namespace, recursive=recursive)
     else:
-        try:
+        with fail_on(LookupError):
             wanted = parse_targets(targets or [])
-        except LookupError as exc:
-            fail(str(exc))
         check_scope(wanted, selector, everything=given.everything)
         scoped = [(kind, namespace if kind.namespaced else "", name) for kind, name in wanted]
         if not wanted[0].name:

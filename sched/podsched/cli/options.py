@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from podsched.cli.errors import USAGE, fail
+from podsched.cli.errors import USAGE, fail, fail_on
 from podsched.config.durations import parse_duration
 
 _FILENAME = typer.Option(
@@ -48,10 +48,8 @@ GracePeriod = Annotated[
 
 def seconds_or_fail(option: str, text: str) -> float:
     """Return a duration in seconds; exit if it is malformed or negative."""
-    try:
+    with fail_on(ValueError, about=option, code=USAGE):
         seconds = parse_duration(text)
-    except ValueError as exc:
-        fail(f"{option}: {exc}", USAGE)
     if seconds < 0:
         fail(f"{option}: {text} is negative", USAGE)
     return seconds

@@ -30,7 +30,7 @@ from podsched.cli import plan_files
 from podsched.cli.client import Namespace, ServerFlags, with_client
 from podsched.cli.cluster_source import admit, everything
 from podsched.cli.config import read_source
-from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference as short_reference
 from podsched.cli.manifests import read_known
@@ -161,10 +161,8 @@ def _write(manifest: AnyObject, now: Now) -> Write:
         for key, part in to_manifest(manifest).items()
         if key not in ("apiVersion", "kind", "status")
     }
-    try:
+    with fail_on(ManifestError):
         after = apply_merge_patch(before, patch).message
-    except ManifestError as exc:
-        fail(str(exc), FAILED)
     if isinstance(after, Pod):
         # A patch replaces whole lists, such as the containers, so defaults in them are missing.
         default_pod_spec(after.spec)
@@ -326,12 +324,10 @@ def _other_decisions(
 ) -> Iterator[str]:
     """Yield the pods that would go elsewhere now, and changes that may be the cause."""
     writes = [_write(manifest, now) for manifest in manifests]
-    try:
+    with fail_on(ConfigError, about="--plan: config"):
         loaded = (
             load_config(config, known_plugins=user_plugin_specs(factories())) if config else None
         )
-    except ConfigError as exc:
-        fail(f"--plan: config: {exc}", FAILED)
     again = {one.pod: one for one in _forecast(now, writes, loaded or default_config()).decisions}
     different = False
     for one in planned:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.manifests import MAX_BYTES
 from podsched.lib.files import FileTooLarge, read_file, write_private
 
@@ -35,13 +35,11 @@ def save(document: Mapping[str, Any], out: Path | None = None) -> str:
     text = json.dumps(document, sort_keys=True)
     token = _token(text)
     path = out or directory() / f"{token}.json"
-    try:
+    with fail_on(OSError, about=f"{path}: the plan cannot be written"):
         if out is None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _forget_old(path.parent)
         write_private(path, text)
-    except OSError as exc:
-        fail(f"{path}: the plan cannot be written: {exc.strerror or exc}", FAILED)
     return token
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import typer
 
 from podsched.app.process import Process, ProcessOptions, run_process
-from podsched.cli.errors import FAILED, USAGE, fail, file_or_fail
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail, pair_or_fail
 from podsched.cli.flags import flags_in_effect
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
@@ -33,6 +33,7 @@ _OPERATORS_MISTAKES = (
     PluginError,
     CertificateError,
     AccessError,
+    OSError,
 )
 _OBSERVABILITY = "Observability"
 
@@ -115,10 +116,8 @@ def etcd_options(options: EtcdOptions) -> EtcdOptions:
     """Return etcd's client options; exit if the options do not fit together."""
     if not options.endpoints:
         fail("--etcd-endpoints: give the address of at least one etcd member, HOST:PORT", USAGE)
-    for name in ("ca", "cert", "key"):
-        file_or_fail(f"--etcd-{name}", getattr(options, name))
-    if (options.cert is None) != (options.key is None):
-        fail("--etcd-cert and --etcd-key must be used together", USAGE)
+    file_or_fail("--etcd-ca", options.ca)
+    pair_or_fail({"--etcd-cert": options.cert, "--etcd-key": options.key})
     password = os.environ.get("SCHED_ETCD_PASSWORD") or None
     return replace(options, username=options.username or None, password=password)
 
@@ -163,10 +162,6 @@ def run_or_fail(
     ``listening``: the addresses that it will listen on, by their options.
     """
     listen_or_fail(listening)
-    try:
+    with fail_on(*_OPERATORS_MISTAKES):
         code = run_process(replace(options, flags=flags_in_effect(ctx)), main)
-    except _OPERATORS_MISTAKES as exc:
-        fail(str(exc), FAILED)
-    except OSError as exc:
-        fail(exc.strerror or str(exc), FAILED)
     raise typer.Exit(code)

@@ -15,7 +15,7 @@ from podsched.api.quantity import MAX_INT64, QuantityError
 from podsched.ask.queues.counting import admission_of
 from podsched.ask.queues.tree import Tree, queue_trees
 from podsched.cli.cluster_source import ClusterSource, admit
-from podsched.cli.errors import FAILED, fail
+from podsched.cli.errors import fail_on
 from podsched.cli.flags import takes_flags
 from podsched.cli.output import say
 from podsched.cli.policy import Source
@@ -60,11 +60,9 @@ def queues(given: _Flags) -> None:
     objects = replace(given, files=given.filename or ()).or_live().objects()
     admit(objects, [])
     config = config_of(Source(given.config))
-    try:
+    with fail_on(QuantityError):
         profiles = [profile.scheduler_name for profile in config.profiles]
         trees = queue_trees(admission_of(objects, config.queues, profiles))
-    except QuantityError as error:
-        fail(str(error), FAILED)
     if given.output is Form.JSON:
         print(json.dumps({"queues": trees}, indent=2))
     elif given.output is Form.YAML:

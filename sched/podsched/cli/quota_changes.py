@@ -14,7 +14,7 @@ from podsched.api.objects import AnyObject, ClusterQueue, Cohort
 from podsched.api.quantity import QuantityError
 from podsched.api.validation import validate
 from podsched.cli.cluster_source import admit
-from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import wrapped
@@ -46,10 +46,8 @@ def quota_changes(
     after, texts = list(before), []
     for change in changes:
         texts.append(_change(after, change))
-    try:
+    with fail_on(QuantityError, PluginError):
         results = play_change(before, after, config, factories())
-    except (QuantityError, PluginError) as error:
-        fail(str(error), FAILED)
     if as_json:
         print(json.dumps({"quotas": texts, "units": [_document(one) for one in results]}, indent=2))
     else:
@@ -67,10 +65,8 @@ def _change(objects: list[AnyObject], text: str) -> str:
     place, item = _queue(objects, name, text)
     changed = deepcopy(item)
     flavor, quota = _quota(changed, wanted, text)
-    try:
+    with fail_on(QuantityError, about=f"--quota {text}", code=USAGE):
         old, new = amount(quota.name, quota.nominal_quota), amount(quota.name, number)
-    except QuantityError as error:
-        fail(f"--quota {text}: {error}", USAGE)
     if sign == "+":
         new = old + new
     elif sign == "-":

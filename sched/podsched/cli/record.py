@@ -15,9 +15,9 @@ import typer
 from podsched import __version__
 from podsched.api.kinds import KINDS
 from podsched.cli.client import ServerFlags, with_client
-from podsched.cli.errors import FAILED, UNREACHABLE, USAGE, fail, warn
+from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.flags import takes_flags
-from podsched.cli.kubernetes import access_or_fail
+from podsched.cli.kubernetes import access_or_fail, with_cluster
 from podsched.cli.options import seconds_or_fail
 from podsched.cli.output import say
 from podsched.config.flags import flag
@@ -27,10 +27,10 @@ from podsched.lab.replay.decision_capture import DecisionCapture
 from podsched.lab.replay.recording import RecordingWriter
 from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import ClientError, Unavailable
 
 if TYPE_CHECKING:
     from podsched.serve.kube.access import ClusterAccess
+    from podsched.serve.kube.http import KubeHttp
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,25 +133,15 @@ class _Recorder:
 
 
 def _record_kubernetes(access: ClusterAccess, recorder: _Recorder) -> None:
-    from podsched.serve.kube.http import KubeHttp
     from podsched.serve.kube.informer import KubeInformer
     from podsched.serve.kube.lists import list_all
 
-    async def work() -> None:
-        http = KubeHttp(access, wait_for_server=False)
-        try:
-            await list_all(http, KINDS["Node"])  # an informer would wait for the server
-            informer = KubeInformer(http, RECORDED_KINDS)
-            await recorder.run(lambda capture: capture.follow(informer))
-        finally:
-            await http.close()
+    async def work(http: KubeHttp) -> None:
+        await list_all(http, KINDS["Node"])  # an informer would wait for the server
+        informer = KubeInformer(http, RECORDED_KINDS)
+        await recorder.run(lambda capture: capture.follow(informer))
 
-    try:
-        asyncio.run(work())
-    except Unavailable as error:
-        fail(f"{access.server}: {error}", UNREACHABLE)
-    except ClientError as error:
-        fail(f"{access.server}: {error}", FAILED)
+    with_cluster(access, work)
 
 
 __all__ = ["record"]

@@ -17,7 +17,7 @@ import typer
 
 from podsched.cli.batch import replay_batch
 from podsched.cli.config import read_config
-from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.options import seconds_or_fail
 from podsched.cli.output import os_error_text, say
@@ -155,12 +155,8 @@ def _measured(histories: Sequence[tuple[str, History]]) -> list[Run]:
 
 
 def _read(file: Path) -> Recording:
-    try:
+    with fail_on(OSError, about=file, code=USAGE), fail_on(BadRecording, code=USAGE):
         return read_recording(file)
-    except BadRecording as error:
-        fail(str(error), USAGE)
-    except OSError as error:
-        fail(f"{file}: {os_error_text(error)}", USAGE)
 
 
 def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
@@ -207,10 +203,8 @@ def _nodes(text: str) -> int:
 
 
 def _resized(workload: Workload, difference: int) -> Workload:
-    try:
+    with fail_on(ValueError, about="--nodes", code=USAGE):
         return resized(workload, difference) if difference else workload
-    except ValueError as error:
-        fail(f"--nodes: {error}", USAGE)
 
 
 def _name(config: Path | None, difference: int) -> str:
@@ -342,10 +336,8 @@ def own_config(
         document = found.get("configuration", document)
     if document is None:
         return default_config()
-    try:
+    with fail_on(ConfigError, about="the configuration in the recording cannot be used"):
         return load_config(document, known_plugins=user_plugin_specs(factories()))
-    except ConfigError as error:
-        fail(f"the configuration in the recording cannot be used: {error}")
 
 
 def verify_decisions(
@@ -353,12 +345,10 @@ def verify_decisions(
 ) -> None:
     """Repeat all recorded decisions; exit with 1 if one differs, or none could be repeated."""
     began = time.monotonic()
-    try:
+    with fail_on(NotRepeatable, about=f"{file}: the decisions cannot be repeated"):
         verdict = repeat(
             recording, lambda found: config or own_config(recording, found), factories()
         )
-    except NotRepeatable as error:
-        fail(f"{file}: the decisions cannot be repeated: {error}")
     took = time.monotonic() - began
     if as_json:
         print(json.dumps(_document(verdict), indent=2))

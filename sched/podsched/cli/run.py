@@ -9,7 +9,7 @@ import typer
 
 from podsched.api.manifest import ManifestError, from_manifest
 from podsched.cli.client import Namespace, ServerFlags
-from podsched.cli.errors import USAGE, fail
+from podsched.cli.errors import USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
 from podsched.cli.manifests import Manifests
 from podsched.cli.objects import write_objects
@@ -51,10 +51,8 @@ def run(
         fail("--topology needs --gang", USAGE)
     name, image, *command = words
     documents = _documents(given, namespace, name, image, command)
-    try:
+    with fail_on(ManifestError, code=USAGE):
         objects = [from_manifest(document, strict=True).message for document in documents]
-    except ManifestError as error:
-        fail(str(error), USAGE)
     found = Manifests(objects, [])
     write_objects(given.server, found, False, dry_run, lambda writer: writer.create(objects))
 

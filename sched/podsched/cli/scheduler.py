@@ -13,7 +13,7 @@ from podsched.api import quantity
 from podsched.app.process import ProcessOptions
 from podsched.cli.client import Server, client_options, endpoints
 from podsched.cli.config import again, read_config, read_source
-from podsched.cli.errors import USAGE, fail, invalid_settings_fail, warn
+from podsched.cli.errors import USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.kube_options import KubeCommand, KubeFlags, ServingFlags
 from podsched.cli.kubernetes import KubernetesFlags
@@ -29,6 +29,7 @@ from podsched.cli.process_options import (
     serving_files,
     telemetry_settings,
 )
+from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, to_yaml
 from podsched.config.settings import (
@@ -157,7 +158,7 @@ def _settings(
     server: str,
 ) -> SchedulerSettings:
     """Return the settings, combined with other options; exit if they are invalid."""
-    with invalid_settings_fail():
+    with fail_on(ConfigError, code=USAGE):
         return replace(
             settings,
             api_endpoints=tuple(endpoints(server)),

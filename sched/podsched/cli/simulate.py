@@ -22,7 +22,7 @@ from podsched.cli.bundle import repeated
 from podsched.cli.case_files import Fault, allocation_results, print_results, scenario_results
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_source
-from podsched.cli.errors import FAILED, USAGE, fail
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
 from podsched.cli.options import Form
 from podsched.cli.output import say
@@ -155,10 +155,8 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form
     objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
     warn_of_quota(objects, [wanted])
     scenario = _scenario(objects, wanted, source)
-    try:
+    with fail_on(ManifestError, ConfigError, QuantityError, BadScenario, PluginError):
         result = simulate_scenario(scenario, factories(), changes=True)
-    except (ManifestError, ConfigError, QuantityError, BadScenario, PluginError) as exc:
-        fail(str(exc), FAILED)
     if output is Form.JSON:
         print(json.dumps(result, indent=2, sort_keys=True))
     else:

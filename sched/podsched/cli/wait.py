@@ -11,7 +11,7 @@ import typer
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import Namespace, Server, with_client
-from podsched.cli.errors import FAILED, USAGE, fail, report
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report
 from podsched.cli.options import LabelSelector, Timeout, seconds_or_fail
 from podsched.cli.output import say
 from podsched.cli.targets import Target, Targets, parse_targets, resolve
@@ -57,10 +57,8 @@ def _field(text: str) -> Reached:
     value = value.removeprefix("=")
     if not brace:
         path, _, value = text.partition("=")
-    try:
+    with fail_on(TemplateError, about="--for", code=USAGE):
         query = query_of(path + brace)
-    except TemplateError as error:
-        fail(f"--for: {error}", USAGE)
 
     def reached(obj: AnyObject | None) -> bool:
         found = [as_text(item) for item in query.findall(to_manifest(obj))] if obj else []

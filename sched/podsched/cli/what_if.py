@@ -18,7 +18,7 @@ from podsched.ask.whatif.evacuation import Move, MoveOutcome, Report, Scenario, 
 from podsched.ask.whatif.world import Outcome, World
 from podsched.cli.cluster_source import admit
 from podsched.cli.config import read_source
-from podsched.cli.errors import FAILED, USAGE, fail, warn
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.manifests import read_known
 from podsched.cli.output import say
 from podsched.cli.policy import Source
@@ -121,10 +121,8 @@ def config_of(source: Source) -> SchedulerConfiguration:
 
 def world_of(objects: Sequence[AnyObject], config: SchedulerConfiguration) -> World:
     """Return the cluster in memory with these admitted objects; exit if an object is unusable."""
-    try:
+    with fail_on(QuantityError, PluginError):
         return World.of_objects(objects, config, factories())
-    except (QuantityError, PluginError) as exc:
-        fail(str(exc), FAILED)
 
 
 def _check_names(option: str, names: Sequence[str], nodes: dict[str, Any]) -> None:

@@ -172,8 +172,7 @@ class MemoryCluster:
         return entry
 
     def _create(self, item: AnyObject) -> Entry:
-        kind, made = kind_of(item), type(item)()
-        made.CopyFrom(item)  # type: ignore[arg-type]
+        kind, made = kind_of(item), deepcopy(item)
         metadata = made.metadata
         if kind.namespaced and not metadata.namespace:
             metadata.namespace = "default"

@@ -22,6 +22,7 @@ from enum import Enum
 
 from podsched.api.conditions import is_finished
 from podsched.api.objects import Node, Pod
+from podsched.api.owners import controller_of
 from podsched.ask.whatif.budgets import Budgets
 from podsched.ask.whatif.world import Outcome, World
 from podsched.framework.pods import PodInfo
@@ -59,19 +60,14 @@ class Move:
     victims: tuple[PodInfo, ...] = ()
 
 
-def controller_kind(pod: Pod) -> str:
-    """Return the kind of the pod's controller, "" if it has none."""
-    return next((o.kind for o in pod.metadata.owner_references if o.controller), "")
-
-
 def stays(pod: Pod) -> str:
     """Return why a drain does not evict the pod; "" if it does."""
     if _MIRROR in pod.metadata.annotations:
         return "a static pod of its node"
-    kind = controller_kind(pod)
-    if kind == _DAEMON_SET:
-        return "of a DaemonSet"
-    return "" if kind else UNMANAGED
+    controller = controller_of(pod.metadata)
+    if controller is None:
+        return UNMANAGED
+    return "of a DaemonSet" if controller.kind == _DAEMON_SET else ""
 
 
 def replacement(pod: Pod) -> Pod:

@@ -62,10 +62,9 @@ def grown(sizes: Sequence[Sizes]) -> dict[str, tuple[int, int]]:
 
 def most_of(sizes: Iterable[Sizes]) -> dict[str, int]:
     """Return the maximum of each process."""
-    most: dict[str, int] = {}
+    most = collections.Counter[str]()
     for each in sizes:
-        for name, size in each.items():
-            most[name] = max(size, most.get(name, 0))
+        most |= collections.Counter(each)
     return most
 
 

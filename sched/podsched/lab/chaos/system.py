@@ -297,20 +297,15 @@ class System:
 
     async def assumed(self) -> dict[str, int]:
         """Return how many pods each replica assumes."""
-        replicas = self.cluster.schedulers
-        counts = await asyncio.gather(
-            *(replica.metric("scheduler_cache_size", type="assumed_pods") for replica in replicas)
-        )
-        return {
-            replica.spec.name: int(count) for replica, count in zip(replicas, counts, strict=True)
-        }
+        return await self._metrics("scheduler_cache_size", type="assumed_pods")
 
     async def fence_losses(self) -> dict[str, int]:
         """Return how many writes of each replica were refused since it was started."""
+        return await self._metrics("podsched_fence_lost_total")
+
+    async def _metrics(self, name: str, **labels: str) -> dict[str, int]:
         replicas = self.cluster.schedulers
-        counts = await asyncio.gather(
-            *(replica.metric("podsched_fence_lost_total") for replica in replicas)
-        )
+        counts = await asyncio.gather(*(replica.metric(name, **labels) for replica in replicas))
         return {
             replica.spec.name: int(count) for replica, count in zip(replicas, counts, strict=True)
         }

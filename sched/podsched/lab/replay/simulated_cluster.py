@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Final
 
 from podsched.api.conditions import (
@@ -120,8 +121,7 @@ class SimulatedCluster(MemoryCluster):
         key, uid = f"{request.namespace}/{request.name}", request.preconditions.uid
         before = self._delivered.get(("Pod", key))
         wait = self._workload.termination
-        graceful = v1.EvictRequest()
-        graceful.CopyFrom(request)
+        graceful = deepcopy(request)
         graceful.grace_period_seconds = max(1, math.ceil(wait))
         entry = super()._evict(graceful)
         self._histories[uid].preempted = True
@@ -142,8 +142,7 @@ class SimulatedCluster(MemoryCluster):
         if known is not None and known.metadata.uid != uid:
             self._remove("Pod", key, known.metadata.uid)  # others have made it anew meanwhile
             known = None
-        pod = Pod()
-        pod.CopyFrom(item)
+        pod = deepcopy(item)
         foreign = uid in self._workload.foreign
         if known is None:
             if uid in self._histories:
