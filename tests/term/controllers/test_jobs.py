@@ -646,3 +646,19 @@ def test_a_job_that_is_resumed_joins_the_queue_of_its_label(world: ControllerWor
     put(world, moved)
     queues = [pod.metadata.labels["kueue.x-k8s.io/queue-name"] for pod in active(world)]
     assert queues == ["other", "other"]
+
+
+def test_the_priority_class_of_a_job_is_handed_on_to_its_pods(world: ControllerWorld) -> None:
+    label = "kueue.x-k8s.io/priority-class"
+    item = job(parallelism=2, completions=2)
+    item.metadata.labels.update({"kueue.x-k8s.io/queue-name": "team", label: "low"})
+    default_queued_job(item)
+    put(world, item)
+    for wanted in ("high", "low"):
+        changed = Job()
+        changed.CopyFrom(stored(world))
+        changed.metadata.labels[label] = wanted
+        put(world, changed)
+        assert [pod.metadata.labels[label] for pod in active(world)] == [wanted, wanted]
+    finish(world, *active(world))
+    assert conditions(world) == ["SuccessCriteriaMet", "Complete"]

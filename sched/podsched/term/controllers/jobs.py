@@ -34,6 +34,7 @@ from podsched.term.controllers.controller import (
     Objects,
     Recorder,
     Writes,
+    metadata_patch,
     without_finalizer,
 )
 from podsched.term.controllers.job_gangs import GANG_KINDS, Gang, JobGangs
@@ -192,6 +193,7 @@ class JobController(WorkloadController):
             self._pods.create(key, job, pods)
         elif not owned.creating:
             owned.batch = 1
+        self._hand_on_priority(key, job, owned)
         release = [pod for pod in todo.release if pod.uid not in owned.releasing]
         self._pods.delete(key, job, todo.delete[:MOST_AT_ONCE])
         self._pods.drop(key, job, todo.drop[:MOST_AT_ONCE], JOB_TRACKING)
@@ -207,6 +209,15 @@ class JobController(WorkloadController):
                 self._pods.record(job.metadata, reason, message, type_)
 
         self._write_status(key, job, todo.status, written)
+
+    def _hand_on_priority(self, key: str, job: Job, owned: Owned) -> None:
+        """Give pods the WorkloadPriorityClass of their Job, which may have changed, as with Kueue."""
+        wanted = job.metadata.labels.get(QUEUE_PRIORITY_CLASS, "")
+        for record in owned.active()[:MOST_AT_ONCE] if wanted else ():
+            pod = None if record.uid in owned.releasing else self._pod_of(record)
+            if pod is not None and pod.metadata.labels.get(QUEUE_PRIORITY_CLASS, wanted) != wanted:
+                request = metadata_patch(pod, {"labels": {QUEUE_PRIORITY_CLASS: wanted}})
+                self._writes.patch(record.key, request, partial(self._notify, key))
 
     def _waiting_in_vain(self, job: Job, owned: Owned) -> list[OwnedPod]:
         """Return pods that wait for members of their queue's group that have ended already."""
