@@ -211,9 +211,9 @@ class JobController(WorkloadController):
         self._write_status(key, job, todo.status, written)
 
     def _hand_on_priority(self, key: str, job: Job, owned: Owned) -> None:
-        """Give pods the WorkloadPriorityClass of their Job, which may have changed, as with Kueue."""
+        """Give pods the WorkloadPriorityClass of their Job, which may have changed."""
         wanted = job.metadata.labels.get(QUEUE_PRIORITY_CLASS, "")
-        for record in owned.active()[:MOST_AT_ONCE] if wanted else ():
+        for record in owned.active() if wanted else ():
             pod = None if record.uid in owned.releasing else self._pod_of(record)
             if pod is not None and pod.metadata.labels.get(QUEUE_PRIORITY_CLASS, wanted) != wanted:
                 request = metadata_patch(pod, {"labels": {QUEUE_PRIORITY_CLASS: wanted}})
