@@ -24,8 +24,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from podsched.api.codec import format_time, write
-from podsched.api.conditions import FALSE, TRUE, is_finished, pod_condition
-from podsched.api.objects import Container, Pod, PodCondition, Timestamp, seconds_of, timestamp
+from podsched.api.conditions import FALSE, TRUE, is_finished, pod_condition, set_pod_condition
+from podsched.api.objects import (
+    Container,
+    Pod,
+    PodCondition,
+    PodStatus,
+    Timestamp,
+    seconds_of,
+    timestamp,
+)
 from podsched.api.owners import controller_of
 from podsched.api.resources import is_sidecar
 from podsched.serve.agent.admission import Rejection
@@ -39,6 +47,15 @@ _COMPLETED = "PodCompleted"
 DEADLINE_EXCEEDED = "DeadlineExceeded"
 _DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 _SIGKILLED = 137
+#: Conditions that are True of a running pod.
+_OF_RUNNING = (
+    "PodReadyToStartContainers",
+    "Initialized",
+    "Ready",
+    "ContainersReady",
+    "PodScheduled",
+)
+_OF_ENDED = {"Initialized": TRUE, "Ready": FALSE, "ContainersReady": FALSE}
 
 
 class Patch(NamedTuple):
@@ -165,15 +182,7 @@ def _number(pod: Pod, annotation: str) -> float | None:
 
 def _running(pod: Pod, now: float) -> Patch:
     stamp = timestamp(now, whole=True)
-    conditions = _with_conditions(
-        pod,
-        stamp,
-        PodCondition(type="PodReadyToStartContainers", status=TRUE),
-        PodCondition(type="Initialized", status=TRUE),
-        PodCondition(type="Ready", status=TRUE),
-        PodCondition(type="ContainersReady", status=TRUE),
-        PodCondition(type="PodScheduled", status=TRUE),
-    )
+    conditions = _with_conditions(pod, stamp, "", dict.fromkeys(_OF_RUNNING, TRUE))
     started = pod.status.start_time if pod.status.HasField("start_time") else stamp
     running = {"running": {"startedAt": format_time(started)}}
     status = {
@@ -224,13 +233,7 @@ def _ended(
     phase = "Failed" if code else "Succeeded"
     reason = "PodFailed" if code else _COMPLETED
     stamp = timestamp(now, whole=True)
-    conditions = _with_conditions(
-        pod,
-        stamp,
-        PodCondition(type="Initialized", status=TRUE, reason=reason),
-        PodCondition(type="Ready", status=FALSE, reason=reason),
-        PodCondition(type="ContainersReady", status=FALSE, reason=reason),
-    )
+    conditions = _with_conditions(pod, stamp, reason, _OF_ENDED)
     terminated = {
         "exitCode": code,
         "reason": "Error" if code else "Completed",
@@ -261,18 +264,14 @@ def is_waiting(pod: Pod) -> bool:
     return pod.status.phase != "Running"
 
 
-def _with_conditions(pod: Pod, now: Timestamp, *wanted: PodCondition) -> list[dict[str, Any]]:
-    """Return all of the pod's conditions for a patch, with ``wanted`` set."""
-    conditions = {condition.type: condition for condition in pod.status.conditions}
-    for condition in wanted:
-        old = conditions.get(condition.type)
-        if old is not None and old.status == condition.status and old.reason == condition.reason:
-            continue
-        same = old is not None and old.status == condition.status
-        moved = old.last_transition_time if old is not None and same else now
-        condition.last_transition_time.CopyFrom(moved)
-        conditions[condition.type] = condition
-    return [write(condition) for condition in conditions.values()]
+def _with_conditions(
+    pod: Pod, now: Timestamp, reason: str, wanted: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return all of the pod's conditions for a patch, with the states ``wanted`` by their types."""
+    status = PodStatus(conditions=pod.status.conditions)
+    for name, state in wanted.items():
+        set_pod_condition(status, PodCondition(type=name, status=state, reason=reason), now)
+    return [write(condition) for condition in status.conditions]
 
 
 def _patch(pod: Pod, status: dict[str, Any]) -> Patch:

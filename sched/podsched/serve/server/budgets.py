@@ -6,11 +6,12 @@ Pure: takes pod, budget and time; returns the budget to be written or None, or r
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 from podsched.api.conditions import is_pod_ready, set_disruption_allowed
+from podsched.api.disruption_budgets import selector_of
 from podsched.api.objects import Pod, PodDisruptionBudget, timestamp
 from podsched.api.reasons import StatusCode, StatusReason
-from podsched.api.selectors import SelectorError, compile_selector
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
@@ -22,21 +23,12 @@ MAX_DISRUPTED_PODS = 2000
 
 def budgets_of(pod: Pod, budgets: Iterable[Entry]) -> list[Entry]:
     """Return the budgets in the pod's namespace that select it."""
-    found = []
-    for entry in budgets:
-        budget = entry.message
-        assert isinstance(budget, PodDisruptionBudget)
-        if budget.metadata.namespace != pod.metadata.namespace:
-            continue
-        if not budget.spec.HasField("selector"):
-            continue
-        try:
-            selector = compile_selector(budget.spec.selector)
-        except SelectorError:
-            continue
-        if selector.matches(pod.metadata.labels):
-            found.append(entry)
-    return found
+    return [
+        entry
+        for entry in budgets
+        if entry.message.metadata.namespace == pod.metadata.namespace
+        and selector_of(cast(PodDisruptionBudget, entry.message)).matches(pod.metadata.labels)
+    ]
 
 
 def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:

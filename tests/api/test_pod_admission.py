@@ -8,7 +8,7 @@ import pytest
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import PodSpec, RuntimeClass, Toleration
-from podsched.api.runtime_classes import apply_runtime_class, merged_tolerations
+from podsched.api.pod_admission import apply_runtime_class, merged_tolerations
 
 KATA: dict[str, Any] = {
     "handler": "kata",
