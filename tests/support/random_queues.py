@@ -13,7 +13,7 @@ import json
 import random
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
@@ -30,7 +30,7 @@ from podsched.api.objects import (
     PodCondition,
     PodGroup,
 )
-from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
+from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME, PREFERRED_LEVEL, REQUIRED_LEVEL
 from podsched.lab.replay.simulation import run_in_virtual_time
 from podsched.queues.cycle import Cycle
 from podsched.queues.objects import Strategy, Workload
@@ -39,6 +39,7 @@ from podsched.queues.quota import FlavorResource
 from podsched.queues.quota import Node as TreeNode
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort
+from podsched.term.admission.units import level_of
 from podsched.term.admission.usage import FLAVORS_ANNOTATION
 from podsched.testing.fake_cluster import FakeCluster
 from support import queues as make
@@ -48,6 +49,7 @@ from support.term_world import WALL, TermWorld
 
 FLAVORS: Final = ("blue", "red")
 CPU, GPU = "cpu", make.GPU
+ZONE: Final = "topology.kubernetes.io/zone"
 #: Seconds after which every binding is done, and after which every job that fits has started.
 _BOUND, _QUIET = 1.0, 30.0
 _MOST_WAITING: Final = 16
@@ -78,6 +80,7 @@ class RandomQueues:
             late = {"timeout": "40s", "requeuingStrategy": strategy}
             self._settings["waitForPodsReady"] = late
         self._names = 0
+        self._has_topology = False
         self._backfills = self.rng.random() < 0.5 if backfills is None else backfills
         #: What may happen to promised starts, see ``promises``; nothing: all of them are kept.
         self._disturbances: set[str] = set(REASONS)
@@ -148,8 +151,13 @@ class RandomQueues:
 
     def _set_up(self) -> None:
         world, rng = self.world, self.rng
+        # Without ``rng``: a history is otherwise the same with a Topology as without.
+        self._has_topology = self.seed % 2 == 1
+        if self._has_topology:
+            make.topology(world, "zones", ZONE, "kubernetes.io/hostname")
         for name in FLAVORS:
-            make.flavor(world, name, kind=name)
+            topology = "zones" if self._has_topology else ""
+            make.flavor(world, name, topology=topology, kind=name)
         for _ in range(4):
             self._add_node()
         make.cohort(world, "root")
@@ -254,6 +262,8 @@ class RandomQueues:
             count = rng.randint(2, 5)
             least = count if rng.random() < 0.7 else rng.randint(1, count)
             more = {"spec": spec, "labels": labels, **requests}
+            if self._has_topology and self._names % 3:
+                more["annotations"] = {(REQUIRED_LEVEL, PREFERRED_LEVEL)[self._names % 3 - 1]: ZONE}
             make.gang(self.world, name, queue, count, least, priority, **more)
 
     def _end(self) -> None:
@@ -308,7 +318,8 @@ class RandomQueues:
     def _add_node(self) -> None:
         self._names += 1
         kind = self.rng.choice(FLAVORS)
-        make.big_node(self.world, f"n{self._names}", labels={"kind": kind})
+        labels = {"kind": kind, ZONE: f"z{self._names % 2}"}
+        make.big_node(self.world, f"n{self._names}", labels=labels)
 
     def _change_node(self) -> None:
         found = [node for node in self.cluster.objects("Node") if isinstance(node, Node)]
@@ -420,10 +431,16 @@ class RandomQueues:
 
     def _check_gangs(self) -> None:
         bound, leaving, waiting = Counter[str](), Counter[str](), Counter[str]()
+        zones: dict[str, set[str]] = defaultdict(set)
+        of_nodes = {node: zone for node, (_, zone, _) in self._free()}
         for pod in self._pods():
             counted = waiting
             if pod.spec.node_name:
                 counted = leaving if pod.metadata.HasField("deletion_timestamp") else bound
+                if pod.spec.node_name in of_nodes:
+                    zones[pod.spec.scheduling_group.pod_group_name].add(
+                        of_nodes[pod.spec.node_name]
+                    )
             counted[pod.spec.scheduling_group.pod_group_name] += 1
         for group in self.cluster.objects("PodGroup"):
             assert isinstance(group, PodGroup)
@@ -439,6 +456,8 @@ class RandomQueues:
             assert bound[name] == 0 or bound[name] >= least, f"{name} runs in part"
             if bound[name] or not leaving[name]:
                 assert admitted == (bound[name] > 0), f"{name}: Admitted is {admitted}"
+            if REQUIRED_LEVEL in group.metadata.annotations:
+                assert len(zones[name]) <= 1, f"{name} is in several zones: {zones[name]}"
 
     def check_progress(self) -> None:
         """What holds when nothing has changed for a while: who could start has started."""
@@ -502,7 +521,7 @@ class RandomQueues:
             if workload is not None and unit.queue == queue and not self._backs_off(key):
                 yield (-workload.priority, workload.queued_at, workload.uid), key
 
-    def _free(self) -> Iterator[tuple[str, tuple[str, Counter[str]]]]:
+    def _free(self) -> Iterator[tuple[str, tuple[str, str, Counter[str]]]]:
         pods = self._pods()
         for node in self.cluster.objects("Node"):
             assert isinstance(node, Node)
@@ -512,23 +531,27 @@ class RandomQueues:
             for pod in pods:
                 if pod.spec.node_name == node.metadata.name:
                     free.subtract(_requests(pod))
-            yield node.metadata.name, (node.metadata.labels["kind"], free)
+            labels = node.metadata.labels
+            yield node.metadata.name, (labels["kind"], labels[ZONE], free)
 
     def _could_start(self, unit: Any, workload: Any, free: Any) -> bool:
         """Whether as many pods as are needed have quota and nodes of one flavor."""
         pods = workload.pod_sets[0]
         count = pods.min_count or pods.count
+        is_in_one_zone = level_of(self.world.state.cache.cluster, unit).required
+        if is_in_one_zone and unit.held:
+            return False  # Only the zone of the others will do.
         node = self.world.state.admission.snapshot.node(unit.queue)
         for flavor in FLAVORS:
             need = {FlavorResource(flavor, r): n * count for r, n in pods.requests.items()}
             if any(amount > node.available(key) for key, amount in need.items()):
                 continue
-            room = sum(
-                min((left[r] // n for r, n in pods.requests.items() if n), default=count)
-                for kind, left in free.values()
-                if kind == flavor
-            )
-            if room >= count:
+            room = Counter[str]()
+            for kind, zone, left in free.values():
+                if kind == flavor:
+                    fits = min((left[r] // n for r, n in pods.requests.items() if n), default=count)
+                    room[zone if is_in_one_zone else ""] += fits
+            if max(room.values(), default=0) >= count:
                 return True
         return False
 
