@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-_QUEUES: Final = "kueue.x-k8s.io/v1beta1"
+QUEUES_GROUP: Final = "kueue.x-k8s.io"
+QUEUES_VERSION: Final = "v1beta1"
+"""The former version of queues that is also served."""
+_QUEUES: Final = f"{QUEUES_GROUP}/{QUEUES_VERSION}"
 _DEVICES: Final = "resource.k8s.io/v1beta1"
 _CURRENT: Final = {
     _QUEUES: "kueue.x-k8s.io/v1beta2",
@@ -44,6 +47,24 @@ def current_version(document: dict[str, Any]) -> dict[str, Any]:
     if convert is not None and isinstance(document.get("spec"), dict):
         found["spec"] = convert(document["spec"])
     return found
+
+
+def hide_former_queue(content: dict[str, Any]) -> dict[str, Any]:
+    """Convert a ClusterQueue from v1beta1 to the version that is stored."""
+    spec = content.get("spec")
+    return {**content, "spec": _queue_spec(spec)} if isinstance(spec, dict) else content
+
+
+def show_former_queue(content: dict[str, Any]) -> dict[str, Any]:
+    """Convert a ClusterQueue from the version that is stored to v1beta1.
+
+    Its admission checks and flavorFungibility are valid there, too.
+    """
+    spec = content.get("spec")
+    if not isinstance(spec, dict) or "cohortName" not in spec:
+        return content
+    renamed = {"cohort" if name == "cohortName" else name: spec[name] for name in spec}
+    return {**content, "spec": renamed}
 
 
 def _queue_spec(former: Mapping[str, Any]) -> dict[str, Any]:

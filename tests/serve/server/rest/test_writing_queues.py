@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from support.kube_client import TABLE, KubeClient
 
 API = "kueue.x-k8s.io/v1beta2"
@@ -10,7 +12,7 @@ APPLY = {"content-type": "application/apply-patch+yaml"}
 MERGE = {"content-type": "application/merge-patch+json"}
 QUOTA = {"name": "cpu", "nominalQuota": "2000m"}
 GROUP = {"coveredResources": ["cpu"], "flavors": [{"name": "a", "resources": [QUOTA]}]}
-QUEUE = {
+QUEUE: dict[str, Any] = {
     "apiVersion": API,
     "kind": "ClusterQueue",
     "metadata": {"name": "q"},
@@ -59,3 +61,37 @@ async def test_the_status_is_written_apart_from_the_spec(kube: KubeClient) -> No
     changed = await kube.request("PATCH", f"{QUEUES}/q", patch, MERGE)
     assert changed.json["status"]["pendingWorkloads"] == 3
     assert changed.json["metadata"]["generation"] == 2
+
+
+FORMER = "kueue.x-k8s.io/v1beta1"
+
+
+async def test_a_cluster_queue_of_v1beta1_is_stored_as_one_of_v1beta2(kube: KubeClient) -> None:
+    fungibility = {"whenCanBorrow": "Borrow"}
+    spec = {**QUEUE["spec"], "cohort": "all", "flavorFungibility": fungibility}
+    del spec["cohortName"]
+    content = {**QUEUE, "apiVersion": FORMER, "spec": spec}
+    created = await kube.request("POST", f"/apis/{FORMER}/clusterqueues", content)
+    assert created.status == 201, created.json
+    assert created.json["apiVersion"] == FORMER
+    assert created.json["spec"]["cohort"] == "all"
+    stored = (await kube.request("GET", f"{QUEUES}/q")).json
+    assert stored["apiVersion"] == API
+    assert stored["spec"]["cohortName"] == "all"
+    assert stored["spec"]["flavorFungibility"]["whenCanBorrow"] == "MayStopSearch"
+    assert "cohort" not in stored["spec"]
+
+
+async def test_a_patch_of_v1beta1_has_the_names_of_v1beta1(kube: KubeClient) -> None:
+    await kube.request("POST", QUEUES, QUEUE)
+    change = {"spec": {"cohort": "other"}}
+    patched = await kube.request("PATCH", f"/apis/{FORMER}/clusterqueues/q", change, MERGE)
+    assert patched.json["spec"]["cohort"] == "other", patched.json
+    stored = (await kube.request("GET", f"{QUEUES}/q")).json
+    assert stored["spec"]["cohortName"] == "other"
+
+
+async def test_clients_prefer_the_version_of_queues_that_is_stored(kube: KubeClient) -> None:
+    group = (await kube.request("GET", "/apis/kueue.x-k8s.io")).json
+    assert group["preferredVersion"]["version"] == "v1beta2"
+    assert [each["version"] for each in group["versions"]] == ["v1beta2", "v1beta1"]

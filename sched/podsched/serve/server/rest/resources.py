@@ -1,16 +1,22 @@
 """Lists the resources of the REST API, derived from ``api.kinds``.
 
 Every kind registered there is served, with its subresources. Events are also served in a second
-group, events.k8s.io.
+group, events.k8s.io, and kinds of queues in a former version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from podsched.api.former_versions import (
+    QUEUES_GROUP,
+    QUEUES_VERSION,
+    hide_former_queue,
+    show_former_queue,
+)
 from podsched.api.kind import CHANGE
 from podsched.api.kinds import KINDS, Kind
 from podsched.serve.server.methods import PASSED_ON
@@ -110,11 +116,22 @@ def _new_events(event: Kind) -> Resource:
     )
 
 
+def _in_former_version(resource: Resource) -> Resource:
+    """Return a resource of queues in the version before the one that is stored."""
+    former = replace(resource, version=QUEUES_VERSION)
+    if resource.kind.name != "ClusterQueue":
+        return former
+    return replace(former, show=show_former_queue, hide=hide_former_queue)
+
+
 def _by_group() -> dict[tuple[str, str], dict[str, Resource]]:
     served = [_resource(kind) for kind in KINDS.values()]
     served.append(_new_events(KINDS["Event"]))
+    served.sort(key=lambda r: (r.group, r.version, r.plural))
+    # Last, because clients prefer the first version of a group.
+    served += [_in_former_version(each) for each in served if each.group == QUEUES_GROUP]
     found: dict[tuple[str, str], dict[str, Resource]] = {}
-    for resource in sorted(served, key=lambda r: (r.group, r.version, r.plural)):
+    for resource in served:
         found.setdefault((resource.group, resource.version), {})[resource.plural] = resource
     return found
 
