@@ -21,7 +21,7 @@ from podsched.app.demo_observer import Observer
 from podsched.app.demo_report import DemoReport, Kill
 from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
 from podsched.app.stored_state import read_stored_state
-from podsched.lib.tasks import task_group
+from podsched.lib.tasks import in_background, task_group
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import of_result
 from podsched.serve.client.informer import Informer
@@ -98,8 +98,7 @@ class Demo:
         observer = self.observer
         async with ApiClient(self._cluster.server) as client:
             informer = Informer(client, ["Lease", "Node", "Pod"])
-            watching = asyncio.create_task(informer.run(observer.handle), name="watch")
-            try:
+            async with in_background(informer.run(observer.handle), "watch"):
                 await informer.synced.wait()
                 await observer.until("the hollow nodes", lambda: _count_nodes(informer) >= NODES)
                 await observer.until("a leader", lambda: bool(observer.leaders))
@@ -111,9 +110,6 @@ class Demo:
                 await observer.until(
                     "all pods to be bound", lambda: all(key in observer.bound_at for key in keys)
                 )
-            finally:
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
         self.report.ray_calls = await self._ray_calls()
         store = await connect(EtcdOptions(endpoints=self._cluster.etcd_endpoints))
         try:

@@ -29,6 +29,7 @@ from podsched.config.settings import AgentSettings, ControllerSettings, Evaluato
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.counted import counted
 from podsched.lib.run_directory import RunDirectory
+from podsched.lib.tasks import in_background
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
 
@@ -178,12 +179,10 @@ async def _up(cluster: LocalCluster) -> None:
     starting.result()
     try:
         print(ready_text(cluster), flush=True)
-        failing = asyncio.create_task(cluster.wait(), name="wait for a failure")
-        await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
-        if failing.done():
-            failing.result()
-        failing.cancel()
-        await asyncio.gather(failing, return_exceptions=True)
+        async with in_background(cluster.wait(), "wait for a failure") as failing:
+            await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
+            if failing.done():
+                failing.result()
         print("stopping", flush=True)
     finally:
         await cluster.stop()

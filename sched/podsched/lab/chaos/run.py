@@ -89,9 +89,8 @@ class Run:
     async def run(self) -> None:
         """Carry out the whole run.
 
-        Raises:
-            ProcessFailed, StoreError, TimeoutError: the system did not start or could not be
-                mended. What was recorded until then is in the file.
+        Raises ProcessFailed, StoreError or TimeoutError if the system did not start or could not be
+        mended; what was recorded until then is in the file.
         """
         system = self._system
         telling = self._tasks.start(self._tell(), "tell", endless=True)
