@@ -23,8 +23,8 @@ _MAGIC: Final = b"k8s\x00"
 
 _MESSAGES: Final[Mapping[str, Mapping[int, tuple[str, str]]]] = {
     message: {
-        int(number): (name, form)
-        for number, name, form in (field.split(":") for field in fields.split())
+        int(number): (name, form[0] if form else "s")
+        for number, name, *form in (field.split(":") for field in fields.split())
     }
     for message, fields in FIELDS.items()
 }
