@@ -60,6 +60,41 @@ def test_a_plan_is_carried_out_once_and_only_on_what_it_rests_on(
     assert [one["action"] for one in after["writes"]] == ["unchanged", "unchanged"]
 
 
+QUEUE = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: planned}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: planned}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: planned, resources: [{name: cpu, nominalQuota: 1}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: planned}
+spec: {clusterQueue: planned}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: queued, labels: {kueue.x-k8s.io/queue-name: planned}}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 2}}}]}
+"""
+
+
+def test_a_plan_counts_the_quota_of_queues(running: Commands, tmp_path: Path) -> None:
+    (tmp_path / "queue.yaml").write_text(QUEUE)
+    done = running("plan", "-f", str(tmp_path / "queue.yaml"), "-o", "json")
+    assert done.code == 1, done
+    [decision] = json.loads(done.out)["pods"]
+    assert "node" not in decision
+    assert "quota" in decision["message"]
+
+
 def pod(name: str, cpu: str) -> str:
     """A manifest of a pod."""
     metadata: dict[str, Any] = {"name": name, "labels": {"app": "moved"}}

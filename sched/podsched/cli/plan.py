@@ -17,6 +17,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.manifest import ManifestError, apply_merge_patch, from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
+from podsched.api.quantity import QuantityError
 from podsched.ask.whatif.plan import (
     Decision,
     Forecast,
@@ -38,11 +39,13 @@ from podsched.cli.options import Filename, Form, Recursive, Strict
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
-from podsched.cli.what_if import move_document, move_lines, warn_of_quota, world_of
+from podsched.cli.what_if import count_in_queues, move_document, move_lines, world_of
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.decide.runtime.user_plugins import user_plugin_specs
+from podsched.framework.plugin import PluginError
+from podsched.lab.replay.queue_changes import play_new_pods
 from podsched.registry import factories
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import NotFound
@@ -120,8 +123,6 @@ def plan(
     config, written = read_source(source)
     now = with_client(given.server, lambda client: _read(client, found.objects))
     writes = [_write(manifest, now) for manifest in found.objects]
-    new = [one.after for one in writes if one.action is Action.CREATE]
-    warn_of_quota([*now.objects, *new], [one for one in new if isinstance(one, Pod)])
     forecast = _forecast(now, writes, config)
     token = plan_files.save(_document(now, writes, forecast, written), given.out)
     if given.output is Form.JSON:
@@ -183,7 +184,11 @@ def _forecast(now: Now, writes: Sequence[Write], config: SchedulerConfiguration)
     admit(list(after.values()), new)
     bound = [pod for pod in new if pod.spec.node_name]
     waiting = [pod for pod in new if not pod.spec.node_name]
-    return forecast(world_of([*after.values(), *bound], config), waiting)
+    objects = [*after.values(), *bound]
+    if count_in_queues(objects, waiting):
+        with fail_on(QuantityError, PluginError, code=USAGE):
+            return play_new_pods(objects, waiting, config, factories())
+    return forecast(world_of(objects, config), waiting)
 
 
 def _document(

@@ -50,8 +50,8 @@ class Changes:
         return bool(self.add_node or self.remove_node or self.drain or self.pending)
 
 
-def warn_of_quota(objects: Iterable[AnyObject], pods: Sequence[Pod]) -> None:
-    """Warn if pods join queues, because these are placed here as if quota sufficed for them."""
+def count_in_queues(objects: Iterable[AnyObject], pods: Sequence[Pod]) -> int:
+    """Return how many of the pods join queues."""
     joined, with_default = set(), set()
     for item in objects:
         named = item.metadata.namespace, item.metadata.name
@@ -59,13 +59,17 @@ def warn_of_quota(objects: Iterable[AnyObject], pods: Sequence[Pod]) -> None:
             with_default.add(named[0])
         elif isinstance(item, PodGroup) and QUEUE_NAME in item.metadata.labels:
             joined.add(named)
-    count = sum(
+    return sum(
         QUEUE_NAME in pod.metadata.labels
         or pod.metadata.namespace in with_default
         or (pod.metadata.namespace, pod.spec.scheduling_group.pod_group_name) in joined
         for pod in pods
     )
-    if count:
+
+
+def warn_of_quota(objects: Iterable[AnyObject], pods: Sequence[Pod]) -> None:
+    """Warn if pods join queues, because these are placed here as if quota sufficed for them."""
+    if count := count_in_queues(objects, pods):
         pods_are = "pod is" if count == 1 else "pods are"
         warn(
             f"quota does not count here, although {count:,} {pods_are} in a queue: sched simulate "

@@ -1,7 +1,7 @@
-"""Which units of queues a change of quota would admit, and where: played in virtual time.
+"""Which units of queues a change would admit, and where: played in virtual time.
 
-The leader's own code runs twice on a cluster's objects, as they are and with the change. A pod
-stays where it is bound; what runs does not end by itself.
+The leader's own code runs on a cluster's objects, as they are and with the change. A pod stays
+where it is bound; what runs does not end by itself.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from podsched.api.conditions import pod_condition
 from podsched.api.objects import AnyObject, Pod
 from podsched.ask.queues.counting import admission_of
 from podsched.ask.queues.waiting import explain_admission
+from podsched.ask.whatif.plan import Decision, Forecast
 from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import PluginFactory
 from podsched.lab.replay.simulation import cluster_after, simulated_configuration
@@ -78,12 +80,55 @@ def play_change(
     return results
 
 
+def play_new_pods(
+    objects: Sequence[AnyObject],
+    new: Sequence[Pod],
+    config: SchedulerConfiguration,
+    factories: Mapping[str, PluginFactory],
+) -> Forecast:
+    """Return where new pods would go, some of which are in queues.
+
+    ``objects``: those of the cluster, without the new pods; all have a uid. A victim is said to be
+    of the first new pod that gets its node, or else of the first one. Raises QuantityError, or
+    PluginError for a broken plugin.
+    """
+    then = _played([*objects, *new], simulated_configuration(config), factories)
+    victims: dict[str, list[str]] = {}
+    for pod in objects:
+        if isinstance(pod, Pod) and pod.spec.node_name and not then.pods.get(pod.metadata.uid):
+            victims.setdefault(pod.spec.node_name, []).append(_key(pod))
+    nodes = [then.pods.get(pod.metadata.uid, "") for pod in new]
+    elsewhere = [key for node, keys in victims.items() if node not in nodes for key in keys]
+    decisions = []
+    for pod, node in zip(new, nodes, strict=True):
+        evicted, elsewhere = [*victims.pop(node, ()), *elsewhere], []
+        why = "" if node else then.why(pod)
+        decisions.append(Decision(_key(pod), node, tuple(sorted(evicted)), why))
+    return Forecast(tuple(decisions))
+
+
+def _key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Played:
-    """The end of a run: nodes of the pods by uid ("" without one), and the queues."""
+    """The end of a run: nodes of the pods by uid ("" without one), and the queues.
+
+    ``messages``: of the condition PodScheduled of pods without a node, by uid.
+    """
 
     pods: Mapping[str, str]
+    messages: Mapping[str, str]
     admission: Admission
+
+    def why(self, pod: Pod) -> str:
+        """Return why a pod has no node: what its unit waits for, or what its condition says."""
+        uid = pod.metadata.uid
+        for key, unit in self.admission.units.items():
+            if uid in unit.waiting and (found := explain_admission(self.admission, key)):
+                return found.sentence
+        return self.messages.get(uid, "")
 
 
 def _played(
@@ -100,8 +145,13 @@ def _played(
     cluster = cluster_after(workload, config, factories)
     kinds = {type(item).__name__ for item in objects}
     left = [item for kind in sorted(kinds) for item in cluster.objects(kind)]
-    nodes = {item.metadata.uid: item.spec.node_name for item in left if isinstance(item, Pod)}
-    return _Played(nodes, _admission(left, config))
+    nodes, messages = {}, {}
+    for pod in (item for item in left if isinstance(item, Pod)):
+        nodes[pod.metadata.uid] = pod.spec.node_name
+        condition = pod_condition(pod.status, "PodScheduled")
+        if condition is not None and not pod.spec.node_name:
+            messages[pod.metadata.uid] = condition.message
+    return _Played(nodes, messages, _admission(left, config))
 
 
 def _admission(objects: Iterable[AnyObject], config: SchedulerConfiguration) -> Admission:
