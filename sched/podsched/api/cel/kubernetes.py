@@ -315,15 +315,12 @@ def parse_url(text: str) -> Url | None:
         parts = _HOST.fullmatch(authority)
         if parts is None:
             return None
-        host = re.sub(r"%[89a-fA-F][0-9a-fA-F]", _unescaped, parts[1]) + (parts[2] or "")
+        host = re.sub(r"%([89a-fA-F][0-9a-fA-F])", lambda m: chr(int(m[1], 16)), parts[1])
+        host += parts[2] or ""
     if path and re.search(r"%(?![0-9A-Fa-f]{2})", path):
         return None
     path, _, _ = (path or "").partition("#")
     return Url(text, (scheme or "").lower(), host, path, (query or "").partition("#")[0])
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return chr(int(match[0][1:], 16))
 
 
 @declare("url(string) -> URL")

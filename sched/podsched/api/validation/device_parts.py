@@ -98,14 +98,10 @@ def validate_configuration(at: Place, config: Any, *, stored: bool = False) -> N
     if not at.present(config.HasField("opaque")):
         return
     driver_name(at("driver"), config.opaque.driver)
-    most = None if stored else MOST_PARAMETERS_BYTES
-    _check_json(at("parameters"), config.opaque.parameters, most)
-
-
-def _check_json(at: Place, raw: o.RawJSON, most: int | None) -> None:
+    raw, at = config.opaque.parameters, at("parameters")
     # That it is JSON is checked of all objects (``storable``).
-    if at.present(raw.text) and most is not None:
-        validate_json_size(at, raw, most)
+    if at.present(raw.text) and not stored:
+        validate_json_size(at, raw, MOST_PARAMETERS_BYTES)
 
 
 def validate_json_size(at: Place, raw: o.RawJSON, most: int) -> None:

@@ -59,7 +59,8 @@ def _check_containers(at: Place, after: o.PodSpec, before: o.PodSpec) -> None:
     inits = zip(after.init_containers, before.init_containers, strict=True)
     for index, (now, was) in enumerate(inits):
         place = at("initContainers")[index]
-        if now != was and not is_sidecar(now) and _restarts(now):
+        restarts = any(policy.restart_policy == "RestartContainer" for policy in now.resize_policy)
+        if now != was and not is_sidecar(now) and restarts:
             reason = "non-sidecar init containers with a resize policy of RestartContainer"
             place.forbidden(f"{reason} cannot be resized")
         _check_removed(place("resources"), now.resources, was.resources, "resource")
@@ -137,7 +138,3 @@ def _put_back(new: o.ResourceRequirements, old: o.ResourceRequirements) -> None:
             quantities.pop(name, None)
             if name in before:
                 quantities[name] = before[name]
-
-
-def _restarts(container: o.Container) -> bool:
-    return any(policy.restart_policy == "RestartContainer" for policy in container.resize_policy)

@@ -182,7 +182,7 @@ class Round:
             and _fits(volume, claim)
         ]
         if prebound:
-            return min(prebound, key=_size_and_name)
+            return min(prebound, key=lambda volume: (size_of(volume), volume.metadata.name))
         if only_prebound:
             return None
         try:
@@ -245,7 +245,10 @@ class Round:
         """Return where a volume is accessible ([]: anywhere), None if not on the selected node."""
         name = claim.metadata.annotations.get(SELECTED_NODE, "")
         if not name:
-            return [_allowed_term(term) for term in found.allowed_topologies]
+            return [
+                _term({e.key: e.values for e in term.match_label_expressions})
+                for term in found.allowed_topologies
+            ]
         node = self.view.nodes.get(name)
         if node is None:
             return None
@@ -294,10 +297,6 @@ def _term(values: Mapping[str, Iterable[str]]) -> NodeSelectorTerm:
     return term
 
 
-def _allowed_term(term: TopologySelectorTerm) -> NodeSelectorTerm:
-    return _term({e.key: e.values for e in term.match_label_expressions})
-
-
 def _allows(term: TopologySelectorTerm, labels: Mapping[str, str]) -> bool:
     return all(labels.get(e.key) in e.values for e in term.match_label_expressions)
 
@@ -336,10 +335,6 @@ def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 def _wanted(claim: PersistentVolumeClaim) -> int:
     """Return the bytes that a claim requests. Raises QuantityError."""
     return quantity.value(claim.spec.resources.requests.get("storage", "0"))
-
-
-def _size_and_name(volume: PersistentVolume) -> tuple[int, str]:
-    return size_of(volume), volume.metadata.name
 
 
 # ---------------------------------------------------------------------------------- writes

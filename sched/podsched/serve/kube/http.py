@@ -224,7 +224,8 @@ class KubeHttp:
             return True
         if not isinstance(error, Unavailable):
             return False
-        return repeatable if _may_be_done(error) else self._wait_for_server
+        may_be_done = error.outcome_unknown or error.http_status > 0
+        return repeatable if may_be_done else self._wait_for_server
 
     @property
     def _ssl(self) -> ssl.SSLContext:
@@ -280,11 +281,6 @@ class KubeHttp:
         if answer.status >= 400:
             raise error_of(answer.status, answer.body, answer.headers)
         return answer.body
-
-
-def _may_be_done(error: ClientError) -> bool:
-    """Return whether the server may have executed the request that failed with an error."""
-    return error.outcome_unknown or error.http_status > 0
 
 
 @asynccontextmanager

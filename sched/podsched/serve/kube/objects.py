@@ -107,14 +107,10 @@ def _fields(descriptor: Descriptor) -> dict[str, tuple[str, Convert | None]]:
     # The entry marks the table of a message without fields as filled.
     found: dict[str, tuple[str, Convert | None]] = {"": ("", None)}
     for field in descriptor.fields:
-        if field.json_name not in left_out and not _is_struct(field):
+        # A field without a schema is only stored.
+        if field.json_name not in left_out and field.message_type is not Struct.DESCRIPTOR:
             found[field.json_name] = (field.name, _translation(field))
     return found
-
-
-def _is_struct(field: FieldDescriptor) -> bool:
-    """Return whether the field has no schema and is only stored."""
-    return field.message_type is Struct.DESCRIPTOR
 
 
 def _translation(field: FieldDescriptor) -> Convert | None:

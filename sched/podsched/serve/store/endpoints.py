@@ -362,11 +362,9 @@ class Endpoints:
             self.leave(connection)
             delay = backoff.next_delay()
             if loop.time() + delay >= deadline:
-                raise Unavailable(f"no etcd endpoint of {self._names()} can be reached")
+                names = ", ".join(self.options.endpoints)
+                raise Unavailable(f"no etcd endpoint of {names} can be reached")
             await asyncio.sleep(delay)
-
-    def _names(self) -> str:
-        return ", ".join(self.options.endpoints)
 
     def _check_open(self) -> None:
         if self.closed:

@@ -36,12 +36,8 @@ class SnapshotError(Exception):
     """An incomplete or damaged snapshot, or a failed restore."""
 
 
-def _ignore(_: int) -> None:
-    pass
-
-
 async def save_snapshot(
-    options: EtcdOptions, file: Path, progress: Callable[[int], None] = _ignore
+    options: EtcdOptions, file: Path, progress: Callable[[int], None] = lambda _: None
 ) -> int:
     """Save a snapshot of the first member that answers to a new file; return its size in bytes.
 
@@ -59,7 +55,7 @@ async def save_snapshot(
                 continue
             return _complete(part, file)
     finally:
-        _remove(part)
+        part.unlink(missing_ok=True)
     raise failure
 
 
@@ -68,10 +64,6 @@ def _complete(part: Path, file: Path) -> int:
     check_snapshot(part)
     part.rename(file)
     return file.stat().st_size
-
-
-def _remove(part: Path) -> None:
-    part.unlink(missing_ok=True)
 
 
 def _check_absent(path: Path, advice: str) -> None:

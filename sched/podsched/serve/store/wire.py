@@ -90,10 +90,6 @@ def encode_txn(
     return b"".join(parts)
 
 
-def _compared_keys(write: Write) -> Sequence[str]:
-    return list(dict.fromkeys([compare.key for compare in write.compares]))
-
-
 def _compare_and_read(compare: Compare) -> tuple[bytes, bytes]:
     return _compare(compare), _field(_TXN_FAILURE, _read(compare.key))
 
@@ -138,7 +134,8 @@ def decode_group(response: Any, writes: Sequence[Write]) -> list[WriteResult]:
             results.append(done)
             continue
         found = [_first(answer.response_range) for answer in nested.responses]
-        current = dict(zip(_compared_keys(write), found, strict=True))
+        keys = dict.fromkeys(compare.key for compare in write.compares)
+        current = dict(zip(keys, found, strict=True))
         results.append(WriteResult(False, revision, current))
     return results
 

@@ -29,7 +29,8 @@ def impersonated(lines: Sequence[tuple[str, str]], own: Identity) -> Identity | 
 
     own: the caller, whose credential limits how long the other identity is valid. Raises ApiError.
     """
-    named = [(n.lower().removeprefix(_PREFIX), v) for n, v in lines if _is_of_another(n)]
+    lowered = [(name.lower(), value) for name, value in lines]
+    named = [(n.removeprefix(_PREFIX), v) for n, v in lowered if n.startswith(_PREFIX)]
     if not named:
         return None
     user = next((value for name, value in named if name == "user"), "")
@@ -52,10 +53,6 @@ def impersonated(lines: Sequence[tuple[str, str]], own: Identity) -> Identity | 
     if _UNAUTHENTICATED not in groups:
         groups |= {AUTHENTICATED}
     return replace(own, user=user, groups=groups, uid=uid, extra=extra)
-
-
-def _is_of_another(header: str) -> bool:
-    return header.lower().startswith(_PREFIX)
 
 
 def _account_of(user: str) -> tuple[str, str]:

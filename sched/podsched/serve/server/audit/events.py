@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -144,7 +144,8 @@ def _object_of(call: AuditedCall) -> tuple[Kind | None, str, str]:
     pods = KINDS["Pod"] if _method(call).of_pods else None
     items = _items(call, 1)
     if _is_batch(call):
-        return pods or (items[0][0] if items else None), _only_namespace(items), ""
+        kind, namespace, _ = items[0] if items else (None, "", "")
+        return pods or kind, namespace, ""
     if items:
         return items[0]
     return pods, "", ""
@@ -152,10 +153,6 @@ def _object_of(call: AuditedCall) -> tuple[Kind | None, str, str]:
 
 def _is_batch(call: AuditedCall) -> bool:
     return isinstance(call.request, Batch) or bool(_method(call).items)
-
-
-def _only_namespace(items: Sequence[tuple[Kind | None, str, str]]) -> str:
-    return items[0][1] if items else ""
 
 
 def _items(call: AuditedCall, most: int) -> list[tuple[Kind | None, str, str]]:

@@ -43,7 +43,8 @@ _NAMESPACES: Final = (
 def applied_config(target: Target, request: Request, raw: bytes) -> dict[str, Any]:
     """Return the configuration of a server-side apply, YAML or JSON. Raises ApiError."""
     resource = target.resource
-    config, _ = parsed(_as_yaml(request), raw, resource.kind.name)
+    as_yaml = replace(request, headers={**request.headers, "content-type": YAML})
+    config, _ = parsed(as_yaml, raw, resource.kind.name)
     if is_large(config):
         text = f"a configuration may have {MAX_FIELDS:,} fields at most: create or replace instead"
         raise errors.too_large(text)
@@ -60,10 +61,6 @@ def applied_config(target: Target, request: Request, raw: bytes) -> dict[str, An
     if resource.kind.namespaced:
         metadata.setdefault("namespace", target.namespace)
     return {**config, "metadata": metadata}
-
-
-def _as_yaml(request: Request) -> Request:
-    return replace(request, headers={**request.headers, "content-type": YAML})
 
 
 def check_new(target: Target, message: AnyObject) -> None:

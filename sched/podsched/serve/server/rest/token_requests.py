@@ -67,7 +67,8 @@ class TokenRequests:
         for field, wanted in (("name", name), ("namespace", namespace)):
             if metadata.get(field) not in (None, "", wanted):
                 what = f"must match the service account {field} if specified"
-                raise _invalid(name, f"metadata.{field}", f"{_quoted(metadata[field])}: {what}")
+                given = str(metadata[field])[:100]
+                raise _invalid(name, f"metadata.{field}", f'"{given}": {what}')
         account = cast(ServiceAccount, await self._stored("ServiceAccount", namespace, name))
         audiences = _audiences(spec) or list(self._tokens.audiences)
         seconds = _seconds(spec)
@@ -75,8 +76,10 @@ class TokenRequests:
         bound = await self._bound(namespace, name, reference) if reference else []
         own = rights().node
         if own is not None:
-            pod = await self._stored("Pod", namespace, bound[0].name) if _is_pod(bound) else None
-            own.check_token(kind, name, reference, cast(Pod | None, pod), _asked(spec))
+            pod = None
+            if bound and bound[0].claim == "pod":
+                pod = cast(Pod, await self._stored("Pod", namespace, bound[0].name))
+            own.check_token(kind, name, reference, pod, _audiences(spec))
         now = int(self._tokens.now())
         token = "" if dry else self._tokens.issue(account, audiences, seconds, *bound)
         answer = {
@@ -159,15 +162,6 @@ class TokenRequests:
         )
 
 
-def _is_pod(bound: Sequence[Bound]) -> bool:
-    return bool(bound) and bound[0].claim == "pod"
-
-
-def _asked(spec: Mapping[str, Any]) -> list[str]:
-    """Return the audiences that a request names."""
-    return [str(item) for item in spec.get("audiences") or []]
-
-
 def _audiences(spec: Mapping[str, Any]) -> list[str]:
     found = spec.get("audiences") or []
     good = isinstance(found, list) and all(isinstance(item, str) for item in found)
@@ -193,10 +187,6 @@ def _seconds(spec: Mapping[str, Any]) -> int:
         text = "may not specify a duration larger than 2^32 seconds"
         raise _invalid("", path, f"{found}: {text}")
     return found
-
-
-def _quoted(value: object) -> str:
-    return f'"{str(value)[:100]}"'
 
 
 def _invalid(name: str, field: str, what: str) -> ApiError:

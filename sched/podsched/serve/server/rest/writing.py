@@ -305,7 +305,7 @@ class Writing:
             entry = await self._core.registry.delete_in_two_steps(wanted, dry_run=options.dry_run)
         except ApiError as error:
             raise deletion_error(error) from None
-        if kind.answers_deletion or _is_held(entry):
+        if kind.answers_deletion or entry.message.metadata.finalizers:
             return self._reading.shown(target, entry, form, request)
         details = {**about(kind, target.name), "uid": entry.message.metadata.uid}
         status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
@@ -365,7 +365,3 @@ def _own_part(target: Target, message: AnyObject, entry: Entry) -> AnyObject:
 
 def _form(request: Request) -> Form:
     return form_of(request.headers.get("accept"), Form.TABLE, Form.PARTIAL)
-
-
-def _is_held(entry: Entry) -> bool:
-    return bool(entry.message.metadata.finalizers)
