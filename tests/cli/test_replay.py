@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from podsched.api.manifest import from_manifest
+from podsched.api.objects import AnyObject
 from support.commands import Commands
 from support.recordings import Script, a_node, a_pod
 
@@ -34,6 +37,61 @@ def recording(tmp_path: Path) -> str:
             script.bound(10.0 * number + 0.25, pod, f"node-{number % 2 + 1}")
     script.deleted(3000.0, pods[0]).bound(3000.5, pods[4], "node-1").ended(3600.0)
     return str(script.path)
+
+
+def a_queue(name: str, quota: int) -> list[AnyObject]:
+    """A ClusterQueue of the cohort "all" and its LocalQueue."""
+    cpu = {"name": "cpu", "nominalQuota": quota}
+    flavors = [{"name": "default", "resources": [cpu]}]
+    spec = {
+        "cohortName": "all",
+        "namespaceSelector": {},
+        "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
+    }
+    documents: list[dict[str, Any]] = [
+        {"kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec},
+        {
+            "kind": "LocalQueue",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"clusterQueue": name},
+        },
+    ]
+    version = "kueue.x-k8s.io/v1beta2"
+    return [from_manifest({"apiVersion": version, **each}).message for each in documents]
+
+
+@pytest.fixture
+def queues(tmp_path: Path) -> str:
+    """Two queues of one cohort with 1 CPU each; pods of 1 CPU come, which never end.
+
+    Of the queue a two at a time, then one of b. The queue a is updated in between.
+    """
+    flavor = {"kind": "ResourceFlavor", "metadata": {"name": "default"}}
+    version = "kueue.x-k8s.io/v1beta2"
+    objects = [from_manifest({"apiVersion": version, **flavor}).message]
+    a, b = a_queue("a", 1), a_queue("b", 1)
+    script = Script(tmp_path / "q.rec", a_node("n"), *objects, *a, *b)
+    pods = [a_pod(name) for name in ("a-0", "a-1", "b-2")]
+    for pod in pods:
+        pod.metadata.labels["kueue.x-k8s.io/queue-name"] = pod.metadata.name[0]
+    script.added(10.0, *pods[:2]).modified(11.5, a[0]).added(12.0, pods[2]).ended(100.0)
+    return str(script.path)
+
+
+def test_another_quota_is_compared_with_a_replay_as_it_was(sched: Commands, queues: str) -> None:
+    found = json.loads(sched.ok("replay", queues, "--quota", "a/cpu=+1", "--json"))
+    assert [run["name"] for run in found["runs"]] == ["recorded", "replayed", "a/cpu=+1"]
+    assert [run["summary"]["neverBound"] for run in found["runs"]] == [3, 1, 0]
+    assert [fate["pod"] for fate in found["differences"]["boundAfterOnly"]] == ["default/b-2"]
+
+
+def test_another_weight_names_a_queue_of_the_recording(sched: Commands, queues: str) -> None:
+    found = json.loads(sched.ok("replay", queues, "--weight", "b=2", "--json"))
+    assert found["runs"][-1]["name"] == "b=2"
+    done = sched("replay", queues, "--weight", "c=2")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert 'there is no ClusterQueue or Cohort "c" (ClusterQueues: a, b)' in done.err
+    assert "is not QUEUE=N" in sched("replay", queues, "--weight", "b=-1").err
 
 
 def test_the_replay_of_a_recording_is_shown_beside_what_was_recorded(

@@ -1,4 +1,7 @@
-"""``sched simulate --quota``: show which waiting units another quota would admit, and where."""
+"""Changes of queues in a simulation or replay: another quota, another weight in fair sharing.
+
+``sched simulate --quota`` shows which waiting units another quota would admit, and where.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ from podsched.registry import factories
 
 _FORM: Final = "QUEUE/[FLAVOR/]RESOURCE=+N, -N or =N, such as research/nvidia.com/gpu=+8"
 _CHANGE: Final = re.compile(r"([^/=]+)/([^=]+)=([+=-]?)([^+=-].*)")
+_WEIGHT: Final = re.compile(r"([^/=]+)=([0-9]+(?:\.[0-9]+)?)")
 #: Max names in a message, and nodes of a unit, that are shown.
 _NAMED: Final = 10
 
@@ -45,7 +49,7 @@ def quota_changes(
     admit([*objects, *workload.others], workload.pods)
     after, texts = list(before), []
     for change in changes:
-        texts.append(_change(after, change))
+        texts.append(change_quota(after, change))
     with fail_on(QuantityError, PluginError):
         results = play_change(before, after, config, factories())
     if as_json:
@@ -56,13 +60,33 @@ def quota_changes(
     return 0 if all(one.nodes and not one.why for one in results) else FAILED
 
 
-def _change(objects: list[AnyObject], text: str) -> str:
-    """Replace the queue that a change names by a changed copy; return a text about the change."""
+def queue_named(change: str) -> str:
+    """Return the name of the queue that a change of quota or weight is about."""
+    return re.split("[/=]", change, maxsplit=1)[0]
+
+
+def change_weight(objects: list[AnyObject], text: str) -> str:
+    """Replace the queue by a copy with another weight; return a text about the change."""
+    parts = _WEIGHT.fullmatch(text)
+    if parts is None:
+        fail(f"--weight {text}: is not QUEUE=N, such as research=2.5", USAGE)
+    place, item = _queue(objects, parts[1], f"--weight {text}")
+    changed = deepcopy(item)
+    changed.spec.fair_sharing.weight = parts[2]
+    if problems := validate(type(item).__name__, changed):
+        fail(f"--weight {text}: {problems[0]}", USAGE)
+    objects[place] = changed
+    was = item.spec.fair_sharing.weight or "1"
+    return f"{type(item).__name__} {parts[1]}: weight={parts[2]} (was {was})"
+
+
+def change_quota(objects: list[AnyObject], text: str) -> str:
+    """Replace the queue by a copy with another quota; return a text about the change."""
     parts = _CHANGE.fullmatch(text)
     if parts is None:
         fail(f"--quota {text}: is not {_FORM}", USAGE)
     name, wanted, sign, number = parts.groups()
-    place, item = _queue(objects, name, text)
+    place, item = _queue(objects, name, f"--quota {text}")
     changed = deepcopy(item)
     flavor, quota = _quota(changed, wanted, text)
     with fail_on(QuantityError, about=f"--quota {text}", code=USAGE):
@@ -82,7 +106,9 @@ def _change(objects: list[AnyObject], text: str) -> str:
     return f"{what}={becomes} (was {was})"
 
 
-def _queue(objects: Sequence[AnyObject], name: str, text: str) -> tuple[int, ClusterQueue | Cohort]:
+def _queue(
+    objects: Sequence[AnyObject], name: str, option: str
+) -> tuple[int, ClusterQueue | Cohort]:
     """Return a queue and its place: a ClusterQueue, or a Cohort if no ClusterQueue has the name."""
     found = [
         (place, item)
@@ -93,7 +119,7 @@ def _queue(objects: Sequence[AnyObject], name: str, text: str) -> tuple[int, Clu
     if not found:
         known = _listed([item.metadata.name for item in objects if isinstance(item, ClusterQueue)])
         what = f'there is no ClusterQueue or Cohort "{name}" (ClusterQueues: {known})'
-        fail(f"--quota {text}: {what}", USAGE)
+        fail(f"{option}: {what}", USAGE)
     return found[0]
 
 

@@ -7,7 +7,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from podsched.cli.options import seconds_or_fail
 from podsched.cli.output import os_error_text, say
 from podsched.cli.printers import aligned
 from podsched.cli.progress import share_bar
+from podsched.cli.quota_changes import change_quota, change_weight, queue_named
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
@@ -47,6 +48,7 @@ from podsched.lab.replay.traces.builder import BadTrace
 from podsched.lab.replay.workload import Workload, resized, workload_of
 from podsched.lib.counted import counted
 from podsched.registry import factories
+from podsched.serve.client.informer import EventType
 from podsched.telemetry.log_output import configure_logging
 
 _RECORDED, _REPLAYED = "recorded", "replayed"
@@ -82,6 +84,10 @@ class _Flags:
     """KubeSchedulerConfiguration to compare with that of the recording."""
     nodes: str = flag("", "+N|-N")
     """Add N nodes like the existing ones, or remove N."""
+    quota: list[str] | None = flag(None, "QUEUE/RESOURCE=+N")
+    """Change the quota of a ClusterQueue or Cohort by +N or -N, or to =N; repeatable."""
+    weight: list[str] | None = flag(None, "QUEUE=N")
+    """Give a ClusterQueue or Cohort another weight in fair sharing; repeatable."""
     trace: Trace | None = flag(None)
     """Read a public trace of this format: CSV tables, or a .swf file."""
     duration: str = flag("", "TIME", names="--for")
@@ -101,17 +107,18 @@ def replay(file: File, given: _Flags) -> None:
     """Run a recording again in virtual time, and show what differs.
 
     The real scheduler schedules the recorded pods at the times of their arrival; they run as long
-    as they did. With --config or --nodes there is a second run, which is compared with the first,
-    that has the configuration of the recording. A recording of hours takes seconds. With --trace,
-    the pods are those of a public trace of Google's, Azure's or Alibaba's clusters, or the jobs of
-    a log in the Standard Workload Format, which run with FIFO, EASY and conservative backfill
-    (docs/replay.md).
+    as they did. With --config, --nodes, --quota or --weight there is a second run, which is
+    compared with the first, that is as it was recorded. A recording of hours takes seconds. With
+    --trace, the pods are those of a public trace of Google's, Azure's or Alibaba's clusters, or
+    the jobs of a log in the Standard Workload Format, which run with FIFO, EASY and conservative
+    backfill (docs/replay.md).
     """
     configure_logging("text", "error")
     difference = _nodes(given.nodes)
     if given.verify:
-        if difference or given.trace is not None or given.plot is not None:
-            fail("--verify cannot be combined with --nodes, --trace and --plot", USAGE)
+        if difference or _of_queues(given) or given.trace is not None or given.plot is not None:
+            others = "--nodes, --quota, --weight, --trace and --plot"
+            fail(f"--verify cannot be combined with {others}", USAGE)
         verify_decisions(
             file,
             _read(file),
@@ -127,11 +134,10 @@ def replay(file: File, given: _Flags) -> None:
         fail("--for is for traces: add --trace", USAGE)
     workload, own = source
     tried = own if given.config is None else read_config(given.config)
-    changed = _resized(workload, difference)
+    changed = _requeued(_resized(workload, difference), given)
     began = time.monotonic()
     histories = [(_REPLAYED, _simulate(workload, own, _REPLAYED))]
-    if given.config is not None or difference:
-        name = _name(given.config, difference)
+    if name := _name(given, difference):
         histories.append((name, _simulate(changed, tried, name)))
     took, simulated = time.monotonic() - began, workload.seconds * len(histories)
     if workload.recorded is not None:
@@ -172,8 +178,9 @@ def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
 
 
 def _replay_batch(file: Path, given: _Flags) -> None:
-    if given.config is not None or given.nodes:
-        fail("--trace swf cannot be combined with --config and --nodes", USAGE)
+    if given.config is not None or given.nodes or _of_queues(given):
+        others = "--config, --nodes, --quota and --weight"
+        fail(f"--trace swf cannot be combined with {others}", USAGE)
     # Only starts and ends of jobs cost time, so by default even a log of years is read completely.
     seconds = seconds_or_fail("--for", given.duration) if given.duration else math.inf
     replay_batch(file, seconds, given.plot, as_json=given.as_json, eta=given.eta)
@@ -207,11 +214,37 @@ def _resized(workload: Workload, difference: int) -> Workload:
         return resized(workload, difference) if difference else workload
 
 
-def _name(config: Path | None, difference: int) -> str:
-    parts = [config.name] if config is not None else []
+def _of_queues(given: _Flags) -> list[str]:
+    """Return the changes of quotas and weights."""
+    return [*(given.quota or ()), *(given.weight or ())]
+
+
+def _requeued(workload: Workload, given: _Flags) -> Workload:
+    """Return the workload with other quotas and weights, also where queues are updated later."""
+    changes = [(text, change_quota) for text in given.quota or ()]
+    changes += [(text, change_weight) for text in given.weight or ()]
+    if not changes:
+        return workload
+    objects = list(workload.objects)
+    for text, change in changes:
+        change(objects, text)
+    steps = []
+    for step in workload.steps:
+        item = [step.item]
+        if step.kind in ("ClusterQueue", "Cohort") and step.type is not EventType.DELETED:
+            for text, change in changes:
+                if queue_named(text) == step.item.metadata.name:
+                    change(item, text)
+        steps.append(step._replace(item=item[0]))
+    return replace(workload, objects=objects, steps=steps)
+
+
+def _name(given: _Flags, difference: int) -> str:
+    """Return the name of the second run, "" if there is none."""
+    parts = [given.config.name] if given.config is not None else []
     if difference:
         parts.append(f"{difference:+} node{'' if abs(difference) == 1 else 's'}")
-    return ", ".join(parts)
+    return ", ".join([*parts, *_of_queues(given)])
 
 
 def _simulate(workload: Workload, config: SchedulerConfiguration, name: str) -> History:
