@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.cache.cache import Cache
-from podsched.decide.best_fit import Domains
+from podsched.decide.best_fit import Domains, Part, Slices
 from podsched.queues.domains import place
 from podsched.queues.topology import Topology, TopologyNode, TopologyPods, TopologyRequest
 from support.engine_world import node
@@ -24,13 +24,16 @@ NODES = st.lists(
 )
 
 
-def requests(levels: tuple[str, ...]) -> st.SearchStrategy[TopologyRequest]:
-    level = st.sampled_from(levels)
-    return st.one_of(
-        st.just(TopologyRequest()),
-        st.builds(TopologyRequest, required=level),
-        st.builds(TopologyRequest, preferred=level),
-    )
+@st.composite
+def requests(draw: st.DrawFn, levels: tuple[str, ...]) -> TopologyRequest:
+    """A level or none, perhaps with slices of this level or a lower one."""
+    level = draw(st.none() | st.sampled_from(levels))
+    lower = levels[levels.index(level) :] if level else levels
+    of_slice = st.tuples(st.sampled_from(lower), st.integers(1, 3))
+    slices = draw(st.just(()) | st.tuples(of_slice))
+    if draw(st.booleans()):
+        return TopologyRequest(required=level, slices=slices)
+    return TopologyRequest(preferred=level, slices=slices)
 
 
 @examples(1000)
@@ -40,6 +43,9 @@ def test_the_domains_are_those_of_queue_cases(
 ) -> None:
     levels = LEVELS[:depth]
     cache, request = Cache(), data.draw(requests(levels))
+    # In queue cases pods beyond the last whole slice get no place.
+    for _, size in request.slices:
+        count *= size
     hosts, room = [], []
     for number, (block, rack, is_inside, fits) in enumerate(found):
         name = f"h{number}"
@@ -51,26 +57,29 @@ def test_the_domains_are_those_of_queue_cases(
     rows = np.zeros(columns.size, dtype=np.int64)
     rows[: len(room)] = room
     level = request.required or request.preferred
+    held = np.zeros(columns.size, dtype=np.int64)
+    slices = [Slices(levels.index(label), size, held) for label, size in request.slices]
     parts, _ = Domains(columns, levels).fill(
         rows,
         count,
         count,
         levels.index(level) if level else None,
         required=request.required is not None,
+        slices=slices[0] if slices else None,
     )
     wanted = place(Topology("t", levels, hosts), [TopologyPods("main", count, {}, request)])["main"]
     assert sum(part.members for part in parts) == (0 if wanted.reason else count)
     got: Counter[tuple[str, ...]] = Counter()
     for part in parts:
+        has_room: Counter[tuple[str, ...]] = Counter()
         for name in part.node_names:
             host = hosts[int(name[1:])]
-            got[tuple(host.labels[label] for label in levels)] += host.free["pods"]
-        # Only the last part may be filled to less than its room.
-    if parts:
-        *_, last = parts
-        one = hosts[int(next(iter(last.node_names))[1:])]
-        inside = tuple(one.labels[label] for label in levels)
-        got[inside] -= sum(got.values()) - count
+            has_room[tuple(host.labels[label] for label in levels)] += host.free["pods"]
+        # Several domains are filled; one domain may be filled to less than its room.
+        if len(has_room) == 1:
+            has_room = Counter(dict.fromkeys(has_room, part.members))
+        assert sum(has_room.values()) == part.members
+        got += has_room
     first = len(levels) - 1 if levels[-1] == LEVELS[-1] else 0
     assert {values[first:]: number for values, number in got.items() if number} == dict(
         wanted.domains
@@ -87,3 +96,40 @@ def test_as_many_as_fit_are_counted_if_fewer_are_enough() -> None:
     assert domains.fill(room, 4, 9, 0, required=True) == ([(frozenset("b"), 4)], 4)
     assert domains.fill(room, 5, 9, 0, required=True) == ((), 4)
     assert domains.fill(room, 5, 9, 0, required=False) == ([(frozenset("ab"), 7)], 7)
+
+
+def racks(**cpus: int) -> tuple[Domains, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """The domains of hosts in racks, with their rooms; the first letter of a name is the rack."""
+    cache = Cache()
+    for name in cpus:
+        cache.add_node(node(name, labels={LEVELS[1]: name[0], LEVELS[2]: name}))
+    room = np.zeros(cache.columns.size, dtype=np.int64)
+    room[: len(cpus)] = list(cpus.values())
+    return Domains(cache.columns, LEVELS[1:]), room
+
+
+def test_the_last_slice_may_have_fewer_members() -> None:
+    domains, room = racks(a1=3, b1=2)
+    slices = Slices(0, 2, np.zeros_like(room))
+    found = domains.fill(room, 3, 3, None, required=False, slices=slices)
+    assert found.parts == [Part(frozenset({"b1"}), 2), Part(frozenset({"a1"}), 1)]
+
+
+def test_members_that_come_later_complete_slices_before_they_form_others() -> None:
+    """Of two members of rack a, one is gone; rack b has more room."""
+    domains, room = racks(a1=0, a2=1, b1=4)
+    held = np.zeros_like(room)
+    held[0] = 1
+    slices = Slices(0, 2, held)
+    found = domains.fill(room, 1, 1, None, required=False, slices=slices)
+    assert found.parts == [Part(frozenset({"a2"}), 1)]
+    found = domains.fill(room, 3, 3, None, required=False, slices=slices)
+    assert found.parts == [Part(frozenset({"a2"}), 1), Part(frozenset({"b1"}), 2)]
+
+
+def test_a_member_that_is_missing_in_a_slice_goes_to_no_other_domain() -> None:
+    domains, room = racks(a1=0, b1=4)
+    held = np.zeros_like(room)
+    held[0] = 1
+    found = domains.fill(room, 1, 1, None, required=False, slices=Slices(0, 2, held))
+    assert found == ((), 0)

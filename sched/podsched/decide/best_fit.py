@@ -6,13 +6,16 @@ domains are taken until there is room for all. Then down level by level: of the 
 chosen domains the largest are taken, and as the last one the smallest that is large enough. Without
 a level it is the other way round: the smallest domains come first.
 
+With slices, domains are counted in whole slices, down to the level of which one domain takes each
+slice. Below it, each domain divides its members among its own children.
+
 Source: Kueue 0.20, pkg/cache/scheduler/tas_flavor_snapshot.go; equals ``queues.domains.place`` of
-one pod set without slices (property test), in passes over arrays: a cluster has 10,000 hosts.
+one pod set (property test), in passes over arrays: a cluster has 10,000 hosts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,10 +35,29 @@ class Part(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """What takes the members, nothing if there is too little room; and how many have room."""
+    """What takes the members, nothing if there is too little room; and how many have room.
+
+    ``fitting`` counts slices, and without slices members.
+    """
 
     parts: Sequence[Part]
     fitting: int
+
+
+class Slices(NamedTuple):
+    """Sets of ``size`` members, each of which one domain of a level takes.
+
+    The last of them may have fewer members. ``held``: how many members run on each row already,
+    shape ``(nodes.size,)``. Members that come later complete the slices of these first.
+    """
+
+    level: int
+    size: int
+    held: Int64s
+
+
+#: A domain of some level, and how many members or slices it takes.
+_Taken = tuple[int, int]
 
 
 class Domains:
@@ -66,31 +88,105 @@ class Domains:
             self._parents.append(known // max(1, len(ids)))
 
     def fill(
-        self, room: Int64s, needed: int, most: int, level: int | None, *, required: bool
+        self,
+        room: Int64s,
+        needed: int,
+        most: int,
+        level: int | None,
+        *,
+        required: bool,
+        slices: Slices | None = None,
     ) -> Filled:
         """Return what takes as many members as possible; nothing if fewer than ``needed`` fit.
 
         ``room``: how many members fit on each row, shape ``(nodes.size,)``. ``level``: the one that
         is asked for, None for none; ``required``: none above will do.
         """
-        sizes = [
-            np.bincount(of_rows, weights=room[self._rows], minlength=len(parents)).astype(np.int64)
-            for of_rows, parents in zip(self._of_rows, self._parents, strict=True)
-        ]
-        last = len(sizes) - 1
-        at = last if level is None else level
-        fitting = int(sizes[at].max(initial=0) if required else sizes[at].sum())
-        count = min(most, fitting)
-        if count < max(1, needed):
-            return Filled((), fitting)
-        while level is not None and not required and at and sizes[at].max() < count:
+        last, ascending = len(self._parents) - 1, level is None
+        outer, size = (last, 1) if slices is None else (slices.level, slices.size)
+        sizes = self._sums(self._by_domain(room, last), last)
+        gaps = {} if slices is None else self._gaps(slices)
+        late = self._complete(gaps, sizes, outer, most)
+        done = sum(members for _, members in late)
+        # New slices get what is left.
+        sizes = self._sums(sizes[last], last)
+        whole = self._sums(sizes[outer] // size, outer)
+        at = level if level is not None else 0 if slices else last
+        fitting = int(whole[at].max(initial=0) if required else whole[at].sum())
+        count = min(max(0, most - sum(gaps.values())), fitting * size)
+        if done + count < max(1, needed):
+            return Filled((), (done + count) // size)
+        need = -(-count // size)
+        while level is not None and not required and at and whole[at].max() < need:
             at -= 1
-        chosen = _take(sizes[at], np.arange(len(sizes[at])), count, ascending=level is None)
-        while at < last:
+        order = _sorted(whole[at], sizes[at], np.arange(len(whole[at])), ascending=ascending)
+        fits = order[whole[at][order] >= need]
+        if ascending and len(fits):
+            order = fits[:1]
+        chosen = _take(whole[at], order, need, best_fit=not ascending)
+        while at < outer:
             at += 1
-            below = np.flatnonzero(np.isin(self._parents[at], chosen))
-            chosen = _take(sizes[at], below, count, ascending=level is None)
-        return Filled(self._parts(sizes[last], chosen, count), fitting)
+            below = np.flatnonzero(np.isin(self._parents[at], [domain for domain, _ in chosen]))
+            order = _sorted(whole[at], sizes[at], below, ascending=ascending)
+            chosen = _take(whole[at], order, need, best_fit=not ascending)
+        new = [(domain, number * size) for domain, number in chosen]
+        if new:  # The last slice may have fewer members.
+            new[-1] = new[-1][0], new[-1][1] - (need * size - count)
+        new = self._down(sizes, outer, new, best_fit=not ascending)
+        completing = [Part(self._nodes_of([domain]), members) for domain, members in late]
+        parts = [*completing, *self._parts(sizes[last], new)]
+        return Filled(parts, (done + count) // size)
+
+    def _gaps(self, slices: Slices) -> dict[int, int]:
+        """Return how many members slices lack that run in part, by domain of their level."""
+        held = self._by_domain(slices.held, slices.level)
+        lack = -held % slices.size
+        return {domain: int(lack[domain]) for domain in np.flatnonzero(lack).tolist()}
+
+    def _complete(
+        self, gaps: Mapping[int, int], sizes: Sequence[Int64s], outer: int, most: int
+    ) -> list[_Taken]:
+        """Return the lowest domains that complete slices, whose sizes become what they leave."""
+        late: list[_Taken] = []
+        for domain, gap in gaps.items():
+            members = min(gap, most, int(sizes[outer][domain]))
+            if members:
+                late += self._down(sizes, outer, [(domain, members)], best_fit=True)
+                most -= members
+        for domain, members in late:
+            sizes[-1][domain] -= members
+        return late
+
+    def _down(
+        self, sizes: Sequence[Int64s], outer: int, taken: list[_Taken], *, best_fit: bool
+    ) -> list[_Taken]:
+        """Return the lowest domains that take what domains of the slices' level do."""
+        for level in range(outer + 1, len(sizes)):
+            room, parents = sizes[level], self._parents[level]
+            above, taken = taken, []
+            for domain, members in above:
+                # Domains are sorted by the domain above them.
+                children = np.arange(*np.searchsorted(parents, [domain, domain + 1]))
+                # As in Kueue, the smallest child comes first here.
+                order = _sorted(room, room, children, ascending=True)
+                taken += _take(room, order, members, best_fit=best_fit)
+        return taken
+
+    def _by_domain(self, numbers: Int64s, level: int) -> Int64s:
+        """Return the sum of the rows' numbers for each domain of a level."""
+        found = np.bincount(
+            self._of_rows[level], numbers[self._rows], minlength=len(self._parents[level])
+        )
+        return found.astype(np.int64)
+
+    def _sums(self, numbers: Int64s, level: int) -> list[Int64s]:
+        """Return the sums of a level's numbers for each domain of this level and those above."""
+        found = [numbers]
+        for above in range(level, 0, -1):
+            length = len(self._parents[above - 1])
+            sums = np.bincount(self._parents[above], found[0], minlength=length)
+            found.insert(0, sums.astype(np.int64))
+        return found
 
     def are_among(self, names: frozenset[str]) -> Bools:
         """Return which rows have one of these names, shape ``(nodes.size,)``."""
@@ -104,33 +200,38 @@ class Domains:
             self._among[names] = found
         return found
 
-    def _parts(self, sizes: Int64s, chosen: Sequence[int], count: int) -> list[Part]:
-        """Return the nodes of the lowest domains: all of them are filled, perhaps but the last."""
-        full, left = list(chosen[:-1]), count - int(sizes[list(chosen[:-1])].sum())
-        if left == sizes[chosen[-1]]:
-            return [Part(self._nodes_of(chosen), count)]
-        parts = [Part(self._nodes_of(full), count - left)] if full else []
-        return [*parts, Part(self._nodes_of(chosen[-1:]), left)]
+    def _parts(self, sizes: Int64s, taken: Sequence[_Taken]) -> list[Part]:
+        """Return the nodes of the lowest domains: those that are filled together, then others."""
+        full = [domain for domain, members in taken if members == sizes[domain]]
+        parts = [Part(self._nodes_of(full), int(sizes[full].sum()))] if full else []
+        rest = [one for one in taken if one[1] < sizes[one[0]]]
+        return [*parts, *(Part(self._nodes_of([domain]), members) for domain, members in rest)]
 
     def _nodes_of(self, domains: Sequence[int]) -> frozenset[str]:
         rows = self._rows[np.isin(self._of_rows[-1], domains)]
         return frozenset(self._names[row] for row in rows.tolist())
 
 
-def _take(sizes: Int64s, among: Rows, count: int, *, ascending: bool) -> list[int]:
-    """Return the domains to fill, in order, until there is room for all; the last is a best fit."""
-    among = among[sizes[among] > 0]
-    order = among[np.lexsort((among, sizes[among] if ascending else -sizes[among]))]
-    one = order[sizes[order] >= count]
-    if ascending and len(one):
-        return [int(one[0])]
-    chosen: list[int] = []
+def _sorted(room: Int64s, sizes: Int64s, among: Rows, *, ascending: bool) -> Rows:
+    """Return domains with room: those with the most first, or the least; of equals the smallest."""
+    among = among[room[among] > 0]
+    order: Rows = among[np.lexsort((among, sizes[among], room[among] * (1 if ascending else -1)))]
+    return order
+
+
+def _take(room: Int64s, order: Rows, count: int, *, best_fit: bool) -> list[_Taken]:
+    """Return the domains to fill, in order, until there is room for all; the last is a best fit.
+
+    Unless ``best_fit``: then it is the next in order.
+    """
+    taken: list[_Taken] = []
     for place, domain in enumerate(order.tolist()):
-        if not ascending and sizes[domain] >= count:
-            fitting = order[place:][sizes[order[place:]] >= count]
-            return [*chosen, int(fitting[np.argmin(sizes[fitting])])]
-        chosen.append(domain)
-        count -= int(sizes[domain])
         if count <= 0:
             break
-    return chosen
+        if best_fit and room[domain] >= count:
+            fitting = order[place:][room[order[place:]] >= count]
+            domain = int(fitting[np.argmin(room[fitting])])
+        members = min(count, int(room[domain]))
+        taken.append((domain, members))
+        count -= members
+    return taken

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from podsched.decide.accelerated import AcceleratedDecider
-from podsched.decide.best_fit import Part
+from podsched.decide.best_fit import Part, Slices
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView, Int64s
 from podsched.framework.plugin import ComparesRequests
@@ -20,7 +20,13 @@ from podsched.framework.pod_groups import GroupTrial, Placement, PodGroup
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.verdicts import Rows
 
-REASON_NO_ROOM: Final = 'topology "{}" {} to fit {} of {} pod(s)'
+REASON_NO_ROOM: Final = 'topology "{}" {} to fit {} of {} {}'
+REASON_NO_SIZE: Final = "slice topology requested, but slice size not provided"
+REASON_SLICES_ABOVE: Final = "podset slice topology {} is above the podset topology {}"
+REASON_SLICES_OF_OTHERS: Final = (
+    "slices of a topology need pods that are all alike, and levels of one topology"
+)
+REASON_SLICES_NOT_FILLED: Final = "pods do not fit into the domains of their slices"
 
 
 class DomainSearch:
@@ -37,7 +43,7 @@ class DomainSearch:
         self._cluster = cluster
         self._runtime = runtime
         self._group = group
-        self.reason = ""
+        self.reason = REASON_SLICES_OF_OTHERS if group.slice_level else ""
         """Why nothing is filled, in Kueue's words; "" if that is not known."""
 
     def run(
@@ -47,11 +53,13 @@ class DomainSearch:
         needed: int,
         placements: Sequence[Placement],
         nodes_of: Callable[[PodInfo], frozenset[str] | None],
+        scheduled: Sequence[PodInfo],
     ) -> Sequence[Part]:
         """Return what members fill together; nothing if fewer than ``needed`` fit.
 
         Nor if it is not known: the members have to be alike, and ask for a level of their Topology,
-        or for none. ``placements``: where they may go; ``nodes_of``: see ``NodesOf``.
+        or for none. ``placements``: where they may go; ``nodes_of``: see ``NodesOf``;
+        ``scheduled``: the members that run.
         """
         group, pods = self._group, [queued.info for queued in members]
         asked = group.topology_key or next(iter(group.preferred_topology), "")
@@ -61,6 +69,8 @@ class DomainSearch:
             return ()
         if len({self._decider.key(pod) for pod in pods}) > 1 or len(set(map(nodes_of, pods))) > 1:
             return ()
+        if self._misses_slices(asked):
+            return ()
         domains, rows = self._decider.domains(group.levels), self._rows(trial, pods[0])
         # Members that run already have left one domain of a required level.
         for names in (
@@ -69,18 +79,52 @@ class DomainSearch:
         ):
             if names is not None:
                 rows = rows[domains.are_among(names)[rows]]
+        slices = self._slices(scheduled)
         parts, fitting = domains.fill(
             self._room(pods, rows),
             needed,
             len(pods),
             group.levels.index(asked) if asked else None,
             required=bool(group.topology_key),
+            slices=slices,
         )
-        if not parts:
+        if parts:
+            self.reason = REASON_SLICES_NOT_FILLED if slices else ""
+        else:
             number = f"only {fitting} out" if fitting else "any"
             verb = "allows" if fitting else "doesn't allow"
-            self.reason = REASON_NO_ROOM.format(group.topology, verb, number, needed)
+            size = slices.size if slices else 1
+            what = -(-needed // size), "pod(s)" if size == 1 else "slice(s)"
+            self.reason = REASON_NO_ROOM.format(group.topology, verb, number, *what)
         return parts
+
+    def _misses_slices(self, asked: str) -> bool:
+        """Return whether the slices that are asked for are impossible, and note why."""
+        group = self._group
+        if not group.slice_level:
+            return False
+        levels = group.levels
+        if group.slice_level not in levels:
+            return True
+        if group.slice_size <= 0:
+            self.reason = REASON_NO_SIZE
+        elif asked and levels.index(asked) > levels.index(group.slice_level):
+            self.reason = REASON_SLICES_ABOVE.format(group.slice_level, asked)
+        else:
+            return False
+        return True
+
+    def _slices(self, scheduled: Sequence[PodInfo]) -> Slices | None:
+        """Return the slices that are asked for, with the members that run and stay."""
+        group, nodes = self._group, self._cluster.nodes
+        if not group.slice_level:
+            return None
+        held = np.zeros(nodes.size, dtype=np.int64)
+        for pod in scheduled:
+            row = nodes.row_of(pod.node_name)
+            if row is not None and not pod.terminating:
+                held[row] += 1
+        return Slices(group.levels.index(group.slice_level), group.slice_size, held)
 
     def _rows(self, trial: GroupTrial, pod: PodInfo) -> Rows:
         """Return the rows that a member fits now, wherever it may go."""

@@ -104,6 +104,8 @@ class GroupDecision:
     nominations: Mapping[str, str] = field(default_factory=dict)
     #: The node of each member once pods have ended by themselves, by uid, if it fits then.
     later: Mapping[str, str] = field(default_factory=dict)
+    #: Plugins whose events may make room for the slices that members are in.
+    rejected_by: set[str] = field(default_factory=set)
     #: Whether victims of an earlier attempt still have to leave; the nominations stay.
     waits_for_victims: bool = False
 
@@ -114,8 +116,8 @@ class GroupDecision:
 
     @property
     def rejecting(self) -> set[str]:
-        """The plugins that rejected members."""
-        plugins: set[str] = set()
+        """The plugins that rejected members, or their slices."""
+        plugins = set(self.rejected_by)
         for decision in self.decisions:
             if decision.diagnosis is not None:
                 plugins |= decision.diagnosis.unschedulable_plugins
@@ -220,6 +222,8 @@ class PodGroupAttempt:
     ) -> Iterator[None]:
         """Search for any placement, if it can succeed; see ``pod_group_search``."""
         members, refused = self.members, self.result
+        if self._group.slice_level:
+            return  # Other placements may split a slice.
         pods = [queued.info for queued in members]
         # A pod that is nominated to a node is tried there first.
         proved = not any(map(self._cluster.nominated_node, (pod.uid for pod in pods)))
@@ -312,12 +316,22 @@ class PodGroupAttempt:
         ``note``: see ``Try``.
         """
         search = DomainSearch(self._decider, self._cluster, self._runtime, self._group)
+        group, scheduled = self._group, self._scheduled
         # Members that run already may be in several domains of a level that is only preferred.
-        if self._group.levels and not (self._scheduled and self._group.preferred_topology):
-            parts = search.run(trial, self.members, self._needed, placements, self._allowed)
+        if group.slice_level or (group.levels and not (scheduled and group.preferred_topology)):
+            parts = search.run(
+                trial, self.members, self._needed, placements, self._allowed, scheduled
+            )
             if parts and (yield from self._fill(trial, parts, should_stop, keep=keep, note=note)):
                 return
-        yield from self._place_in_one(trial, placements, should_stop, keep=keep, note=note)
+        if group.slice_level:
+            # Only for the members' reasons: such a placement may split a slice.
+            yield from self._place_in_one(trial, placements, should_stop, keep=False)
+            if self.result.status.ok:
+                self.result.status = unschedulable()
+            self.result.rejected_by.update(named.name for named in self._runtime.filter)
+        else:
+            yield from self._place_in_one(trial, placements, should_stop, keep=keep, note=note)
         if search.reason and (status := self.result.status).code.rejects:
             self.result.status = replace(status, reasons=(search.reason, *status.reasons))
 
@@ -328,7 +342,7 @@ class PodGroupAttempt:
         should_stop: ShouldStop,
         *,
         keep: bool,
-        note: Callable[[Sequence[PodInfo]], object],
+        note: Callable[[Sequence[PodInfo]], object] = len,
     ) -> Iterator[None]:
         """Try one placement after another; see ``_place``."""
         if len(placements) == 1 and keep:
@@ -394,6 +408,8 @@ class PodGroupAttempt:
                     self.take_back()
                     return self.result.status.code is Code.ERROR
             rest = Placement("", frozenset().union(*(part.node_names for part in parts)))
+            if self._group.slice_level:  # The rest might split a slice.
+                rest = Placement("", frozenset())
             yield from self._try_members(inner, rest, self.members[done:], should_stop)
             note([decision.queued.info for decision in self.result.placed])
             self._keep_if_feasible(inner) if keep else self.take_back()

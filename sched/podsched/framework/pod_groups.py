@@ -54,6 +54,7 @@ class PodGroup:
     ``evicted_whole``: preemption evicts all members or none (disruptionMode ``PodGroup``).
     ``levels``: labels from wide to narrow; sharing one means to share those before it, too.
     ``topology``: the name of their Topology.
+    ``slice_level``: the one of these whose domains take ``slice_size`` members each, "" for none.
     """
 
     key: str
@@ -65,6 +66,8 @@ class PodGroup:
     evicted_whole: bool = False
     levels: tuple[str, ...] = ()
     topology: str = ""
+    slice_level: str = ""
+    slice_size: int = 0
 
     @property
     def name(self) -> str:

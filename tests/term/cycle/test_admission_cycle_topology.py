@@ -27,6 +27,8 @@ pytestmark = pytest.mark.looptime
 BLOCK, RACK, HOST = "example.com/block", "example.com/rack", "kubernetes.io/hostname"
 REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
+SLICES = "kueue.x-k8s.io/podset-slice-required-topology"
+SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
 
 
 def racks() -> TermWorld:
@@ -191,6 +193,121 @@ async def test_the_annotation_may_be_on_the_pods_and_a_lone_pod_stays_in_the_top
         job(world, "none", "team", cpu=1)
         await asyncio.sleep(1)
         assert nodes(world, "none") == set()
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "cpus", "found"),
+    [
+        # Rack a1 has room for one slice only, and the rest of it stays free.
+        ({REQUIRED: BLOCK}, 4, {"a1x": 3, "a2x": 3, "b1x": 3}, {"a1x": 2, "a2x": 2}),
+        # Both blocks have room for four pods; block a has it in odd parts.
+        ({PREFERRED: BLOCK}, 4, {"a1x": 3, "a2x": 1, "b1x": 2, "b2x": 2}, {"b1x": 2, "b2x": 2}),
+        # A slice may be on several hosts of a rack.
+        ({}, 2, {"a1x": 1, "b1x": 1, "b1y": 1}, {"b1x": 1, "b1y": 1}),
+        # The room of block a for four pods is in parts of one, and of three.
+        ({REQUIRED: BLOCK}, 4, {"a1x": 3, "a2x": 1}, {}),
+    ],
+)
+async def test_the_pods_of_a_slice_are_in_one_domain(
+    asked: dict[str, str], count: int, cpus: dict[str, int], found: dict[str, int]
+) -> None:
+    world = hosts(**cpus)
+    async with world.running():
+        annotations = {**asked, SLICES: RACK, SLICE_SIZE: "2"}
+        gang(world, "g", "team", count, cpu=1, annotations=annotations)
+        await asyncio.sleep(1)
+        assert Counter(world.stored(name).spec.node_name for name in bound(world)) == found
+
+
+async def test_slices_that_have_no_room_wait_until_a_pod_is_gone() -> None:
+    """Four pods have room, but one slice would be split."""
+    world = hosts(a1x=3, a2x=2)
+    world.pod("other", cpu="1", nodeName="a2x")
+    async with world.running():
+        annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
+        gang(world, "g", "team", 4, cpu=1, annotations=annotations)
+        await asyncio.sleep(1)
+        why = 'topology "racks" allows to fit only 1 out of 2 slice(s)'
+        assert condition(world, "g") == ("False", "TopologyPlacementFailed", why)
+        world.cluster.delete("Pod", "default", "other")
+        await asyncio.sleep(60)
+        assert nodes(world, "g") == {"a1x", "a2x"}
+
+
+async def test_slices_wait_until_a_node_is_there() -> None:
+    world = hosts(a1x=3, a2x=1)
+    async with world.running():
+        annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
+        gang(world, "g", "team", 4, cpu=1, annotations=annotations)
+        await asyncio.sleep(1)
+        assert nodes(world, "g") == set()
+        big_node(world, "a2y", of={"cpu": "1"}, labels={BLOCK: "a", RACK: "a2"})
+        await asyncio.sleep(60)
+        assert nodes(world, "g") == {"a1x", "a2x", "a2y"}
+
+
+async def test_a_pod_that_is_made_again_completes_its_slice() -> None:
+    """Rack a1 has the least room, so the pod would go there if it were of no slice."""
+    world = hosts(a1x=2, a2x=2, b1x=1)
+    async with world.running():
+        annotations = {SLICES: RACK, SLICE_SIZE: "2"}
+        gang(world, "g", "team", 4, cpu=1, annotations=annotations)
+        await asyncio.sleep(1)
+        left = world.stored("g-0").spec.node_name
+        world.cluster.delete("Pod", "default", "g-0")
+        spec = {"schedulingGroup": {"podGroupName": "g"}}
+        job(world, "g-4", "team", cpu=1, spec=spec)
+        await asyncio.sleep(60)
+        assert world.stored("g-4").spec.node_name == left
+
+
+async def test_members_beyond_whole_slices_wait() -> None:
+    """Two of four pods are enough; the third has room, but not its slice."""
+    world = hosts(a1x=3)
+    async with world.running():
+        annotations = {REQUIRED: RACK, SLICES: RACK, SLICE_SIZE: "2"}
+        gang(world, "g", "team", 4, min_count=2, cpu=1, annotations=annotations)
+        await asyncio.sleep(1)
+        assert len(bound(world)) == 2
+
+
+@pytest.mark.parametrize(
+    ("annotations", "cpus", "why"),
+    [
+        (
+            {SLICES: RACK, SLICE_SIZE: "2"},
+            (1, 2),
+            "slices of a topology need pods that are all alike, and levels of one topology",
+        ),
+        ({SLICES: RACK}, (1, 1), "slice topology requested, but slice size not provided"),
+        (
+            {REQUIRED: RACK, SLICES: BLOCK, SLICE_SIZE: "2"},
+            (1, 1),
+            f"podset slice topology {BLOCK} is above the podset topology {RACK}",
+        ),
+    ],
+)
+async def test_slices_that_cannot_be_placed_wait_and_say_why(
+    annotations: dict[str, str], cpus: tuple[int, int], why: str
+) -> None:
+    world = hosts(a1x=4)
+    async with world.running():
+        gang(world, "g", "team", 1, min_count=2, cpu=cpus[0], annotations=annotations)
+        spec = {"schedulingGroup": {"podGroupName": "g"}}
+        job(world, "g-1", "team", cpu=cpus[1], spec=spec)
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        assert condition(world, "g") == ("False", "TopologyPlacementFailed", why)
+
+
+async def test_a_flavor_without_the_level_of_slices_is_not_used() -> None:
+    world = racks()
+    annotations = {REQUIRED: BLOCK, SLICES: "example.com/row", SLICE_SIZE: "2"}
+    async with world.running():
+        gang(world, "g", "team", 2, cpu=1, annotations=annotations)
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        assert "does not contain the requested level" in condition(world, "g")[2]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ from podsched.api.queue_labels import (
     QUEUE_NAME,
     QUEUE_PRIORITY_CLASS,
     REQUIRED_LEVEL,
+    SLICE_LEVEL,
+    SLICE_SIZE,
     UNCONSTRAINED,
 )
 from podsched.api.selectors import Requirement, requirement
@@ -36,6 +38,8 @@ from podsched.v1 import objects_pb2 as v1
 DEFAULT_QUEUE: Final = "default"
 #: Between namespace and name in the key of a pod without a group.
 LONE: Final = "/pod:"
+#: Max digits of the size of a slice.
+_SIZE_DIGITS: Final = 9
 #: The key of a class's pod set in ``PodClass.compiled``.
 _POD_SET: Final = "pod set"
 
@@ -110,12 +114,15 @@ class Unit:
 class Level(NamedTuple):
     """The level of a Topology that a unit asks for ("" for none), and whether it is required.
 
-    ``any_level``: it asks for a Topology, but for no level.
+    ``any_level``: it asks for a Topology, but for no level. ``slice_level``: the level of which one
+    domain takes ``slice_size`` pods each, "" for none; the size is 0 if it is missing.
     """
 
     label: str = ""
     required: bool = False
     any_level: bool = False
+    slice_level: str = ""
+    slice_size: int = 0
 
 
 def level_of(cluster: ClusterView, unit: Unit) -> Level:
@@ -130,12 +137,12 @@ def asked_level(cluster: ClusterView, first: PodInfo) -> Level:
         group = stored_group(cluster, first.group)
         found[:0] = [] if group is None else [group.metadata.annotations]
     for of in found:
-        if label := of.get(REQUIRED_LEVEL, ""):
-            return Level(label, True)
-        if label := of.get(PREFERRED_LEVEL, ""):
-            return Level(label)
-        if of.get(UNCONSTRAINED) == "true":
-            return Level(any_level=True)
+        required, slices = of.get(REQUIRED_LEVEL, ""), of.get(SLICE_LEVEL, "")
+        label = required or of.get(PREFERRED_LEVEL, "")
+        if label or slices or of.get(UNCONSTRAINED) == "true":
+            size = of.get(SLICE_SIZE, "") if slices else ""
+            number = int(size) if size.isdecimal() and len(size) <= _SIZE_DIGITS else 0
+            return Level(label, bool(required), not label, slices, number)
     return Level()
 
 
@@ -206,6 +213,7 @@ def waiting_workload(
                 min_count=min_count,
                 group=same_flavors or None,
                 level=level.label,
+                slice_level=level.slice_level,
                 in_topology=level.any_level,
             )
         )
