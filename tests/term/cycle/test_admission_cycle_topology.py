@@ -229,7 +229,7 @@ async def test_slices_that_have_no_room_wait_until_a_pod_is_gone() -> None:
         await asyncio.sleep(1)
         why = 'topology "racks" allows to fit only 1 out of 2 slice(s)'
         assert condition(world, "g") == ("False", "TopologyPlacementFailed", why)
-        world.cluster.delete("Pod", "default", "other")
+        world.cluster.delete("Pod", "default/other")
         await asyncio.sleep(60)
         assert nodes(world, "g") == {"a1x", "a2x"}
 
@@ -254,7 +254,7 @@ async def test_a_pod_that_is_made_again_completes_its_slice() -> None:
         gang(world, "g", "team", 4, cpu=1, annotations=annotations)
         await asyncio.sleep(1)
         left = world.stored("g-0").spec.node_name
-        world.cluster.delete("Pod", "default", "g-0")
+        world.cluster.delete("Pod", "default/g-0")
         spec = {"schedulingGroup": {"podGroupName": "g"}}
         job(world, "g-4", "team", cpu=1, spec=spec)
         await asyncio.sleep(60)
