@@ -224,6 +224,17 @@ def test_a_large_batch_of_the_term_in_office_may_have_had_the_pod() -> None:
     assert broken(story) == []
 
 
+def test_a_large_batch_of_the_term_in_office_that_was_given_up_may_have_had_the_pod() -> None:
+    story = Story()
+    story.node()
+    story.pod("web")
+    first, second = story.term("s0"), story.term("s1")
+    story.wrote(first, "web")
+    story.wrote(second, "other", more=7)
+    story.becomes("web", node="node-1")
+    assert broken(story) == []
+
+
 def test_a_write_of_a_term_after_its_release_is_found() -> None:
     story = Story()
     story.node()

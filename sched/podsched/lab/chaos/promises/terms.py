@@ -76,6 +76,8 @@ def fenced(history: History) -> Iterator[Violation]:
             writers = calls.writers(change.key, number, at)
             if not writers or (office is not None and office.number in writers):
                 continue
+            if office is not None and calls.may_be_unnamed(office.number, at):
+                continue
             since = f"term {office.number} began" if office else "it had ended"
             text = f"term {max(writers)} wrote pod {change.key} at revision {number}, after {since}"
             yield Violation(FENCED, text, at, number, (PODS + change.key,))
@@ -95,12 +97,20 @@ class _Calls:
     def __init__(self, history: History) -> None:
         self._by_pod: dict[str, list[FencedWrite]] = defaultdict(list)
         self._by_revision: dict[int, list[FencedWrite]] = defaultdict(list)
+        #: Calls that their callers gave up, and whose pods are not all named.
+        self._unnamed: list[FencedWrite] = []
         for call in history.writes:
             if call.lock == history.begin.lock:
                 for pod in call.pods:
                     self._by_pod[pod].append(call)
                 for number in call.revisions if call.more else ():
                     self._by_revision[number].append(call)
+                if call.more and call.unheard:
+                    self._unnamed.append(call)
+
+    def may_be_unnamed(self, term: int, at: float) -> bool:
+        """Return whether a term may have written any pod at a time: an audit log names a few."""
+        return any(call.term == term and abs(call.at - at) < LATE for call in self._unnamed)
 
     def writers(self, pod: str, revision: int, at: float) -> set[int]:
         """Return the terms that have, or may have, written a pod at a revision."""
