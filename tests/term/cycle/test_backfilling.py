@@ -419,6 +419,52 @@ async def test_room_of_victims_is_not_counted_on_for_a_promised_start_as_well() 
         assert not low.metadata.HasField("deletion_timestamp")
 
 
+def is_evicted(world: TermWorld, name: str) -> bool:
+    found = world.cluster.object("Pod", f"default/{name}")
+    return found is None or found.metadata.HasField("deletion_timestamp")
+
+
+async def test_nothing_is_evicted_that_leaves_only_after_a_promised_start_on_its_node() -> None:
+    """Its room would be taken twice until then: by itself, and by the unit it is evicted for."""
+    world = a_world(within="LowerPriority", cpu=99)
+    cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        run(world, "low", 4, 100, grace=60)
+        run(world, "short", 4, 30, priority=5)
+        await asyncio.sleep(1)
+        job(world, "waits", "other", cpu=4, priority=1)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "waits") or (0, [])
+        assert 30 <= start <= 40
+        run(world, "late", 4, 300, priority=1)
+        await asyncio.sleep(1)
+        assert not is_evicted(world, "low")
+        await asyncio.sleep(start)
+        assert "waits" in bound(world)
+
+
+async def test_nothing_is_evicted_that_leaves_only_after_the_promised_start_of_the_unit() -> None:
+    world = a_world(nodes=2, within="LowerPriority")
+    async with world.running():
+        run(world, "low", 8, 1000, grace=300)
+        await asyncio.sleep(1)
+        run(world, "long", 7, 50, priority=5)
+        run(world, "small", 1, 50, priority=5)
+        await asyncio.sleep(1)
+        world.budget("low", 0, **{QUEUE: "team"})
+        await asyncio.sleep(1)
+        run(world, "high", 8, 100, priority=1)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "high") or (0, [])
+        assert 50 <= start <= 60
+        world.cluster.delete("PodDisruptionBudget", "default/low")
+        end(world, "small")
+        await asyncio.sleep(1)
+        assert not is_evicted(world, "low")
+        await asyncio.sleep(start)
+        assert "high" in bound(world)
+
+
 async def test_the_limit_of_a_gang_that_has_grown_counts_from_its_admission() -> None:
     """A promised start does not move when the first of its pods ends."""
     world = a_world()

@@ -180,7 +180,12 @@ class Timetable:
     def delay(
         self, workload: Workload, usage: Amounts, victims: Sequence[Workload], now: float
     ) -> str:
-        """Return which promised start would lack quota if a unit started now, or ""."""
+        """Return which promised start would be broken if a unit started now, or "".
+
+        ``victims``: units that are evicted for it. The start may be its own.
+        """
+        if victims and (late := self._gone_late(workload, victims, now)):
+            return late
         gone = [(one.queue, one.usage, self.ends.get(one.key, inf)) for one in victims]
         who = workload.key, workload.queue, workload.priority
         # It starts only when its victims are gone, and ends later by that pause.
@@ -191,6 +196,22 @@ class Timetable:
         quota = found.quota
         what = f"{quota.resource} in flavor {quota.flavor}"
         return f"it would delay {self._of(found.key)}, by its use of {what}"
+
+    def _gone_late(self, workload: Workload, victims: Sequence[Workload], now: float) -> str:
+        """Return why victims would be gone too late for a promised start, or "".
+
+        Until they are gone, their nodes have room neither for what they leave nor, because the unit
+        is nominated there, for another unit that was promised these nodes.
+        """
+        gone = now + self.pause(victims)
+        own = self._reserved.get(workload.key)
+        if own is not None and gone > own.start:
+            return "its victims would be gone only after its promised start"
+        nodes = {pod.node_name for one in victims for pod in self._units[one.key].held.values()}
+        for key, other in self.plan(now).others(workload.key, workload.priority).items():
+            if gone > other.start and not nodes.isdisjoint(other.nodes):
+                return f"its victims would be gone too late for {self._of(key)}"
+        return ""
 
     def _seconds(self, workload: Workload, now: float) -> float:
         """Return the seconds until a unit's new pods end: a running unit ends as a whole."""
