@@ -108,6 +108,50 @@ def racks(**cpus: int) -> tuple[Domains, np.ndarray[tuple[int], np.dtype[np.int6
     return Domains(cache.columns, LEVELS[1:]), room
 
 
+@examples(500)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 4), st.integers(0, 3)),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(1, 8),
+    st.integers(1, 3),
+    st.integers(0, 1),
+)
+def test_members_that_come_later_split_no_slice(
+    found: list[tuple[str, int, int]], most: int, size: int, level: int
+) -> None:
+    """Of each host: its rack, how many members have room, and how many run."""
+    names = [f"{rack}{number}" for number, (rack, *_) in enumerate(found)]
+    left = {name: cpus for name, (_, cpus, _) in zip(names, found, strict=True)}
+    domains, room = racks(**left)
+    held = np.zeros_like(room)
+    held[: len(found)] = [runs for *_, runs in found]
+    parts = domains.fill(
+        room, 1, most, None, required=False, slices=Slices(level, size, held)
+    ).parts
+    before, placed = Counter[str](), Counter[str]()
+    for name, (rack, _, runs) in zip(names, found, strict=True):
+        before[name if level else rack] += runs
+    for part in parts:
+        has_room = {name: left[name] for name in part.node_names}
+        assert 0 < part.members <= sum(has_room.values())
+        # Of several domains all are filled.
+        if len(part.node_names) == 1:
+            has_room = dict.fromkeys(has_room, part.members)
+        assert sum(has_room.values()) == part.members
+        for name, number in has_room.items():
+            left[name] -= number
+            placed[name if level else name[0]] += number
+    assert sum(placed.values()) <= most
+    lack = {domain: -runs % size for domain, runs in before.items()}
+    beyond = {d: number - lack[d] for d, number in placed.items() if number > lack[d]}
+    assert sum(number % size != 0 for number in beyond.values()) <= 1
+    # Members that run in part are completed first.
+    assert sum(beyond.values()) <= max(0, most - sum(lack.values()))
+
+
 def test_the_last_slice_may_have_fewer_members() -> None:
     domains, room = racks(a1=3, b1=2)
     slices = Slices(0, 2, np.zeros_like(room))

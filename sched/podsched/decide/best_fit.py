@@ -108,9 +108,9 @@ class Domains:
         gaps = {} if slices is None else self._gaps(slices)
         late = self._complete(gaps, sizes, outer, most)
         done = sum(members for _, members in late)
-        # New slices get what is left.
-        sizes = self._sums(sizes[last], last)
-        whole = self._sums(sizes[outer] // size, outer)
+        if late:  # New slices get what is left.
+            sizes = self._sums(sizes[last], last)
+        whole = sizes if slices is None else self._sums(sizes[outer] // size, outer)
         at = level if level is not None else 0 if slices else last
         fitting = int(whole[at].max(initial=0) if required else whole[at].sum())
         count = min(max(0, most - sum(gaps.values())), fitting * size)
