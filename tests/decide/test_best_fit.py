@@ -45,7 +45,7 @@ def test_the_domains_are_those_of_queue_cases(
     cache, request = Cache(), data.draw(requests(levels))
     # In queue cases pods beyond the last whole slice get no place.
     for _, size in request.slices:
-        count *= size
+        count = max(1, count // size) * size
     hosts, room = [], []
     for number, (block, rack, is_inside, fits) in enumerate(found):
         name = f"h{number}"
