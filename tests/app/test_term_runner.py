@@ -202,6 +202,45 @@ async def test_the_pods_of_a_term_that_ended_are_let_go(
     assert gone() is None
 
 
+async def test_a_leader_lets_the_pods_of_its_old_configuration_go_without_a_collection(
+    world: World,
+) -> None:
+    world.cluster.create(node("n1"))
+    world.cluster.create(pod("running", {**PENDING, "nodeName": "n1"}))
+    world.cluster.create(pod("gated", {**PENDING, "schedulingGates": [{"name": "later"}]}))
+    world.cluster.create(pod("elsewhere", {**PENDING, "nodeSelector": {"zone": "z"}}))
+    world.lead()
+    world.cluster.create(pod("bound", PENDING))
+    await asyncio.sleep(2)
+    assert world.node_of("bound")
+    pods = world.runner.state.cache.cluster.pods
+    before = [weakref.ref(info.cls) for info in pods.values()]
+    assert len(before) == 4
+    del pods
+    gc.disable()
+    try:
+        await world.runner.reconfigure(default_config(), None)
+        await asyncio.sleep(2)
+        assert not any(of_pod() for of_pod in before)
+    finally:
+        gc.enable()
+
+
+async def test_only_a_replica_that_does_not_lead_collects_all_garbage(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collections: list[None] = []
+    monkeypatch.setattr(term_runner, "collect_everything", lambda: collections.append(None))
+    world.lead()
+    await asyncio.sleep(1)
+    await world.runner.reconfigure(default_config(), None)
+    await asyncio.sleep(2)
+    assert not collections
+    world.runner.end_term()
+    await asyncio.sleep(2)
+    assert collections
+
+
 async def test_what_comes_while_the_state_is_built_anew_is_not_lost(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

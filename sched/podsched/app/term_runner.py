@@ -25,6 +25,7 @@ from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.extenders.calls import Extenders
 from podsched.framework.plugin import PluginFactory
 from podsched.lib.backoff import Backoff
+from podsched.lib.event_loop import Turn
 from podsched.lib.files import read_file
 from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import TaskSet
@@ -55,6 +56,7 @@ from podsched.term.term_step import (
     Paused,
     Reconfigured,
     StandBy,
+    Standby,
     StartedLeading,
     StartWork,
     State,
@@ -347,6 +349,7 @@ class TermRunner(LoopListener):
                 _cancel(self._catching_up)
                 self._catching_up = self._tasks.start(self._catch_up(effect), "catch up")
             case BuildState():
+                self._tasks.start(self._let_go(self.state, self._work), "let the old state go")
                 self.state = self._new_state()
                 _cancel(self._building)
                 self._building = self._tasks.start(self._build(effect), "build the state anew")
@@ -390,9 +393,21 @@ class TermRunner(LoopListener):
             self._post(StateBroken(effect.build, fault))
             return
         self._post(StateBuilt(effect.build))
-        # The old state, with all its pods, contains reference cycles: collect it now.
+
+    async def _let_go(self, state: SchedulingState, work: _Work | None) -> None:
+        """Free the memory of a state that was replaced, once the work with it has ended."""
+        if work is not None and work.task is not None:
+            await asyncio.wait({work.task})
+        del work
         await asyncio.sleep(_ENDING)
-        collect_everything()
+        turn = Turn()
+        for _ in state.let_go():
+            await turn.pause()
+        del state
+        # Not in a leader: even without any pods, a collection blocks the event loop for 0.05 to
+        # 0.2 s of processor time. At a load of 10 that took 0.57 s, and a standby took over.
+        if isinstance(self._now.phase, Standby):
+            collect_everything()
 
     async def _fill(self, state: SchedulingState) -> None:
         clock = asyncio.get_running_loop().time

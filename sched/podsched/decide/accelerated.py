@@ -61,12 +61,13 @@ class AcceleratedDecider(Decider):
             looks_ahead="lookahead" not in without,
         )
         self._variants = VariantDecisions(self._evaluations, cluster)
-        self._remote = RemoteEvaluations(remote_evaluator, self._evaluations, self._variants)
+        remote = RemoteEvaluations(remote_evaluator, self._evaluations, self._variants)
+        self._remote = remote
         learn = None if "variants" in without else self._variants.learn
         # Variants come first, because ``Incremental`` leaves nothing to those after it.
         accelerators: list[Accelerator] = [
             self._variants,
-            Incremental(self._evaluations, cluster, learn, lambda: self._remote.available),
+            Incremental(self._evaluations, cluster, learn, lambda: remote.available),
         ]
         used = [one for one in accelerators if one.name not in without]
         super().__init__(cluster, keys, rotation, used)

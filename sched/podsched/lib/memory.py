@@ -4,8 +4,8 @@ The caches of a leader with 60,000 pods that all differ consist of 1,500,000 obj
 collection took 1.2 s (3 s on a busy machine), which blocks the event loop for long enough to lose
 the lock. So objects that have survived a few collections are frozen (``gc.freeze``): the collector
 ignores them. Nearly all objects are freed by reference counting anyway. Frozen garbage in reference
-cycles stays until ``collect_everything``. In a leader there is hardly any during a term, in an API
-server little (gRPC's part of some calls in progress).
+cycles stays until ``collect_everything``, which a leader does not call. In a leader there is hardly
+any during a term, in an API server little (gRPC's part of some calls in progress).
 """
 
 from __future__ import annotations
@@ -120,7 +120,10 @@ _freezer: Final = _Freezer()
 
 
 def collect_everything() -> None:
-    """Free all garbage in reference cycles; takes about 0.7 us for each object of the process."""
+    """Free all garbage in reference cycles; takes about 0.7 us for each object of the process.
+
+    Objects that were imported count, too: 0.05 to 0.2 s, in one piece.
+    """
     _freezer.examine()
     gc.unfreeze()
     gc.collect()

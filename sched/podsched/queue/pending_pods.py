@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from podsched.framework.events import FORCE_ACTIVATE
@@ -55,10 +56,10 @@ class PendingPods:
         initial_backoff: float,
         max_backoff: float,
     ) -> None:
-        self._sort = sort
         self._observer = observer
         self._gates = Gates(pre_enqueue, observer)
         self.active: KeyHeap[QueuedPodInfo] = KeyHeap()
+        self._order = partial(_key, sort)  # a bound method would be a reference cycle
         self.backoff = BackoffQueue(initial_backoff, max_backoff, self._order)
         self.unschedulable = UnschedulablePods(hints)
         self._sequence = 0
@@ -298,9 +299,6 @@ class PendingPods:
                 self._observer.incoming(queue, event, count)
             self._incoming.clear()
 
-    def _order(self, pod: QueuedPodInfo) -> tuple[Any, ...]:
-        return (*self._sort.sort_key(pod), pod.sequence)
-
     def _stamp(self, pod: QueuedPodInfo, now: float) -> None:
         pod.timestamp = now
         pod.sequence = self._sequence
@@ -317,6 +315,10 @@ class PendingPods:
     def _count_incoming(self, queue: str, event: str | None) -> None:
         if event is not None:
             self._incoming[queue, event] += 1
+
+
+def _key(sort: QueueSortPlugin, pod: QueuedPodInfo) -> tuple[Any, ...]:
+    return (*sort.sort_key(pod), pod.sequence)
 
 
 def _rejecting(pod: QueuedPodInfo) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ pods that will never be confirmed.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -98,6 +98,8 @@ class SchedulingState:
     revision: int = 0
     #: The number of later changes that have also been applied, as parts of a large response.
     beyond: int = 0
+    #: The decider made last, whose caches refer to pods; for ``let_go``.
+    _decider: AcceleratedDecider | None = None
 
     def decider(
         self,
@@ -107,7 +109,7 @@ class SchedulingState:
         without: Collection[str] = (),
     ) -> AcceleratedDecider:
         """Return a decider for the pods of this state; see ``Decider``."""
-        return AcceleratedDecider(
+        self._decider = AcceleratedDecider(
             self.cache.cluster,
             self.profiles,
             self.chance,
@@ -115,6 +117,7 @@ class SchedulingState:
             remote_dry_run,
             without=without,
         )
+        return self._decider
 
     def apply_batch(self, batch: Batch, now: float) -> None:
         """Apply a batch of the informer; ``now`` is the queue's monotonic time.
@@ -173,6 +176,22 @@ class SchedulingState:
             self.queue.move_all_to_active_or_backoff(change.event, change.old, change.new, now)
         if applied.changes:
             self.listener.changed(applied.changes, now)
+
+    def let_go(self) -> Iterator[None]:
+        """Let go of all pods and objects, one pod at a step; the state must not be used after it.
+
+        The tasks of a term and the state refer to each other in cycles. Without this, the pods of a
+        state that was replaced would stay until a full collection of garbage.
+        """
+        cache = self.cache
+        pods = list(cache.cluster.pods.values())
+        parts = (self._decider, self.admission, self.queue, cache.columns, cache.cluster, cache)
+        for part in parts:
+            if part is not None:
+                vars(part).clear()
+        while pods:
+            pods.pop()
+            yield
 
     def _pending(self, change: PendingChange, now: float) -> None:
         old, new = change.old, change.new
