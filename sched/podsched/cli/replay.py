@@ -134,7 +134,7 @@ def replay(file: File, given: _Flags) -> None:
         fail("--for is for traces: add --trace", USAGE)
     workload, own = source
     tried = own if given.config is None else read_config(given.config)
-    changed = _requeued(_resized(workload, difference), given)
+    changed = _with_other_queues(_resized(workload, difference), given)
     began = time.monotonic()
     histories = [(_REPLAYED, _simulate(workload, own, _REPLAYED))]
     if name := _name(given, difference):
@@ -219,7 +219,7 @@ def _of_queues(given: _Flags) -> list[str]:
     return [*(given.quota or ()), *(given.weight or ())]
 
 
-def _requeued(workload: Workload, given: _Flags) -> Workload:
+def _with_other_queues(workload: Workload, given: _Flags) -> Workload:
     """Return the workload with other quotas and weights, also where queues are updated later."""
     changes = [(text, change_quota) for text in given.quota or ()]
     changes += [(text, change_weight) for text in given.weight or ()]

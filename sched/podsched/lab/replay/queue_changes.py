@@ -7,7 +7,7 @@ where it is bound; what runs does not end by itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from podsched.api.conditions import pod_condition
@@ -99,10 +99,10 @@ def play_new_pods(
             victims.setdefault(pod.spec.node_name, []).append(_key(pod))
     nodes = [then.pods.get(pod.metadata.uid, "") for pod in new]
     elsewhere = [key for node, keys in victims.items() if node not in nodes for key in keys]
-    decisions = []
+    waits, decisions = then.waits({pod.metadata.uid for pod in new}), []
     for pod, node in zip(new, nodes, strict=True):
         evicted, elsewhere = [*victims.pop(node, ()), *elsewhere], []
-        why = "" if node else then.why(pod)
+        why = "" if node else waits.get(pod.metadata.uid, "")
         decisions.append(Decision(_key(pod), node, tuple(sorted(evicted)), why))
     return Forecast(tuple(decisions))
 
@@ -122,13 +122,18 @@ class _Played:
     messages: Mapping[str, str]
     admission: Admission
 
-    def why(self, pod: Pod) -> str:
-        """Return why a pod has no node: what its unit waits for, or what its condition says."""
-        uid = pod.metadata.uid
+    def waits(self, uids: Set[str]) -> Mapping[str, str]:
+        """Return why pods have no node, by uid: what units wait for, or what conditions say.
+
+        Only the units of the pods ``uids`` are explained, each once.
+        """
+        waits = dict(self.messages)
         for key, unit in self.admission.units.items():
-            if uid in unit.waiting and (found := explain_admission(self.admission, key)):
-                return found.sentence
-        return self.messages.get(uid, "")
+            if not uids.isdisjoint(unit.waiting) and (
+                found := explain_admission(self.admission, key)
+            ):
+                waits |= dict.fromkeys(unit.waiting, found.sentence)
+        return waits
 
 
 def _played(

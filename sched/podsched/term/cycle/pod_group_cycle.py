@@ -46,7 +46,6 @@ from podsched.lib.event_loop import ROUND, Turn
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
 from podsched.term.admission.devices import CLAIM
-from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
@@ -62,7 +61,6 @@ from podsched.term.cycle.pod_group_start import GroupStarts
 from podsched.term.cycle.reserve_permit import run_unreserve
 from podsched.term.faulty_pods import working_on
 from podsched.term.writes.bind_queue import Assignment
-from podsched.term.writes.pod_group_conditions import PodGroupConditions
 
 _log = get_logger("scheduler")
 
@@ -91,8 +89,7 @@ class PodGroupCycle:
         binding: BindingCycle,
         follow_up: FollowUp,
         notes: DecisionNotes,
-        activator: Activator,
-        conditions: PodGroupConditions,
+        carrying_out: PodGroupFollowUp,
         starts: GroupStarts,
         clock: Callable[[], float],
         turn: Turn,
@@ -107,9 +104,7 @@ class PodGroupCycle:
         self._starts = starts
         self._clock = clock
         self._turn = turn
-        self._carrying_out = PodGroupFollowUp(
-            parts, failures, follow_up, activator, conditions, starts, clock, turn
-        )
+        self._carrying_out = carrying_out
         #: Of the running attempt, by uid: the members that were placed.
         self._assignments: dict[str, Assignment] = {}
         #: The group whose decision is being carried out.

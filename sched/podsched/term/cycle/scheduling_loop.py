@@ -35,6 +35,7 @@ from podsched.term.cycle.follow_up import FollowUp
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
+from podsched.term.cycle.pod_group_follow_up import PodGroupFollowUp
 from podsched.term.cycle.pod_group_start import GroupStarts
 from podsched.term.cycle.preemption import Evictor
 from podsched.term.cycle.queue_statuses import QueueStatuses
@@ -146,14 +147,23 @@ class SchedulingLoop:
             self._activator,
             self._tasks,
         )
+        carrying_out = PodGroupFollowUp(
+            parts,
+            failures,
+            follow_up,
+            self._activator,
+            self.group_conditions,
+            self._group_starts,
+            self._clock,
+            self._turn,
+        )
         self._group_cycle = PodGroupCycle(
             parts,
             failures,
             self.binding,
             follow_up,
             self._notes,
-            self._activator,
-            self.group_conditions,
+            carrying_out,
             self._group_starts,
             self._clock,
             self._turn,

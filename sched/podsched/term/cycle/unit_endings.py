@@ -32,7 +32,7 @@ from podsched.term.admission.endings import (
     REQUEUE_COUNT,
     Ending,
 )
-from podsched.term.admission.units import is_lone, unit_group
+from podsched.term.admission.units import stored_group, unit_group
 from podsched.term.cycle.evictions import evict_all
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.preemption import Evict
@@ -197,8 +197,7 @@ class UnitEndings:
         self, key: str, type_: str, reason: str, message: str, *, or_pod: bool = False
     ) -> None:
         """Record an event about a unit's PodGroup; ``or_pod``: without one, about its first pod."""
-        namespace, _, name = key.partition("/")
-        group = None if is_lone(key) else self._cluster.get(KIND, namespace, name)
+        group = stored_group(self._cluster, key)
         unit = self._admission.units.get(key)
         pods = () if unit is None else unit.waiting.values() or unit.held.values()
         pod = next(iter(pods), None)
