@@ -166,7 +166,7 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     queued = state.queue.pop(0.0)
     assert queued is not None and queued.info.uid == "uid-assumed"
     state.cache.assume(queued.info, "n1")
-    state.queue.done("uid-assumed")
+    state.queue.in_flight.done("uid-assumed")
     world.runner.end_term()
     assert world.runner.state is not state
     await asyncio.sleep(0.01)
@@ -596,7 +596,7 @@ async def test_a_queue_that_cannot_give_out_pods_ends_neither_term_nor_replica(
 
     def broken(queue: SchedulingQueue, *rest: object, **more: object) -> object:
         nonlocal raised
-        if queue.counts()["active"] and raised < 5:
+        if queue.pending.counts()["active"] and raised < 5:
             raised += 1
             raise IndexError("a bug in the queue")
         return pop_batch(queue, *rest, **more)  # type: ignore[arg-type]

@@ -113,9 +113,9 @@ def test_a_finished_pod_is_told_from_what_is_stored_and_an_unknown_one_is_not(
 def test_explaining_changes_nothing_and_counts_as_no_run_of_a_plugin(world: ExplainWorld) -> None:
     world.pod("web", "5", priority=3)
     world.pod("there", "2", on="a")
-    before = (world.state.cache.cluster.stamp, world.state.queue.counts())
+    before = (world.state.cache.cluster.stamp, world.state.queue.pending.counts())
     first = world.explain("web")
     second = world.explain("web")
     assert first == second
-    assert (world.state.cache.cluster.stamp, world.state.queue.counts()) == before
+    assert (world.state.cache.cluster.stamp, world.state.queue.pending.counts()) == before
     world.state.queue.check_invariants()

@@ -42,7 +42,7 @@ def popped_names(queue: SchedulingQueue, now: float) -> list[str]:
     names = []
     while (popped := queue.pop(now)) is not None:
         names.append(popped.info.name)
-        queue.done(popped.info.uid)
+        queue.in_flight.done(popped.info.uid)
     return names
 
 
@@ -66,12 +66,12 @@ def test_pop_counts_attempts_and_forgets_who_rejected_the_pod() -> None:
     queue = queue_of(ON_NODE_ADD)
     queue.add(pod("a"), 1.0)
     reject(queue, 1.0, "Fit")
-    assert queue.unschedulable_by_plugin() == {("Fit", PROFILE): 1}
+    assert queue.pending.rejections.counts == {("Fit", PROFILE): 1}
     queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 5.0)
     popped = queue.pop(5.0)
     assert popped is not None
     assert (popped.attempts, popped.unschedulable_plugins) == (2, set())
-    assert queue.unschedulable_by_plugin() == {}
+    assert queue.pending.rejections.counts == {}
 
 
 def test_a_batch_holds_consecutive_pods_of_one_class_only() -> None:
@@ -113,9 +113,9 @@ def test_the_backoff_doubles_up_to_its_maximum(failures: int, seconds: float) ->
         assert popped is not None
         queue.add_unschedulable_if_not_present(popped, now)
         now += 0.0 if popped.consecutive_errors_count == failures else 20.0
-        queue.flush_backoff_completed(now)
+        queue.timeouts.flush_backoff_completed(now)
     # The end is floored, and the pod waits for the first whole second after it.
-    assert queue.next_wakeup(now) == now + seconds + 1.0
+    assert queue.timeouts.next_wakeup(now) == now + seconds + 1.0
 
 
 def test_a_backoff_is_over_in_the_second_after_its_floored_end() -> None:
@@ -123,11 +123,11 @@ def test_a_backoff_is_over_in_the_second_after_its_floored_end() -> None:
     queue.add(pod("a"), 10.3)
     reject(queue, 10.3, "Fit")  # 10.3 + 1 s, floored: 11.
     queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 11.9)
-    assert queue.counts()["backoff"] == 1
-    assert queue.next_wakeup(11.9) == 12.0
-    assert queue.flush_backoff_completed(11.99) == 0
-    assert queue.flush_backoff_completed(12.0) == 1
-    assert queue.counts()["active"] == 1
+    assert queue.pending.counts()["backoff"] == 1
+    assert queue.timeouts.next_wakeup(11.9) == 12.0
+    assert queue.timeouts.flush_backoff_completed(11.99) == 0
+    assert queue.timeouts.flush_backoff_completed(12.0) == 1
+    assert queue.pending.counts()["active"] == 1
 
 
 def test_a_helped_pod_whose_backoff_is_over_is_active_at_once() -> None:
@@ -135,7 +135,7 @@ def test_a_helped_pod_whose_backoff_is_over_is_active_at_once() -> None:
     queue.add(pod("a"), 10.3)
     reject(queue, 10.3, "Fit")
     queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 12.0)
-    assert queue.counts()["active"] == 1
+    assert queue.pending.counts()["active"] == 1
 
 
 def test_an_idle_queue_pops_pods_that_are_still_backing_off() -> None:
@@ -154,7 +154,7 @@ def test_a_pod_that_met_an_error_is_not_popped_before_its_backoff_is_over() -> N
     reject(queue, 10.0)
     assert queue.place("uid-a") == "backoff"
     assert queue.pop(11.9) is None
-    queue.flush_backoff_completed(12.0)
+    queue.timeouts.flush_backoff_completed(12.0)
     assert queue.pop(12.0) is not None
 
 
@@ -182,7 +182,7 @@ def test_a_rejection_ends_a_series_of_errors() -> None:
     queue = queue_of(ON_NODE_ADD)
     queue.add(pod("a"), 10.0)
     popped = reject(queue, 10.0)
-    queue.flush_backoff_completed(20.0)
+    queue.timeouts.flush_backoff_completed(20.0)
     reject(queue, 20.0, "Fit")
     assert (popped.consecutive_errors_count, popped.unschedulable_count) == (0, 1)
 
@@ -331,7 +331,7 @@ def test_an_event_during_the_attempt_counts_when_it_fails() -> None:
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 1, 1.0)
     place = queue.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Fit"])
     assert place == "backoff"
-    assert queue.in_flight_events() == {}
+    assert queue.in_flight.event_counts() == {}
 
 
 def test_events_before_the_pop_do_not_count() -> None:
@@ -378,8 +378,8 @@ def test_the_end_of_an_older_attempt_keeps_the_events_of_a_younger_one() -> None
     second = queue.pop(1.0)
     queue.move_all_to_active_or_backoff(NODE_ADD, None, 2, 1.0)
     assert first is not None and second is not None
-    queue.done(first.info.uid)
-    assert queue.in_flight_events() == {"NodeAdd": 1}
+    queue.in_flight.done(first.info.uid)
+    assert queue.in_flight.event_counts() == {"NodeAdd": 1}
     place = queue.add_unschedulable_if_not_present(second, 1.0, unschedulable_plugins=["Fit"])
     assert place == "backoff"
 
@@ -416,7 +416,7 @@ def test_events_nobody_registered_are_not_kept() -> None:
     queue.add(pod("a"), 1.0)
     queue.pop(1.0)
     queue.move_all_to_active_or_backoff(POD_DELETE, None, None, 1.0)
-    assert queue.in_flight_events() == {}
+    assert queue.in_flight.event_counts() == {}
 
 
 def test_a_pod_rejected_after_done_is_tried_again_after_its_backoff() -> None:
@@ -424,7 +424,7 @@ def test_a_pod_rejected_after_done_is_tried_again_after_its_backoff() -> None:
     queue.add(pod("a"), 1.0)
     popped = queue.pop(1.0)
     assert popped is not None
-    queue.done(popped.info.uid)
+    queue.in_flight.done(popped.info.uid)
     place = queue.add_unschedulable_if_not_present(popped, 1.0, unschedulable_plugins=["Fit"])
     assert place == "backoff"
 
@@ -436,7 +436,7 @@ def test_a_pod_deleted_during_its_attempt_does_not_come_back() -> None:
     assert popped is not None
     queue.delete(info, 1.0)
     assert queue.add_unschedulable_if_not_present(popped, 1.0) == ""
-    assert queue.place(info.uid) == "" and len(queue) == 0
+    assert queue.place(info.uid) == "" and len(queue.pending) == 0
 
 
 def test_an_update_during_the_attempt_is_what_comes_back() -> None:
@@ -478,7 +478,7 @@ def test_an_update_of_status_alone_wakes_nobody() -> None:
     new = pod("a", old.cls)
     new.pod.status.conditions.add(type="PodScheduled", status="False")
     queue.update(old, new, 5.0)
-    queued = queue.get(old.uid)
+    queued = queue.pending.get(old.uid)
     assert queued is not None and queued.info is new
     assert queue.place(old.uid) == "unschedulable" and hint.asked == []
 
@@ -541,8 +541,8 @@ def test_a_gated_pod_waits_for_events_of_its_gate_only() -> None:
     queue, info = gated_queue(gate, observer=observer), pod("a")
     gate.held.add(info.uid)
     queue.add(info, 1.0)
-    assert queue.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
-    assert queue.unschedulable_by_plugin() == {(gate.name, PROFILE): 1}
+    assert queue.pending.counts() == {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 1}
+    assert queue.pending.rejections.counts == {(gate.name, PROFILE): 1}
     gate.held.clear()
     queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 2.0)
     queue.move_all_to_active_or_backoff(UNSCHEDULABLE_TIMEOUT, None, None, 2.0)
@@ -617,11 +617,11 @@ def test_pods_no_event_helped_for_five_minutes_are_tried_again() -> None:
     queue = queue_of()
     queue.add(pod("a"), 1.0)
     popped = reject(queue, 1.0, "Fit")
-    queue.flush(290.0)
-    assert queue.next_wakeup(290.0) == 320.0
-    queue.flush(310.0)
+    queue.timeouts.flush(290.0)
+    assert queue.timeouts.next_wakeup(290.0) == 320.0
+    queue.timeouts.flush(310.0)
     assert queue.place("uid-a") == "unschedulable"
-    queue.flush(320.0)
+    queue.timeouts.flush(320.0)
     assert queue.place("uid-a") == "active" and popped.was_flushed_from_unschedulable
 
 
@@ -632,9 +632,8 @@ def test_pending_pods_lists_all_with_a_summary() -> None:
     queue.add(pod("b"), 1.0)
     reject(queue, 1.0)
     queue.add(pod("c"), 1.0)
-    pending, summary = queue.pending_pods()
-    assert [info.name for info in pending] == ["c", "b", "a"]
-    assert summary == "activeQ:1; backoffQ:1; unschedulablePods:1"
+    assert [queued.info.name for queued in queue.pending.in_order()] == ["c", "b", "a"]
+    assert queue.pending.summary() == "activeQ:1; backoffQ:1; unschedulablePods:1"
 
 
 def test_entries_are_reported_by_event_and_in_batches() -> None:
@@ -650,7 +649,7 @@ def test_entries_are_reported_by_event_and_in_batches() -> None:
     for one in queue.pop_batch(1.0, 2):
         queue.add_unschedulable_if_not_present(one, 1.0, unschedulable_plugins=["Fit"])
     queue.move_all_to_active_or_backoff(NODE_ADD, None, None, 1.5)
-    queue.flush_backoff_completed(3.0)
+    queue.timeouts.flush_backoff_completed(3.0)
     assert calls == [
         ("active", "UnschedulablePodAdd", 1),
         ("active", "UnschedulablePodAdd", 1),
@@ -741,11 +740,11 @@ def test_an_event_of_which_a_plugin_cannot_name_the_pods_is_replayed_for_all() -
 def test_what_enters_is_held_back_until_the_end_of_a_batch_of_events() -> None:
     observer = Incoming()
     queue = queue_of(observer=observer)
-    queue.hold_reports()
+    queue.incoming.hold()
     for name in ("a", "b"):
         queue.add(pod(name), 0.0)
     assert not observer.counts
-    queue.report()
+    queue.incoming.release()
     assert observer.counts == {("active", "UnschedulablePodAdd"): 2}
 
 
@@ -755,10 +754,10 @@ def test_attempts_may_end_together() -> None:
         queue.add(pod(name, cls), 0.0)
     batch = queue.pop_batch(0.0, 3)
     queue.move_all_to_active_or_backoff(NODE_ADD, None, v1.Node(), 0.0)
-    queue.done(*(queued.info.uid for queued in batch[:2]), "unknown")
-    assert queue.in_flight() == batch[2:]
-    queue.done(batch[2].info.uid)
-    assert not queue.in_flight_events()
+    queue.in_flight.done(*(queued.info.uid for queued in batch[:2]), "unknown")
+    assert [flight.pod for flight in queue.in_flight] == batch[2:]
+    queue.in_flight.done(batch[2].info.uid)
+    assert not queue.in_flight.event_counts()
 
 
 def test_the_flush_at_the_time_that_next_wakeup_names_has_work() -> None:
@@ -766,8 +765,8 @@ def test_the_flush_at_the_time_that_next_wakeup_names_has_work() -> None:
     queue = queue_of(ON_NODE_ADD)
     queue.add(pod("a"), 730.0)
     reject(queue, 730.0, "Fit")
-    queue.flush(1010.555)
-    wakeup = queue.next_wakeup(1011.0)
+    queue.timeouts.flush(1010.555)
+    wakeup = queue.timeouts.next_wakeup(1011.0)
     assert wakeup == 1040.5549999999998
-    queue.flush(wakeup)
+    queue.timeouts.flush(wakeup)
     assert popped_names(queue, wakeup) == ["a"]

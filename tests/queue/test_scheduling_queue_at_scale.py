@@ -113,4 +113,4 @@ def test_an_event_asks_about_one_pod_of_each_class_that_it_may_help() -> None:
     waiting.return_all()
     assert waiting.event(NODE) == HELPED
     assert waiting.asked == [waiting.infos[0]]
-    assert waiting.queue.counts()["unschedulable"] == MANY - HELPED
+    assert waiting.queue.pending.counts()["unschedulable"] == MANY - HELPED

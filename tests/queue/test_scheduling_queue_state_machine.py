@@ -215,7 +215,7 @@ class QueueMachine(RuleBasedStateMachine):
             return
         del self.flights[uid]
         del self.pods[uid]
-        self.queue.done(uid)
+        self.queue.in_flight.done(uid)
 
     @rule(choice=CHOICES)
     def return_unattempted(self, choice: int) -> None:
@@ -261,7 +261,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 3.7, 20.0]))
     def wait(self, seconds: float) -> None:
         self.now += seconds
-        self.queue.flush_backoff_completed(self.now)
+        self.queue.timeouts.flush_backoff_completed(self.now)
         for expected in self.pods.values():
             if expected.place == "backoff" and not expected.backing_off(self.now):
                 expected.place = "active"
@@ -269,7 +269,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def time_out(self) -> None:
         self.now += 301.0
-        self.queue.flush(self.now)
+        self.queue.timeouts.flush(self.now)
         for expected in self.pods.values():
             if expected.place == "backoff":
                 expected.place = "active"
@@ -280,7 +280,7 @@ class QueueMachine(RuleBasedStateMachine):
     def every_pod_is_where_the_model_has_it(self) -> None:
         places = {uid: self.queue.place(uid) for uid in self.pods}
         assert places == {uid: expected.place for uid, expected in self.pods.items()}
-        assert len(self.queue) == sum(e.place != "in-flight" for e in self.pods.values())
+        assert len(self.queue.pending) == sum(e.place != "in-flight" for e in self.pods.values())
 
     @invariant()
     def the_books_agree(self) -> None:
@@ -289,10 +289,10 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def nobody_backs_off_for_longer_than_ten_seconds_and_a_window(self) -> None:
         for uid, expected in self.pods.items():
-            queued = self.queue.get(uid)
+            queued = self.queue.pending.get(uid)
             if queued is not None and expected.place == "backoff":
                 assert queued.backoff_expiration <= queued.timestamp + 10.0
-                wakeup = self.queue.next_wakeup(self.now)
+                wakeup = self.queue.timeouts.next_wakeup(self.now)
                 assert (wakeup is not None and wakeup <= queued.backoff_expiration + 1.0) or (
                     wakeup == self.now
                 )
@@ -300,7 +300,7 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def events_are_kept_only_while_somebody_is_in_flight(self) -> None:
         if not self.flights:
-            assert self.queue.in_flight_events() == {}
+            assert self.queue.in_flight.event_counts() == {}
 
 
 QueueMachine.TestCase.settings = examples(250, stateful_step_count=60)

@@ -101,7 +101,9 @@ class Explaining:
     def _is_wanted(self) -> bool:
         """Whether the leader has pods to decide."""
         state = self._state()
-        return self._replica().leading and state is not None and state.queue.has_active
+        if state is None or not self._replica().leading:
+            return False
+        return len(state.queue.pending.active) > 0
 
     async def _catch_up(self, revision: int) -> None:
         """Wait until the replica has seen a revision. Raises Unanswerable."""

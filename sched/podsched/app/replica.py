@@ -159,7 +159,7 @@ class Replica:
         self._racing = False
         self._leading_since = 0.0
         self._source = InformerSource(self._informer)
-        self._load = LoadMeter(meter.scheduler, lambda: self._runner.state.queue.counts())
+        self._load = LoadMeter(meter.scheduler, lambda: self._runner.state.queue.pending.counts())
         self._page: HttpServer | None = None
         self._config_metrics = ConfigMetrics(process.registry)
         self._shadowing = self._shadow(options.shadow)

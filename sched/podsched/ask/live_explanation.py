@@ -19,7 +19,7 @@ from podsched.ask.queues.waiting import add_admission
 from podsched.decide.evaluation.filtering import counting_nominees
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo
-from podsched.queue.standing import Standing
+from podsched.queue.standing import Standing, standing_of
 from podsched.term.admission.units import unit_key
 from podsched.term.state import SchedulingState
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodState, QueueStanding
@@ -136,7 +136,7 @@ def _state_of(state: SchedulingState, info: PodInfo) -> PodState:
 
 
 def _add_queue(answer: Explanation, state: SchedulingState, info: PodInfo, clock: Clock) -> None:
-    standing = state.queue.standing(info.uid, clock.queue)
+    standing = standing_of(state.queue, info.uid, clock.queue)
     if standing is None:
         return
     answer.queue.CopyFrom(_queue(standing, clock))

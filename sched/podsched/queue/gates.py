@@ -54,7 +54,12 @@ class Gates:
         return found
 
     def stays_gated(self, pod: QueuedPodInfo) -> bool:
-        """Return whether the plugin that gates a pod still rejects it; False if none gates it."""
+        """Return whether the plugin that gates a pod still rejects it; False if none gates it.
+
+        Asked before a gated pod is moved, to save moving it out and back in. Preemptors are gated
+        while their evictions are requested, and each victim that leaves a node is an event for all
+        of them.
+        """
         gating = pod.gating_plugin
         for name, plugin in self._plugins.get(pod.info.cls.scheduler_name, ()) if gating else ():
             if name == gating:

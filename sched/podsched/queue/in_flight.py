@@ -23,7 +23,7 @@ Three things keep a replay cheap:
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,8 +107,11 @@ class InFlight:
             self._prune()
         return flight
 
-    def finish_all(self, uids: Iterable[str]) -> None:
-        """Remove pods as ``finish`` does."""
+    def done(self, *uids: str) -> None:
+        """Remove pods as ``finish`` does; call it before PreBind at the latest.
+
+        PreBind and binding may take minutes, and as long as a pod is in flight all events are kept.
+        """
         flights = self._flights
         gone = [flight for uid in uids if (flight := flights.pop(uid, None)) is not None]
         if gone:

@@ -5,9 +5,6 @@ pods. A pod that enters activeQ or a backoff queue passes PreEnqueue first and i
 rejects it. PreEnqueue does not run again from backoff to activeQ: a pod may also be popped from
 backoffQ directly, so it must have passed PreEnqueue before (as in kube-scheduler v1.36).
 
-This module also keeps counts for the metrics: pods by rejecting plugin, and pods that entered a
-queue, by event.
-
 Invariants (``problems`` checks them, in O(pods)): a pod is in one place; gated pods are in
 unschedulablePods; the counts by plugin match the pods. Non-goals: pods in flight, and deciding
 what an event means for a pod.
@@ -26,16 +23,16 @@ from podsched.framework.pods import REMEMBERED_FAILURES, FailedAttempt, PodInfo,
 from podsched.queue.backoff_queue import BackoffQueue, has_rejectors
 from podsched.queue.gates import Gates
 from podsched.queue.hints import HintTable, Strategy
+from podsched.queue.incoming import Incoming
 from podsched.queue.key_heap import KeyHeap
 from podsched.queue.observer import QueueObserver
+from podsched.queue.rejections import Rejections
 from podsched.queue.unschedulable_pods import UnschedulablePods
 
 #: ``may_join(batch, pod)``: whether a pod may be popped together with the pods of a batch.
 MayJoin = Callable[[Sequence[QueuedPodInfo], PodInfo], bool]
 
 POP_FROM_BACKOFF_Q = "PopFromBackoffQ"
-#: How many of the pods ahead of another pod are named.
-FIRST = 10
 ACTIVE, BACKOFF, UNSCHEDULABLE, GATED = "active", "backoff", "unschedulable", "gated"
 
 
@@ -56,19 +53,14 @@ class PendingPods:
         initial_backoff: float,
         max_backoff: float,
     ) -> None:
-        self._observer = observer
-        self._gates = Gates(pre_enqueue, observer)
+        self.gates = Gates(pre_enqueue, observer)
         self.active: KeyHeap[QueuedPodInfo] = KeyHeap()
-        self._order = partial(_key, sort)  # a bound method would be a reference cycle
-        self.backoff = BackoffQueue(initial_backoff, max_backoff, self._order)
+        self.order = partial(_key, sort)  # a bound method would be a reference cycle
+        self.backoff = BackoffQueue(initial_backoff, max_backoff, self.order)
         self.unschedulable = UnschedulablePods(hints)
         self._sequence = 0
-        #: Pods by (plugin, profile) that rejected them.
-        self._rejections: Counter[tuple[str, str]] = Counter()
-        #: Pods by (queue, event) that have entered since the last report.
-        self._incoming: Counter[tuple[str, str]] = Counter()
-        #: Whether reports are held back.
-        self.holds_reports = False
+        self.rejections = Rejections()
+        self.incoming = Incoming(observer)
 
     # ------------------------------------------------------------------ reading
 
@@ -93,14 +85,6 @@ class PendingPods:
             return GATED if pod.gating_plugin else UNSCHEDULABLE
         return ""
 
-    def ahead(self, pod: QueuedPodInfo) -> tuple[int, list[QueuedPodInfo]]:
-        """Return how many pods of activeQ come before a pod, and the first of them."""
-        return self.active.before(self._order(pod), FIRST)
-
-    def gate_reasons(self, pod: QueuedPodInfo) -> tuple[str, ...]:
-        """Return why the pod's gating plugin rejects it; empty for a pod that is not gated."""
-        return self._gates.reasons(pod) if pod.gating_plugin else ()
-
     def in_order(self) -> list[QueuedPodInfo]:
         """Return all pods; those of activeQ and of the backoff queues in queue order."""
         return [*self.active.in_order(), *self.backoff.in_order(), *self.unschedulable]
@@ -115,32 +99,24 @@ class PendingPods:
             GATED: gated,
         }
 
-    def rejections(self) -> dict[tuple[str, str], int]:
-        """Return the number of pods by (plugin, profile) that rejected them."""
-        return dict(self._rejections)
+    def summary(self) -> str:
+        """Return kube-scheduler's summary of the queue sizes."""
+        return (
+            f"activeQ:{len(self.active)}; backoffQ:{len(self.backoff)}; "
+            f"unschedulablePods:{len(self.unschedulable)}"
+        )
 
     def problems(self) -> Iterator[str]:
         """Yield a description of each violated invariant."""
         yield from self.unschedulable.problems()
         places = Counter(pod.info.uid for pod in self)
         yield from (f"{uid} is in {n} places" for uid, n in places.items() if n > 1)
-        expected: Counter[tuple[str, str]] = Counter()
-        for pod in self:
-            expected.update(_rejecting(pod))
-        if expected != self._rejections:
-            yield f"rejections are {expected}, counted {self._rejections}"
+        expected = Rejections(self).counts
+        if expected != self.rejections.counts:
+            yield f"rejections are {expected}, counted {self.rejections.counts}"
         for pod in (*self.active, *self.backoff):
             if pod.gating_plugin:
                 yield f"{pod.key} is gated outside unschedulablePods"
-
-    def stays_gated(self, pod: QueuedPodInfo) -> bool:
-        """Return whether the plugin that gates a pod still rejects it; False if it is not gated.
-
-        Asked before a gated pod is moved, to save moving it out and back in. Preemptors are gated
-        while their evictions are requested, and each victim that leaves a node is an event for all
-        of them.
-        """
-        return self._gates.stays_gated(pod)
 
     # ------------------------------------------------------------------ entering
 
@@ -152,7 +128,7 @@ class PendingPods:
 
     def enter_failed(self, pod: QueuedPodInfo, strategy: Strategy, event: str, now: float) -> str:
         """Add a pod whose attempt failed, with its rejecting plugins; return its queue."""
-        self._count_rejections(pod, 1)
+        self.rejections.add(pod)
         return self.requeue(pod, strategy, event, now)
 
     def requeue(self, pod: QueuedPodInfo, strategy: Strategy, event: str, now: float) -> str:
@@ -175,33 +151,29 @@ class PendingPods:
             return False
         if pod.initial_attempt_timestamp is None:
             pod.initial_attempt_timestamp = now
-        self.active.add(pod.info.uid, self._order(pod), pod)
-        self._count_incoming(ACTIVE, event)
+        self.active.add(pod.info.uid, self.order(pod), pod)
+        self.incoming.add(ACTIVE, event)
         return True
 
     def to_unschedulable(self, pod: QueuedPodInfo, event: str | None, now: float) -> None:
         """Put a pod into unschedulablePods; ``event`` as in ``to_active``."""
         self.unschedulable.add(pod, now)
-        self._count_incoming(UNSCHEDULABLE, event)
+        self.incoming.add(UNSCHEDULABLE, event)
 
     def _to_backoff(self, pod: QueuedPodInfo, event: str, now: float) -> bool:
         if not self._passes_gates(pod, event, now):
             return False
         self.backoff.add(pod)
-        self._count_incoming(BACKOFF, event)
+        self.incoming.add(BACKOFF, event)
         return True
 
     def _passes_gates(self, pod: QueuedPodInfo, event: str | None, now: float) -> bool:
         """Run PreEnqueue; if a plugin rejects the pod, put it into unschedulablePods as gated."""
         gated_before = pod.gating_plugin
-        pod.gating_plugin = self._gates.rejecting(pod)
+        pod.gating_plugin = self.gates.rejecting(pod)
         if not pod.gating_plugin:
             return True
-        # Count the plugin once, although the pod may be gated again and again.
-        if pod.gating_plugin not in pod.unschedulable_plugins:
-            if pod.gating_plugin not in pod.pending_plugins:
-                self._rejections[pod.gating_plugin, pod.info.cls.scheduler_name] += 1
-            pod.unschedulable_plugins.add(pod.gating_plugin)
+        self.rejections.add_gate(pod)
         # A pod that stays gated has not entered a queue, so it is not counted.
         self.to_unschedulable(pod, None if gated_before else event, now)
         return False
@@ -210,13 +182,13 @@ class PendingPods:
 
     def replace(self, pod: QueuedPodInfo, new: PodInfo) -> None:
         """Replace a pod of activeQ or a backoff queue by its new version, and reorder it."""
-        before = self._order(pod)
+        before = self.order(pod)
         pod.info = new
         # Usually nothing that the order depends on has changed, and the heap can stay as it is.
-        if self._order(pod) == before:
+        if self.order(pod) == before:
             return
         if self.active.remove(new.uid) is not None:
-            self.active.add(new.uid, self._order(pod), pod)
+            self.active.add(new.uid, self.order(pod), pod)
         elif self.backoff.remove(new.uid) is not None:
             self.backoff.add(pod)
 
@@ -228,7 +200,7 @@ class PendingPods:
     def delete(self, pod: QueuedPodInfo) -> None:
         """Remove a pod."""
         self.take_out(pod)
-        self._count_rejections(pod, -1)
+        self.rejections.remove(pod)
 
     def pop(self, limit: int, now: float, may_join: MayJoin | None) -> list[QueuedPodInfo]:
         """Remove and return the next pods for an attempt; see ``SchedulingQueue.pop_batch``."""
@@ -247,7 +219,7 @@ class PendingPods:
             if head.info.group:
                 break
         if source is self.backoff and batch:
-            self._incoming[ACTIVE, POP_FROM_BACKOFF_Q] += len(batch)
+            self.incoming.add(ACTIVE, POP_FROM_BACKOFF_Q, len(batch))
         for pod in batch:
             self._begin_attempt(pod, now)
         return batch
@@ -259,12 +231,12 @@ class PendingPods:
             pod = self.backoff.remove(uid) or self.unschedulable.remove(uid)
             if pod is None or not self._passes_gates(pod, FORCE_ACTIVATE.text, now):
                 return None
-            self._count_incoming(ACTIVE, FORCE_ACTIVATE.text)
+            self.incoming.add(ACTIVE, FORCE_ACTIVATE.text)
         self._begin_attempt(pod, now)
         return pod
 
     def _begin_attempt(self, pod: QueuedPodInfo, now: float) -> None:
-        self._count_rejections(pod, -1)
+        self.rejections.remove(pod)
         if pod.initial_attempt_timestamp is None:
             pod.initial_attempt_timestamp = now
         pod.popped_at = now
@@ -289,38 +261,11 @@ class PendingPods:
         pod.was_flushed_from_unschedulable = False
         self._stamp(pod, now)
 
-    def report(self) -> None:
-        """Tell the observer how many pods have entered which queue since the last report.
-
-        Once per operation and not per pod: an event may wake 100,000.
-        """
-        if self._incoming and not self.holds_reports:
-            for (queue, event), count in self._incoming.items():
-                self._observer.incoming(queue, event, count)
-            self._incoming.clear()
-
     def _stamp(self, pod: QueuedPodInfo, now: float) -> None:
         pod.timestamp = now
         pod.sequence = self._sequence
         self._sequence += 1
 
-    def _count_rejections(self, pod: QueuedPodInfo, by: int) -> None:
-        if not pod.unschedulable_plugins and not pod.pending_plugins:
-            return
-        for name in _rejecting(pod):
-            self._rejections[name] += by
-            if not self._rejections[name]:
-                del self._rejections[name]
-
-    def _count_incoming(self, queue: str, event: str | None) -> None:
-        if event is not None:
-            self._incoming[queue, event] += 1
-
 
 def _key(sort: QueueSortPlugin, pod: QueuedPodInfo) -> tuple[Any, ...]:
     return (*sort.sort_key(pod), pod.sequence)
-
-
-def _rejecting(pod: QueuedPodInfo) -> list[tuple[str, str]]:
-    profile = pod.info.cls.scheduler_name
-    return [(plugin, profile) for plugin in pod.unschedulable_plugins | pod.pending_plugins]

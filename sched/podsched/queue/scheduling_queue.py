@@ -7,8 +7,10 @@ stays unschedulable if a hint says that an event since the start of its last att
 Source: kube-scheduler v1.36, ``pkg/scheduler/backend/queue``. Non-goals: the nominator and assumed
 pods (the cache has them), and which pods the scheduler is responsible for (the owner decides).
 
-``PendingPods`` stores and moves the pending pods, ``InFlight`` has the pods whose attempt is
-running, and ``HintTable`` asks the plugins. This module decides when.
+Its parts, which callers use directly: ``pending`` (``PendingPods``) stores and moves the pending
+pods, ``in_flight`` (``InFlight``) has the pods whose attempt is running, ``timeouts`` moves pods
+whose time has come, and ``incoming`` reports what entered. ``HintTable`` asks the plugins. This
+module decides what an event means for a pod.
 
 ::
 
@@ -57,14 +59,13 @@ it, which leaves out no plugin.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from podsched.framework.classify import pod_update_actions
 from podsched.framework.events import (
     ASSIGNED_POD_DELETE,
     FORCE_ACTIVATE,
-    UNSCHEDULABLE_TIMEOUT,
     UNSCHEDULED_POD_ADD,
     UNSCHEDULED_POD_UPDATE,
     ActionType,
@@ -78,16 +79,12 @@ from podsched.queue.backoff_queue import has_rejectors
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.in_flight import InFlight
 from podsched.queue.observer import QueueObserver, SilentObserver
-from podsched.queue.pending_pods import UNSCHEDULABLE, MayJoin, PendingPods
-from podsched.queue.standing import Standing
+from podsched.queue.pending_pods import MayJoin, PendingPods
+from podsched.queue.timeouts import Timeouts
 from podsched.queue.unschedulable_pods import group_key
 
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
-BACKOFF_COMPLETE = "BackoffComplete"
 IN_FLIGHT = "in-flight"
-#: Seconds between two checks for pods that have been unschedulable for too long
-#: (``flushUnschedulablePodsLeftover``).
-LEFTOVER_PERIOD = 30.0
 
 
 class QueueCorrupted(AssertionError):
@@ -116,7 +113,7 @@ class SchedulingQueue:
         """``pre_enqueue`` by profile, ``hints`` by profile and plugin; durations in seconds."""
         observer = observer or SilentObserver()
         self._hints = HintTable(hints, observer)
-        self._pods = PendingPods(
+        self.pending = PendingPods(
             sort,
             pre_enqueue,
             self._hints,
@@ -124,22 +121,22 @@ class SchedulingQueue:
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
         )
-        self._in_flight = InFlight(self._hints)
-        self._max_in_unschedulable = max_in_unschedulable
-        self._last_leftover_flush = float("-inf")
+        self.incoming = self.pending.incoming
+        self.in_flight = InFlight(self._hints)
+        self.timeouts = Timeouts(self.pending, max_in_unschedulable)
 
     # ------------------------------------------------------------------ pods come, change and go
 
     def add(self, pod: PodInfo, now: float) -> None:
         """Add a pod; update it if it is already in the queue."""
-        flight = self._in_flight.get(pod.uid)
+        flight = self.in_flight.get(pod.uid)
         if flight is not None:
             flight.latest, flight.deleted = pod, False
-        elif self._pods.get(pod.uid) is not None:
+        elif self.pending.get(pod.uid) is not None:
             self._update(pod, now)
         else:
-            self._pods.enter(pod, UNSCHEDULED_POD_ADD.text, now)
-        self._pods.report()
+            self.pending.enter(pod, UNSCHEDULED_POD_ADD.text, now)
+        self.incoming.report()
 
     def update(self, old: PodInfo | None, new: PodInfo, now: float) -> None:
         """Update a pod without a node; add it if it is unknown.
@@ -154,30 +151,21 @@ class SchedulingQueue:
         self._update(new, now)
         if old is not None and old.nominated_node_name != new.nominated_node_name:
             self._release_nomination(old, now)
-        self._pods.report()
+        self.incoming.report()
 
     def delete(self, pod: PodInfo, now: float, *, bound: bool = False) -> None:
         """Remove a pod that was deleted or, with ``bound``, was bound.
 
         A deleted pod releases its nominated node; see ``_release_nomination``.
         """
-        flight = self._in_flight.get(pod.uid)
+        flight = self.in_flight.get(pod.uid)
         if flight is not None:
             flight.deleted = True
-        elif (queued := self._pods.get(pod.uid)) is not None:
-            self._pods.delete(queued)
+        elif (queued := self.pending.get(pod.uid)) is not None:
+            self.pending.delete(queued)
         if not bound:
             self._release_nomination(pod, now)
-        self._pods.report()
-
-    def hold_reports(self) -> None:
-        """Hold back reports to the observer until ``report``, for a batch of calls."""
-        self._pods.holds_reports = True
-
-    def report(self) -> None:
-        """Send the reports that were held back."""
-        self._pods.holds_reports = False
-        self._pods.report()
+        self.incoming.report()
 
     # ------------------------------------------------------------------ attempts
 
@@ -202,10 +190,10 @@ class SchedulingQueue:
         there is nothing else to do. Pods with an error (podErrorBackoffQ) always wait for the end
         of their backoff.
         """
-        batch = self._pods.pop(limit, now, may_join)
+        batch = self.pending.pop(limit, now, may_join)
         for pod in batch:
-            self._in_flight.start(pod)
-        self._pods.report()
+            self.in_flight.start(pod)
+        self.incoming.report()
         return batch
 
     def pop_members(self, uids: Iterable[str], now: float) -> list[QueuedPodInfo]:
@@ -213,18 +201,11 @@ class SchedulingQueue:
 
         Pods that are not in the queue, in flight, or rejected by PreEnqueue are left out.
         """
-        members = [pod for uid in uids if (pod := self._pods.take(uid, now)) is not None]
+        members = [pod for uid in uids if (pod := self.pending.take(uid, now)) is not None]
         for pod in members:
-            self._in_flight.start(pod)
-        self._pods.report()
+            self.in_flight.start(pod)
+        self.incoming.report()
         return members
-
-    def done(self, *uids: str) -> None:
-        """End the recording of events for pods in flight; call it before PreBind at the latest.
-
-        PreBind and binding may take minutes, and as long as a pod is in flight all events are kept.
-        """
-        self._in_flight.finish_all(uids)
 
     def add_unschedulable_if_not_present(
         self,
@@ -239,42 +220,42 @@ class SchedulingQueue:
         ``unschedulable_plugins`` rejected it, ``pending_plugins`` did so with Pending; if both are
         empty, the attempt failed with an error. Returns the queue that the pod went to: active,
         backoff, unschedulable or gated; "" if the pod was deleted or added again meanwhile. If
-        ``done`` was called before, the caller must know that the pod still exists.
+        ``in_flight.done`` was called before, the caller must know that the pod still exists.
         """
         uid = pod.info.uid
-        flight = self._in_flight.get(uid)
+        flight = self.in_flight.get(uid)
         if flight is not None:
             pod.info = flight.latest
         # After ``done`` the pod is not in flight, so ``add`` may have entered it as a new pod.
-        if (flight is not None and flight.deleted) or self._pods.get(uid) is not None:
-            self._in_flight.finish(uid)
+        if (flight is not None and flight.deleted) or self.pending.get(uid) is not None:
+            self.in_flight.finish(uid)
             return ""
         pod.unschedulable_plugins = set(unschedulable_plugins)
         pod.pending_plugins = set(pending_plugins)
         pod.gating_plugin = ""
-        self._pods.count_failure(pod, now)
+        self.pending.count_failure(pod, now)
         # After an error no plugin can say which events help, so only the backoff counts.
         strategy = Strategy.AFTER_BACKOFF
         if flight is not None and has_rejectors(pod):
-            strategy = self._in_flight.replay(flight, pod, group_key(pod))
+            strategy = self.in_flight.replay(flight, pod, group_key(pod))
         # After the replay, because ``finish`` drops the events that only this pod needed.
-        self._in_flight.finish(uid)
-        place = self._pods.enter_failed(pod, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
-        self._pods.report()
+        self.in_flight.finish(uid)
+        place = self.pending.enter_failed(pod, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
+        self.incoming.report()
         return place
 
     def return_unattempted(self, pods: Iterable[QueuedPodInfo], now: float) -> None:
         """Put popped pods back into activeQ in their old order, as if they had not been popped."""
         for pod in pods:
-            flight = self._in_flight.finish(pod.info.uid)
+            flight = self.in_flight.finish(pod.info.uid)
             if flight is None or flight.deleted:
                 continue
             pod.info = flight.latest
             # ``pop`` counted this attempt. The sequence number is unchanged, which restores the
             # order.
             pod.attempts -= 1
-            self._pods.to_active(pod, None, now)
-        self._pods.report()
+            self.pending.to_active(pod, None, now)
+        self.incoming.report()
 
     # ------------------------------------------------------------------ events
 
@@ -291,11 +272,28 @@ class SchedulingQueue:
         """Move all pending pods that the event may help; return their number.
 
         ``old`` and ``new`` are the messages of the object before and after. Pods with a priority
-        above ``max_priority`` and pods with ``except_uids`` are left out.
+        above ``max_priority`` and pods with ``except_uids`` are left out. The event is recorded for
+        pods in flight as well, even if it helps no pending pod: their attempts may have read the
+        cluster before it.
         """
-        moved = self._move(event, old, new, now, max_priority, except_uids)
-        self._pods.report()
-        return moved
+        # Most events in an idle cluster end here.
+        if not len(self.in_flight) and not len(self.pending.unschedulable):
+            return 0
+        if not event.is_wildcard and not self._hints.matching(event):
+            return 0
+        helped = self.pending.unschedulable.helped(event, old, new, max_priority)
+        for uid in except_uids:
+            helped.pop(uid, None)
+        label = event.text if helped else ""  # Computed only if needed: building it takes time.
+        for uid, strategy in helped.items():
+            pod = self.pending.unschedulable.get(uid)
+            assert pod is not None
+            if not self.pending.gates.stays_gated(pod):
+                self.pending.unschedulable.remove(uid)
+                self.pending.requeue(pod, strategy, label, now)
+        self.in_flight.record(event, old, new)
+        self.incoming.report()
+        return len(helped)
 
     def note_for_in_flight(self, event: ClusterEvent, old: Any, new: Any) -> None:
         """Record an event for pods in flight, without moving other pods.
@@ -304,7 +302,7 @@ class SchedulingQueue:
         its cause began or after it ended.
         """
         if event.is_wildcard or self._hints.matching(event):
-            self._in_flight.record(event, old, new)
+            self.in_flight.record(event, old, new)
 
     def activate(self, pods: Iterable[PodInfo], now: float) -> None:
         """Move pending pods to activeQ regardless of hints and backoff (``Activate``).
@@ -312,15 +310,17 @@ class SchedulingQueue:
         A pod in flight is tried again if its attempt fails. PreEnqueue still applies.
         """
         for pod in pods:
-            flight = self._in_flight.get(pod.uid)
+            flight = self.in_flight.get(pod.uid)
             if flight is not None:
                 # It is in no queue now. The event is replayed if the attempt fails.
                 flight.own.append((FORCE_ACTIVATE, None, pod.pod))
                 continue
-            queued = self._pods.unschedulable.remove(pod.uid) or self._pods.backoff.remove(pod.uid)
+            queued = self.pending.unschedulable.remove(pod.uid) or self.pending.backoff.remove(
+                pod.uid
+            )
             if queued is not None:
-                self._pods.to_active(queued, FORCE_ACTIVATE.text, now)
-        self._pods.report()
+                self.pending.to_active(queued, FORCE_ACTIVATE.text, now)
+        self.incoming.report()
 
     def gate_again(self, uids: Iterable[str], now: float) -> None:
         """Run PreEnqueue again for pending pods, and move them to activeQ or gate them.
@@ -328,43 +328,11 @@ class SchedulingQueue:
         For pods about which a plugin may have changed its mind without an event, by uid.
         """
         for uid in uids:
-            queued = self._pods.get(uid)
+            queued = self.pending.get(uid)
             if queued is not None:
-                self._pods.take_out(queued)
-                self._pods.to_active(queued, None, now)
-        self._pods.report()
-
-    def _move(
-        self,
-        event: ClusterEvent,
-        old: Any,
-        new: Any,
-        now: float,
-        max_priority: int | None,
-        except_uids: Collection[str] = (),
-    ) -> int:
-        """Move the pods that an event may help; return their number.
-
-        The event is recorded for pods in flight as well, even if it helps no pending pod: their
-        attempts may have read the cluster before it.
-        """
-        # Most events in an idle cluster end here.
-        if not len(self._in_flight) and not len(self._pods.unschedulable):
-            return 0
-        if not event.is_wildcard and not self._hints.matching(event):
-            return 0
-        helped = self._pods.unschedulable.helped(event, old, new, max_priority)
-        for uid in except_uids:
-            helped.pop(uid, None)
-        label = event.text if helped else ""  # Computed only if needed: building it takes time.
-        for uid, strategy in helped.items():
-            pod = self._pods.unschedulable.get(uid)
-            assert pod is not None
-            if not self._pods.stays_gated(pod):
-                self._pods.unschedulable.remove(uid)
-                self._pods.requeue(pod, strategy, label, now)
-        self._in_flight.record(event, old, new)
-        return len(helped)
+                self.pending.take_out(queued)
+                self.pending.to_active(queued, None, now)
+        self.incoming.report()
 
     def _release_nomination(self, pod: PodInfo, now: float) -> None:
         """Wake pods that could not use a node because this pod was nominated to it.
@@ -373,7 +341,9 @@ class SchedulingQueue:
         So for these pods the end of the nomination is like the deletion of an assigned pod.
         """
         if pod.nominated_node_name:
-            self._move(ASSIGNED_POD_DELETE, pod.pod, None, now, pod.priority)
+            self.move_all_to_active_or_backoff(
+                ASSIGNED_POD_DELETE, pod.pod, None, now, max_priority=pod.priority
+            )
 
     def _update(self, new: PodInfo, now: float) -> None:
         """Store a pod's new version wherever the pod is; add the pod if it is unknown.
@@ -381,159 +351,48 @@ class SchedulingQueue:
         For a pod that is in flight or unschedulable, an update of more than the status is an event
         that may help it.
         """
-        flight = self._in_flight.get(new.uid)
+        flight = self.in_flight.get(new.uid)
         if flight is not None:
             before, flight.latest, flight.deleted = flight.latest, new, False
             if _concerns_queue(before, new):
                 event = _own_event(before, new)
                 flight.own.append((event, before.pod, new.pod))
             return
-        queued = self._pods.active.get(new.uid) or self._pods.backoff.get(new.uid)
+        queued = self.pending.active.get(new.uid) or self.pending.backoff.get(new.uid)
         if queued is not None:
-            self._pods.replace(queued, new)
-        elif (parked := self._pods.unschedulable.get(new.uid)) is not None:
+            self.pending.replace(queued, new)
+        elif (parked := self.pending.unschedulable.get(new.uid)) is not None:
             self._update_unschedulable(parked, new, now)
         else:
-            self._pods.enter(new, UNSCHEDULED_POD_UPDATE.text, now)
+            self.pending.enter(new, UNSCHEDULED_POD_UPDATE.text, now)
 
     def _update_unschedulable(self, pod: QueuedPodInfo, new: PodInfo, now: float) -> None:
         """Move the pod if a hint says that its own update helps it."""
         old = pod.info
-        if not _concerns_queue(old, new) and self._pods.unschedulable.replace_info(new):
+        if not _concerns_queue(old, new) and self.pending.unschedulable.replace_info(new):
             return
         # Removed before ``info`` changes, because a pod's group key must not change while it is
         # there.
-        self._pods.unschedulable.remove(new.uid)
+        self.pending.unschedulable.remove(new.uid)
         pod.info = new
         event = _own_event(old, new)
         strategy = self._hints.strategy(pod, event, old.pod, new.pod)
         if strategy is Strategy.SKIP:
-            self._pods.to_unschedulable(pod, None, now)
+            self.pending.to_unschedulable(pod, None, now)
         else:
-            self._pods.requeue(pod, strategy, event.text, now)
-
-    # ------------------------------------------------------------------ time
-
-    def flush(self, now: float) -> None:
-        """Move the pods whose backoff or timeout is over; ``next_wakeup`` says when to call it."""
-        self.flush_backoff_completed(now)
-        # As in next_wakeup: a difference may be rounded to less.
-        if now >= self._last_leftover_flush + LEFTOVER_PERIOD:
-            self.flush_unschedulable_leftover(now)
-
-    def flush_backoff_completed(self, now: float) -> int:
-        """Move pods whose backoff is over to activeQ; return their number."""
-        completed = list(self._pods.backoff.pop_completed(now))
-        for pod in completed:
-            # It passed PreEnqueue when it entered the backoff queue.
-            self._pods.to_active(pod, BACKOFF_COMPLETE, now, pre_enqueue=False)
-        self._pods.report()
-        return len(completed)
-
-    def flush_unschedulable_leftover(self, now: float) -> int:
-        """Move pods that have been unschedulable for too long; return their number.
-
-        PreEnqueue runs again for pods gated that long, in case an event was missed.
-        """
-        self._last_leftover_flush = now
-        leftover = self._pods.unschedulable.older_than(now - self._max_in_unschedulable)
-        for pod in leftover:
-            pod.was_flushed_from_unschedulable = not pod.gating_plugin
-            self._pods.requeue(pod, Strategy.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.text, now)
-        self._pods.report()
-        return len(leftover)
-
-    def next_wakeup(self, now: float) -> float | None:
-        """Return when ``flush`` next has work, possibly now; None: not before a change."""
-        times = [self._pods.backoff.next_completion()]
-        oldest = self._pods.unschedulable.oldest()
-        if oldest is not None:
-            period_over = self._last_leftover_flush + LEFTOVER_PERIOD
-            # Not before ``flush`` looks at such pods again, or the loop would wake for nothing.
-            times.append(max(oldest + self._max_in_unschedulable, period_over))
-        earliest = min((time for time in times if time is not None), default=None)
-        return None if earliest is None else max(now, earliest)
-
-    # ------------------------------------------------------------------ reading
-
-    def __len__(self) -> int:
-        """Return the number of pending pods, without those in flight."""
-        return len(self._pods)
-
-    @property
-    def has_active(self) -> bool:
-        """Whether activeQ has a pod."""
-        return bool(len(self._pods.active))
-
-    def counts(self) -> dict[str, int]:
-        """Return the number of pods by queue, as the gauge ``pending_pods`` names them."""
-        return self._pods.counts()
-
-    def unschedulable_by_plugin(self) -> dict[tuple[str, str], int]:
-        """Return the number of pending pods by rejecting (plugin, profile), for the gauge."""
-        return self._pods.rejections()
-
-    def in_flight_events(self) -> dict[str, int]:
-        """Return the number of kept events by label (gauge ``inflight_events``)."""
-        return self._in_flight.event_counts()
-
-    def in_flight(self) -> list[QueuedPodInfo]:
-        """Return the pods whose attempt is running, in the order of their pops."""
-        return [flight.pod for flight in self._in_flight]
-
-    def get(self, uid: str) -> QueuedPodInfo | None:
-        """Return a pending pod by uid."""
-        return self._pods.get(uid)
+            self.pending.requeue(pod, strategy, event.text, now)
 
     def place(self, uid: str) -> str:
         """Return where a pod is: active, backoff, unschedulable, gated, in-flight, or ""."""
-        return self._pods.place(uid) or (IN_FLIGHT if uid in self._in_flight else "")
-
-    def standing(self, uid: str, now: float) -> Standing | None:
-        """Return a pod's place in the queue, None if it is not here; O(pods of activeQ)."""
-        place = self.place(uid)
-        flight = self._in_flight.get(uid)
-        pod = self._pods.get(uid) or (flight.pod if flight is not None else None)
-        if pod is None:
-            return None
-        if place == IN_FLIGHT:
-            return Standing(place, pod, waiting=self.counts())
-        ahead, first = self._pods.ahead(pod)
-        timeout_left = None
-        if place == UNSCHEDULABLE:
-            timeout_left = max(0.0, pod.timestamp + self._max_in_unschedulable - now)
-        return Standing(
-            place,
-            pod,
-            backoff=self._pods.backoff.duration(pod),
-            backoff_left=self._pods.backoff.left(pod, now),
-            timeout_left=timeout_left,
-            ahead=ahead,
-            ahead_first=tuple(other.info for other in first),
-            waiting=self.counts(),
-            gate_reasons=self._pods.gate_reasons(pod),
-        )
-
-    def unschedulable_pods(self) -> Iterator[QueuedPodInfo]:
-        """Iterate over the unschedulable pods, without gated ones; the queue must not change."""
-        return self._pods.unschedulable.not_gated()
-
-    def pending_pods(self) -> tuple[list[PodInfo], str]:
-        """Return all pending pods, and kube-scheduler's summary of the queue sizes."""
-        counts = self.counts()
-        summary = (
-            f"activeQ:{counts['active']}; backoffQ:{counts['backoff']}; "
-            f"unschedulablePods:{counts['unschedulable'] + counts['gated']}"
-        )
-        return [pod.info for pod in self._pods.in_order()], summary
+        return self.pending.place(uid) or (IN_FLIGHT if uid in self.in_flight else "")
 
     def check_invariants(self) -> None:
         """Raise QueueCorrupted with all violated invariants; O(pods)."""
-        problems = list(self._pods.problems())
+        problems = list(self.pending.problems())
         problems += [
             f"{flight.pod.info.uid} is in 2 places"
-            for flight in self._in_flight
-            if self._pods.get(flight.pod.info.uid) is not None
+            for flight in self.in_flight
+            if self.pending.get(flight.pod.info.uid) is not None
         ]
         if problems:
             raise QueueCorrupted("; ".join(problems))

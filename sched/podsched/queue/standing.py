@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.queue.pending_pods import UNSCHEDULABLE
+from podsched.queue.scheduling_queue import SchedulingQueue
+
+#: How many of the pods ahead of another pod are named.
+FIRST = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +33,26 @@ class Standing:
     ahead_first: tuple[PodInfo, ...] = ()
     waiting: Mapping[str, int] = field(default_factory=dict)
     gate_reasons: tuple[str, ...] = ()
+
+
+def standing_of(queue: SchedulingQueue, uid: str, now: float) -> Standing | None:
+    """Return a pod's place in the queue, None if it is not there; O(pods of activeQ)."""
+    pending, place = queue.pending, queue.place(uid)
+    flight = queue.in_flight.get(uid)
+    if flight is not None:
+        return Standing(place, flight.pod, waiting=pending.counts())
+    pod = pending.get(uid)
+    if pod is None:
+        return None
+    ahead, first = pending.active.before(pending.order(pod), FIRST)
+    return Standing(
+        place,
+        pod,
+        backoff=pending.backoff.duration(pod),
+        backoff_left=pending.backoff.left(pod, now),
+        timeout_left=queue.timeouts.left(pod, now) if place == UNSCHEDULABLE else None,
+        ahead=ahead,
+        ahead_first=tuple(other.info for other in first),
+        waiting=pending.counts(),
+        gate_reasons=pending.gates.reasons(pod),
+    )

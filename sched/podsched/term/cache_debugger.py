@@ -60,8 +60,8 @@ class CacheDebugger:
         """Log how the cache and the queue differ from the informer's store."""
         state = self._state()
         nodes, pods = self._stored("Node"), self._stored("Pod")
-        waiting, _ = state.queue.pending_pods()
-        running = [pod.info for pod in state.queue.in_flight()]
+        waiting = [queued.info for queued in state.queue.pending]
+        running = [flight.pod.info for flight in state.queue.in_flight]
         found_nodes = compare_nodes(state.cache, nodes)
         found_pods = compare_pods(state.cache, pods.values(), waiting, running)
         if found_nodes:
@@ -108,8 +108,8 @@ class CacheDebugger:
             )
             if number % NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        pods, summary = state.queue.pending_pods()
-        lines.append(f"waiting: {len(pods)} pods; {summary}")
+        pods = [queued.info for queued in state.queue.pending.in_order()]
+        lines.append(f"waiting: {len(pods)} pods; {state.queue.pending.summary()}")
         for number, pod in enumerate(islice(pods, MOST_LINES), start=1):
             lines.append(_describe_queued(pod, state))
             if number % NODES_AT_ONCE == 0:
@@ -131,7 +131,8 @@ class CacheDebugger:
             )
             if number % NODES_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        pods, summary = state.queue.pending_pods()
+        pods = [queued.info for queued in state.queue.pending.in_order()]
+        summary = state.queue.pending.summary()
         for start in range(0, max(1, len(pods)), PODS_IN_A_LINE):
             part = pods[start : start + PODS_IN_A_LINE]
             described = [_describe_queued(pod, state) for pod in part]
@@ -140,7 +141,7 @@ class CacheDebugger:
 
 def _describe_queued(pod: PodInfo, state: SchedulingState) -> str:
     text = f"{describe_pod(pod, state.cache)}, queue: {state.queue.place(pod.uid)}"
-    queued = state.queue.get(pod.uid)
+    queued = state.queue.pending.get(pod.uid)
     if queued is None:
         return text
     rejecting = sorted(queued.unschedulable_plugins | queued.pending_plugins)

@@ -128,7 +128,7 @@ class SchedulingState:
         # much.
         sort: tuple[str, EventType] | None = None
         count, began = 0, time.monotonic()
-        self.queue.hold_reports()
+        self.queue.incoming.hold()
         try:
             for event in batch.events:
                 of_event = (event.kind, event.type)
@@ -141,7 +141,7 @@ class SchedulingState:
                     raise fault_of(event) from bug
                 count += 1
         finally:
-            self.queue.report()
+            self.queue.incoming.release()
         self._handled(sort, count, began)
         # Objects of a partial list may be newer than the batch's revision. A revision that is too
         # old does no harm.

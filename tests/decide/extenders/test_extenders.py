@@ -135,7 +135,7 @@ async def test_reasons_of_extenders_stand_beside_those_of_plugins() -> None:
             "4 Preemption is not helpful for scheduling."
         )
         assert world.scheduled("a").reason == "Unschedulable"
-        queued = world.state.queue.unschedulable_pods()
+        queued = world.state.queue.pending.unschedulable.not_gated()
         assert [pod.unschedulable_plugins for pod in queued] == [{"Extender", "NodeResourcesFit"}]
 
 

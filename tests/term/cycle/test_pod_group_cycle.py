@@ -126,10 +126,10 @@ async def test_a_waiting_gang_is_tried_again_only_when_an_event_may_help() -> No
         group(world, min_count=3)
         members(world, "a", "b", "c", cpu="2")
         await asyncio.sleep(100)
-        assert world.state.queue.get("uid-a").attempts == 1
+        assert world.state.queue.pending.get("uid-a").attempts == 1
         world.node("n2", cpu="1")
         await asyncio.sleep(20)
-        assert world.state.queue.get("uid-a").attempts == 1
+        assert world.state.queue.pending.get("uid-a").attempts == 1
         world.node("n3", cpu="2")
         await asyncio.sleep(20)
         assert bound(world) == ["a", "b", "c"]
@@ -386,7 +386,7 @@ async def test_without_any_domain_the_group_is_unschedulable_until_a_node_has_th
         assert (found.reason, found.message) == ("Unschedulable", "no feasible placements found")
         world.pod("other")
         await asyncio.sleep(20)
-        queued = world.state.queue.get("uid-a")
+        queued = world.state.queue.pending.get("uid-a")
         assert queued is not None
         assert queued.attempts == 1
         world.node("n2", labels={"zone": "a"})

@@ -95,7 +95,7 @@ class Auditor:
         return missed
 
     def _next_sample(self) -> list[QueuedPodInfo]:
-        pods = self._state.queue.unschedulable_pods()
+        pods = self._state.queue.pending.unschedulable.not_gated()
         sample = list(islice(pods, self._at, self._at + self._sample))
         # A short sample is the last of a round through the pods.
         self._at = self._at + len(sample) if len(sample) == self._sample else 0
@@ -122,7 +122,7 @@ class Auditor:
     def _look_at_group(self, runtime: ProfileRuntime, queued: QueuedPodInfo) -> MissedWakeUp | None:
         cache, queue, key = self._state.cache, self._state.queue, queued.info.group
         group = pod_group(cache.cluster, key)
-        pending = (queue.get(pod.uid) for pod in cache.cluster.members(key))
+        pending = (queue.pending.get(pod.uid) for pod in cache.cluster.members(key))
         members = [one for one in pending if one is not None and not one.gating_plugin]
         if group is None or len(members) > LARGEST_GROUP:
             return None

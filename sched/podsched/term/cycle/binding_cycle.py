@@ -167,8 +167,9 @@ class BindingCycle:
             assignments = [a for a in assignments if self._is_taken(runtime, a, at_once=at_once)]
         if at_once:
             # Not earlier, because a rejected pod in flight needs the events since its pop.
-            self._state.queue.done(*[a.queued.info.uid for a in assignments])
-        self._queue.submit(assignments, others_follow=at_once and self._state.queue.has_active)
+            self._state.queue.in_flight.done(*[a.queued.info.uid for a in assignments])
+        others_follow = at_once and len(self._state.queue.pending.active) > 0
+        self._queue.submit(assignments, others_follow=others_follow)
 
     def _is_taken(self, runtime: ProfileRuntime, assignment: Assignment, *, at_once: bool) -> bool:
         self._meter.traces.follow([assignment.queued])
@@ -184,7 +185,7 @@ class BindingCycle:
         binders = self._extenders.binders(assignment.pod.cls.spec)
         if not binders:
             return False
-        self._state.queue.done(assignment.pod.uid)
+        self._state.queue.in_flight.done(assignment.pod.uid)
         self._with_extenders.ask(binders[0], assignment)
         self._tasks.start(
             self._bind_by_extender(runtime, assignment, binders[0]),

@@ -275,11 +275,11 @@ class CycleMeter:
             pending = self._binding.pending_async_api_calls.labels(call_type)
             pending.set(pending_calls.get(call_type, 0))
         metrics.goroutines.labels("binding").set(binding_tasks)
-        for name, count in queue.counts().items():
+        for name, count in queue.pending.counts().items():
             metrics.pending_pods.labels(name).set(count)
-        _set_all(metrics.unschedulable_pods, queue.unschedulable_by_plugin().items())
-        in_flight = {(label,): count for label, count in queue.in_flight_events().items()}
-        in_flight[(POD_POPPED,)] = len(queue.in_flight())
+        _set_all(metrics.unschedulable_pods, queue.pending.rejections.counts.items())
+        in_flight = {(label,): count for label, count in queue.in_flight.event_counts().items()}
+        in_flight[(POD_POPPED,)] = len(queue.in_flight)
         _set_all(metrics.inflight_events, in_flight.items())
         metrics.cache_size.labels("nodes").set(cache.node_count)
         metrics.cache_size.labels("pods").set(cache.pod_count)

@@ -131,7 +131,7 @@ class FailureHandler:
         # ``add_unschedulable_if_not_present`` does not notice this for a pod that is no longer in
         # flight.
         if known is None or known.uid != pod.uid or known.node_name:
-            self._state.queue.done(pod.uid)
+            self._state.queue.in_flight.done(pod.uid)
             self._meter.dropped(assignment.queued)
             self._notes.ended(assignment.queued, GONE, status.message)
             return

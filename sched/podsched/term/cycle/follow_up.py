@@ -72,7 +72,7 @@ class FollowUp:
         # An informer may have deleted the pod, or shown it bound, since it was popped.
         elif known is not None and known.uid == pod.uid and not self._state.cache.pod(pod.uid):
             return False
-        self._state.queue.done(pod.uid)
+        self._state.queue.in_flight.done(pod.uid)
         self._meter.dropped(queued)
         self._notes.ended(queued, GONE)
         return True

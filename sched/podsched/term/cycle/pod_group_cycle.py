@@ -253,7 +253,7 @@ class PodGroupCycle:
             error=repr(bug),
             exc_info=bug,
         )
-        in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
+        in_flight = {flight.pod.info.uid for flight in self._state.queue.in_flight}
         status = error(f"pod group cycle failed: {bug!r}")
         if self._decided is not None and self._decided.start is not None:
             self._decided.start.over = True  # All members are undone below.

@@ -100,7 +100,7 @@ class SchedulingCycle:
         runtime = self._state.profiles[first.cls.scheduler_name]
         self._decider.discard(first)
         # Pods that are no longer in flight, or are at Permit, were handled before the bug.
-        in_flight = {queued.info.uid for queued in self._state.queue.in_flight()}
+        in_flight = {flight.pod.info.uid for flight in self._state.queue.in_flight}
         begun = [
             q for q in batch if q.info.uid in in_flight and q.info.uid not in self._binding.waiting
         ]

@@ -220,7 +220,7 @@ class SchedulingLoop:
     @property
     def busy(self) -> bool:
         """Whether pods wait to be scheduled or bound."""
-        return bool(self.binding.ahead) or self._state.queue.counts()["active"] > 0
+        return bool(self.binding.ahead) or len(self._state.queue.pending.active) > 0
 
     @property
     def pending_calls(self) -> Mapping[str, int]:
@@ -304,9 +304,9 @@ class SchedulingLoop:
             await self._decides.wait()
             now = self._clock()
             with working_on():
-                wakeup = queue.next_wakeup(now)
+                wakeup = queue.timeouts.next_wakeup(now)
                 if wakeup is not None and wakeup <= now:
-                    queue.flush(now)
+                    queue.timeouts.flush(now)
                 self._failures.report_set_aside()
                 await self._admission.refresh(now)
             # Before all other pods: these could take the room that the missing members need.
@@ -326,7 +326,7 @@ class SchedulingLoop:
                     await turn.give_way()
             elif not self._admission.has_work:
                 decided = 0
-                times = queue.next_wakeup(now), self._admission.next_wakeup()
+                times = queue.timeouts.next_wakeup(now), self._admission.next_wakeup()
                 wakeup = min((time for time in times if time is not None), default=None)
                 await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
                 await turn.wait()

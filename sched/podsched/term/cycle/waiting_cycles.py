@@ -126,7 +126,7 @@ class WaitingCycles:
         began = self._clock()
         # As in kube-scheduler, Permit is the last point at which a pod can become unschedulable. A
         # pod that fails later waits for its backoff, so no events are needed for it.
-        self._state.queue.done(assignment.pod.uid)
+        self._state.queue.in_flight.done(assignment.pod.uid)
         cluster = self._state.cache.cluster
         runs: list[PluginRun] = []
         status = await run_pre_bind(

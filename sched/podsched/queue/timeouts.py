@@ -1,0 +1,64 @@
+"""Move pods whose time has come: their backoff is over, or no event has helped them for long."""
+
+from __future__ import annotations
+
+from podsched.framework.events import UNSCHEDULABLE_TIMEOUT
+from podsched.framework.pods import QueuedPodInfo
+from podsched.queue.hints import Strategy
+from podsched.queue.pending_pods import PendingPods
+
+BACKOFF_COMPLETE = "BackoffComplete"
+#: Seconds between two checks for pods that have been unschedulable for too long
+#: (``flushUnschedulablePodsLeftover``).
+LEFTOVER_PERIOD = 30.0
+
+
+class Timeouts:
+    """The ends of backoffs, and of ``max_in_unschedulable`` seconds in unschedulablePods."""
+
+    def __init__(self, pending: PendingPods, max_in_unschedulable: float) -> None:
+        self._pending = pending
+        self._max_in_unschedulable = max_in_unschedulable
+        self._last_leftover_flush = float("-inf")
+
+    def flush(self, now: float) -> None:
+        """Move the pods whose backoff or timeout is over; ``next_wakeup`` says when to call it."""
+        self.flush_backoff_completed(now)
+        # As in next_wakeup: a difference may be rounded to less.
+        if now >= self._last_leftover_flush + LEFTOVER_PERIOD:
+            self._flush_unschedulable_leftover(now)
+
+    def flush_backoff_completed(self, now: float) -> int:
+        """Move pods whose backoff is over to activeQ; return their number."""
+        completed = list(self._pending.backoff.pop_completed(now))
+        for pod in completed:
+            # It passed PreEnqueue when it entered the backoff queue.
+            self._pending.to_active(pod, BACKOFF_COMPLETE, now, pre_enqueue=False)
+        self._pending.incoming.report()
+        return len(completed)
+
+    def _flush_unschedulable_leftover(self, now: float) -> None:
+        """Move pods that have been unschedulable for too long.
+
+        PreEnqueue runs again for pods gated that long, in case an event was missed.
+        """
+        self._last_leftover_flush = now
+        for pod in self._pending.unschedulable.older_than(now - self._max_in_unschedulable):
+            pod.was_flushed_from_unschedulable = not pod.gating_plugin
+            self._pending.requeue(pod, Strategy.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT.text, now)
+        self._pending.incoming.report()
+
+    def left(self, pod: QueuedPodInfo, now: float) -> float:
+        """Return the seconds until an unschedulable pod is tried again without an event."""
+        return max(0.0, pod.timestamp + self._max_in_unschedulable - now)
+
+    def next_wakeup(self, now: float) -> float | None:
+        """Return when ``flush`` next has work, possibly now; None: not before a change."""
+        times = [self._pending.backoff.next_completion()]
+        oldest = self._pending.unschedulable.oldest()
+        if oldest is not None:
+            period_over = self._last_leftover_flush + LEFTOVER_PERIOD
+            # Not before ``flush`` looks at such pods again, or the loop would wake for nothing.
+            times.append(max(oldest + self._max_in_unschedulable, period_over))
+        earliest = min((time for time in times if time is not None), default=None)
+        return None if earliest is None else max(now, earliest)
