@@ -172,16 +172,3 @@ def test_quota_and_changes_of_nodes_are_two_questions(sched: Commands, cluster: 
     done = sched("simulate", "-f", cluster, "--quota", "research/gpu=+1", "--drain", "a")
     assert done.code == 2
     assert "--quota cannot be combined with" in " ".join(done.err.split())
-
-
-@pytest.mark.parametrize("replicas", [[], ["--replicas", "2"]])
-def test_that_quota_does_not_count_without_the_option_is_said_of_pods_in_queues(
-    sched: Commands, cluster: str, tmp_path: Path, replicas: list[str]
-) -> None:
-    (tmp_path / "pod.yaml").write_text(pod("more", 4).replace("uid: more", ""))
-    done = sched("simulate", "-f", cluster, "--pod", str(tmp_path / "pod.yaml"), *replicas)
-    assert "quota does not count here" in done.err
-    text = pod("none", 4).replace("uid: none", "").replace("{kueue.x-k8s.io/queue-name: ", "{a: ")
-    (tmp_path / "none.yaml").write_text(text)
-    done = sched("simulate", "-f", cluster, "--pod", str(tmp_path / "none.yaml"), *replicas)
-    assert "quota" not in done.err

@@ -17,7 +17,6 @@ from podsched.api.kinds import kind_of
 from podsched.api.manifest import ManifestError, apply_merge_patch, from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.pod_defaulting import add_default_tolerations, default_pod_spec
-from podsched.api.quantity import QuantityError
 from podsched.ask.whatif.plan import (
     Decision,
     Forecast,
@@ -39,13 +38,17 @@ from podsched.cli.options import Filename, Form, Recursive, Strict
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
-from podsched.cli.what_if import count_in_queues, move_document, move_lines, world_of
+from podsched.cli.what_if import (
+    count_in_queues,
+    move_document,
+    move_lines,
+    queue_forecast,
+    world_of,
+)
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.load import SchedulerConfiguration, default_config, load_config
 from podsched.decide.runtime.user_plugins import user_plugin_specs
-from podsched.framework.plugin import PluginError
-from podsched.lab.replay.queue_changes import play_new_pods
 from podsched.registry import factories
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import NotFound
@@ -185,10 +188,10 @@ def _forecast(now: Now, writes: Sequence[Write], config: SchedulerConfiguration)
     bound = [pod for pod in new if pod.spec.node_name]
     waiting = [pod for pod in new if not pod.spec.node_name]
     objects = [*after.values(), *bound]
+    world = world_of(objects, config)
     if count_in_queues(objects, waiting):
-        with fail_on(QuantityError, PluginError, code=USAGE):
-            return play_new_pods(objects, waiting, config, factories())
-    return forecast(world_of(objects, config), waiting)
+        return queue_forecast(world, objects, waiting, config)
+    return forecast(world, waiting)
 
 
 def _document(

@@ -29,7 +29,7 @@ from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.cli.quota_changes import quota_changes
-from podsched.cli.what_if import Changes, warn_of_quota, what_if
+from podsched.cli.what_if import Changes, counts_quota, what_if
 from podsched.cli.workloads import MAX_PODS, Workload, read_workloads
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
@@ -74,7 +74,7 @@ class _Flags:
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file."""
     output: Form = flag(Form.TABLE, names="--output -o")
-    """Output format; json has the format of --scenarios for one pod."""
+    """Output format; json has the format of --scenarios for one pod in no queue."""
 
     def files(self) -> list[str]:
         """Return the given flags whose file contains a complete question."""
@@ -94,7 +94,8 @@ def simulate(source: Source, given: _Flags, cluster: ClusterSource) -> None:
 
     For one pod, prints the filter result and scores of every node, the chosen node, and the
     preemption if no node fits. Several pods are placed one after another; prints their nodes, the
-    victims, and why the rest does not fit.
+    victims, and why the rest does not fit. If one of them is in a queue, all are placed as the
+    leader would do it: as quota permits, after what waits already.
 
     --add-node, --remove-node and --drain change the cluster first. Without --pod, the pending pods
     are scheduled on added nodes. --quota shows which units that wait in queues are admitted with
@@ -131,7 +132,13 @@ def simulate(source: Source, given: _Flags, cluster: ClusterSource) -> None:
     as_json = given.output is Form.JSON
     if given.quota:
         code = quota_changes(objects, workload, given.quota, source, as_json=as_json)
-    elif len(workload.pods) != 1 or workload.others or given.replicas or changes.given:
+    elif (
+        len(workload.pods) != 1
+        or workload.others
+        or given.replicas
+        or changes.given
+        or counts_quota(objects, workload.pods)
+    ):
         code = what_if(objects, workload, changes, source, as_json=as_json)
     else:
         code = _one_pod(objects, workload.pods[0], source, given.output)
@@ -153,7 +160,6 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form
     """Show a single pod's decision in detail; return the exit code."""
     # The pod may be in the cluster already; it must not compete with itself.
     objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
-    warn_of_quota(objects, [wanted])
     scenario = _scenario(objects, wanted, source)
     with fail_on(ManifestError, ConfigError, QuantityError, BadScenario, PluginError):
         result = simulate_scenario(scenario, factories(), changes=True)

@@ -11,10 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from podsched.api.node_copies import HOSTNAME, NodeDevices, copy_of_node
-from podsched.api.objects import AnyObject, LocalQueue, Node, Pod, PodGroup, ResourceSlice
+from podsched.api.objects import (
+    AnyObject,
+    ClusterQueue,
+    LocalQueue,
+    Node,
+    Pod,
+    PodGroup,
+    ResourceClaim,
+    ResourceSlice,
+)
 from podsched.api.quantity import QuantityError
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.ask.whatif.evacuation import Move, MoveOutcome, Report, Scenario, play
+from podsched.ask.whatif.plan import Forecast
 from podsched.ask.whatif.world import Outcome, World
 from podsched.cli.cluster_source import admit
 from podsched.cli.config import read_source
@@ -26,6 +36,7 @@ from podsched.cli.printers import aligned, wrapped
 from podsched.cli.workloads import Workload
 from podsched.config.load import SchedulerConfiguration, default_config
 from podsched.framework.plugin import PluginError
+from podsched.lab.replay.queue_changes import play_new_pods
 from podsched.registry import factories
 from podsched.term.admission.units import DEFAULT_QUEUE
 
@@ -67,14 +78,22 @@ def count_in_queues(objects: Iterable[AnyObject], pods: Sequence[Pod]) -> int:
     )
 
 
-def warn_of_quota(objects: Iterable[AnyObject], pods: Sequence[Pod]) -> None:
-    """Warn if pods join queues, because these are placed here as if quota sufficed for them."""
-    if count := count_in_queues(objects, pods):
-        pods_are = "pod is" if count == 1 else "pods are"
-        warn(
-            f"quota does not count here, although {count:,} {pods_are} in a queue: sched simulate "
-            "--quota shows what queues admit"
-        )
+def counts_quota(
+    objects: Sequence[AnyObject], pods: Sequence[Pod], changes: Changes = Changes()
+) -> bool:
+    """Return whether quota decides about some of the pods, too; warn if it does but cannot here."""
+    count = count_in_queues(objects, pods)
+    if not count:
+        return False
+    if not any(isinstance(item, ClusterQueue) for item in objects):
+        why = "here, because there is no ClusterQueue"
+    elif changes.remove_node or changes.drain:
+        why = "with --remove-node or --drain"
+    else:
+        return True
+    pods_are = "pod is" if count == 1 else "pods are"
+    warn(f"quota does not count {why}, although {count:,} {pods_are} in a queue")
+    return False
 
 
 def what_if(
@@ -106,8 +125,13 @@ def what_if(
     admit([*objects, *new_nodes], workload.pods)
     pending = changes.pending or bool(added and not workload.pods)
     scenario = Scenario(workload.pods, pending, new_nodes, changes.remove_node, changes.drain)
-    warn_of_quota(objects, workload.pods)
-    report = play(world_of(objects, config_of(source)), scenario)
+    config = config_of(source)
+    world = world_of(objects, config)
+    waiting = [pod.pod for pod in world.pending()] if pending else []
+    if counts_quota(objects, [*waiting, *workload.pods], changes):
+        report = _in_queues(world, [*objects, *new_nodes], [*waiting, *workload.pods], config)
+    else:
+        report = play(world, scenario)
     if as_json:
         print(json.dumps(report_document(report), indent=2))
     else:
@@ -116,6 +140,43 @@ def what_if(
     if report.failed:
         return 2
     return 0 if report.fits else FAILED
+
+
+def _in_queues(
+    world: World, objects: Sequence[AnyObject], pods: Sequence[Pod], config: SchedulerConfiguration
+) -> Report:
+    """Return the outcomes of pods of which some are in queues, as the leader would decide."""
+    decisions = queue_forecast(world, objects, pods, config).decisions
+    known = {pod.key: pod for pod in world.pods()}
+    return Report(
+        outcomes=[
+            Outcome(
+                known[one.pod], one.node, one.message, victims=tuple(known[v] for v in one.victims)
+            )
+            for one in decisions
+        ]
+    )
+
+
+def queue_forecast(
+    world: World, objects: Sequence[AnyObject], pods: Sequence[Pod], config: SchedulerConfiguration
+) -> Forecast:
+    """Return where pods would go, some of which are in queues; exit if an object is unusable.
+
+    ``world``: that of ``objects``, to which the pods are added with their claims.
+    """
+    known, asked = {pod.uid for pod in world.pods()}, {pod.metadata.uid for pod in pods}
+    for pod in pods:
+        if pod.metadata.uid not in known:
+            world.submit(pod)
+    others = [
+        item
+        for item in objects
+        if not isinstance(item, ResourceClaim) and item.metadata.uid not in asked
+    ]
+    others += world.cluster.list("ResourceClaim")
+    with fail_on(QuantityError, PluginError):
+        return play_new_pods(others, pods, config, factories())
 
 
 def config_of(source: Source) -> SchedulerConfiguration:

@@ -6,7 +6,10 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.defaulting import default_queued_job
+from podsched.api.manifest import ManifestError, from_manifest, to_manifest
+from podsched.api.objects import AnyObject, Job, Pod
+from podsched.api.queue_labels import QUEUE_NAME
 from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.manifests import read_known
 from podsched.lib.counted import counted
@@ -76,6 +79,7 @@ def _copies(document: Mapping[str, Any], number: int) -> Iterator[Mapping[str, A
 
 def _expanded(document: Mapping[str, Any], number: int) -> Iterator[Mapping[str, Any]]:
     """Yield the owner as the scheduler sees it, and the pods that its controller would create."""
+    document = _queued(document, number)
     kind, spec = document["kind"], document.get("spec")
     metadata = document.get("metadata")
     spec = spec if isinstance(spec, Mapping) else {}
@@ -114,6 +118,22 @@ def _expanded(document: Mapping[str, Any], number: int) -> Iterator[Mapping[str,
             },
             "spec": pod_spec,
         }
+
+
+def _queued(document: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+    """Return a Job in a queue as the API server stores it: its pods join the queue."""
+    try:
+        job = from_manifest(document).message if document["kind"] == "Job" else None
+    except ManifestError:
+        return document  # Its pods tell what is wrong.
+    if not isinstance(job, Job) or QUEUE_NAME not in job.metadata.labels:
+        return document
+    together = job.spec.completions in (0, job.spec.parallelism or 1)
+    # Only whether all run together matters.
+    job.spec.parallelism, job.spec.completions = number, number + (not together)
+    job.metadata.name = job.metadata.name or "unnamed"
+    default_queued_job(job)
+    return to_manifest(job)
 
 
 def _claim(
