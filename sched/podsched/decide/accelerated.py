@@ -75,7 +75,7 @@ class AcceleratedDecider(Decider):
         self._remote_dry_run = remote_dry_run
         #: The filters for the latest decision that went to PostFilter.
         self._runner: tuple[Decision, ProfileFilters] | None = None
-        #: By levels, as of a version of the nodes' labels.
+        #: The domains by levels, at a version of the nodes' labels.
         self._domains: dict[tuple[str, ...], Domains] = {}
         self._domains_version = -1
 
@@ -101,7 +101,7 @@ class AcceleratedDecider(Decider):
     def discard(self, pod: PodInfo) -> None:
         """Drop the evaluations of pods like this one and of the pods decided last."""
         self._evaluations.discard(self.key(pod))
-        # All of them: it is not recorded which of them were taken from the dropped evaluations, and
+        # Clear all variants: the index cannot find those that came from a dropped evaluation, and
         # this happens only after a bug.
         self._variants.clear()
         if self._latest is not None:

@@ -1,16 +1,17 @@
-"""Which domains of a Topology the members of a group fill, if all members are alike.
+"""Choose the domains of a Topology for the members of a group, if all members are alike.
 
-One domain of the level that is asked for takes all of them: the smallest that is large enough. If
-none is, and the level is only preferred, the levels above are tried, and at the top the largest
-domains are taken until there is room for all. Then down level by level: of the children of the
-chosen domains the largest are taken, and as the last one the smallest that is large enough. Without
-a level it is the other way round: the smallest domains come first.
+* **The requested level.** The smallest domain of this level that has room for all members is
+  chosen. If none has, and the level is only preferred, the levels above are tried. At the top level
+  the largest domains are chosen until all members have room.
+* **The levels below**, one after another. Of the children of the chosen domains, the largest are
+  chosen until all members have room. The last one is the smallest child that takes the rest.
+* **Without a requested level** the smallest domains are chosen first instead.
+* **With slices**, room is counted in whole slices, down to the level of the slices: one domain of
+  this level takes each slice. Below it, each domain divides its members among its own children.
 
-With slices, domains are counted in whole slices, down to the level of which one domain takes each
-slice. Below it, each domain divides its members among its own children.
-
-Source: Kueue 0.20, pkg/cache/scheduler/tas_flavor_snapshot.go; equals ``queues.domains.place`` of
-one pod set (property test), in passes over arrays: a cluster has 10,000 hosts.
+Source: Kueue 0.20, pkg/cache/scheduler/tas_flavor_snapshot.go. A property test compares this module
+with ``queues.domains.place`` for one pod set. This module computes with arrays, because a cluster
+may have 10,000 hosts.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 from podsched.framework.nodes import ABSENT, Bools, Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
 
-#: Max sets of nodes' names of which the rows are kept.
+#: Max sets of node names whose rows are kept.
 _MOST_KEPT: Final = 16
 
 
@@ -35,9 +36,9 @@ class Part(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """What takes the members, nothing if there is too little room; and how many have room.
+    """The parts that take the members, empty if there is too little room.
 
-    ``fitting`` counts slices, and without slices members.
+    ``fitting``: how many slices have room, or how many members if there are no slices.
     """
 
     parts: Sequence[Part]
@@ -45,10 +46,10 @@ class Filled(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """Sets of ``size`` members, each of which one domain of a level takes.
+    """Members divided into slices of ``size``. One domain of ``level`` takes each slice.
 
-    The last of them may have fewer members. ``held``: how many members run on each row already,
-    shape ``(nodes.size,)``. Members that come later complete the slices of these first.
+    The last slice may have fewer members. ``held``: how many members already run on each row,
+    shape ``(nodes.size,)``. New members first complete the slices that these have begun.
     """
 
     level: int
@@ -70,7 +71,7 @@ class Domains:
         columns = np.stack([nodes.label(label) for label in levels])
         self._nodes = nodes
         self._names = nodes.names
-        #: By names of nodes, kept because a flavor may have 10,000 nodes.
+        #: Results of ``are_among``, kept because a flavor may have 10,000 nodes.
         self._among: dict[frozenset[str], Bools] = {}
         self._rows = np.flatnonzero(nodes.alive & (columns != ABSENT).all(axis=0))
         #: By level, the domain of each of the rows, and the domain above each domain. Domains are
@@ -97,10 +98,11 @@ class Domains:
         required: bool,
         slices: Slices | None = None,
     ) -> Filled:
-        """Return what takes as many members as possible; nothing if fewer than ``needed`` fit.
+        """Return parts for as many members as possible; none if fewer than ``needed`` fit.
 
-        ``room``: how many members fit on each row, shape ``(nodes.size,)``. ``level``: the one that
-        is asked for, None for none; ``required``: none above will do.
+        ``room``: how many members fit on each row, shape ``(nodes.size,)``. ``most``: the number of
+        members. ``level``: the requested level, or None. ``required``: the levels above it are not
+        allowed.
         """
         last, ascending = len(self._parents) - 1, level is None
         outer, size = (last, 1) if slices is None else (slices.level, slices.size)
@@ -108,7 +110,7 @@ class Domains:
         gaps = {} if slices is None else self._gaps(slices)
         late = self._complete(gaps, sizes, outer, most)
         done = sum(members for _, members in late)
-        if late:  # New slices get what is left.
+        if late:  # New slices get the room that is left.
             sizes = self._sums(sizes[last], last)
         whole = sizes if slices is None else self._sums(sizes[outer] // size, outer)
         at = level if level is not None else 0 if slices else last
@@ -138,7 +140,7 @@ class Domains:
         return Filled(parts, (done + count) // size)
 
     def _gaps(self, slices: Slices) -> dict[int, int]:
-        """Return how many members slices lack that run in part, by domain of their level."""
+        """Return how many members each slice that runs in part lacks, by domain of its level."""
         held = self._by_domain(slices.held, slices.level)
         lack = -held % slices.size
         return {domain: int(lack[domain]) for domain in np.flatnonzero(lack).tolist()}
@@ -146,7 +148,7 @@ class Domains:
     def _complete(
         self, gaps: Mapping[int, int], sizes: Sequence[Int64s], outer: int, most: int
     ) -> list[_Taken]:
-        """Return the lowest domains that complete slices, whose sizes become what they leave."""
+        """Return the lowest domains that complete slices; subtract their members from ``sizes``."""
         late: list[_Taken] = []
         for domain, gap in gaps.items():
             members = min(gap, most, int(sizes[outer][domain]))
@@ -160,7 +162,7 @@ class Domains:
     def _down(
         self, sizes: Sequence[Int64s], outer: int, taken: list[_Taken], *, best_fit: bool
     ) -> list[_Taken]:
-        """Return the lowest domains that take what domains of the slices' level do."""
+        """Divide the members of domains of the slices' level among their lowest domains."""
         for level in range(outer + 1, len(sizes)):
             room, parents = sizes[level], self._parents[level]
             above, taken = taken, []
@@ -201,7 +203,7 @@ class Domains:
         return found
 
     def _parts(self, sizes: Int64s, taken: Sequence[_Taken]) -> list[Part]:
-        """Return the nodes of the lowest domains: those that are filled together, then others."""
+        """Return one part for all full domains of the lowest level, and one for each other."""
         full = [domain for domain, members in taken if members == sizes[domain]]
         parts = [Part(self._nodes_of(full), int(sizes[full].sum()))] if full else []
         rest = [one for one in taken if one[1] < sizes[one[0]]]
@@ -213,16 +215,16 @@ class Domains:
 
 
 def _sorted(room: Int64s, sizes: Int64s, among: Rows, *, ascending: bool) -> Rows:
-    """Return domains with room: those with the most first, or the least; of equals the smallest."""
+    """Return domains with room, the most first (``ascending``: the least); of equals by size."""
     among = among[room[among] > 0]
     order: Rows = among[np.lexsort((among, sizes[among], room[among] * (1 if ascending else -1)))]
     return order
 
 
 def _take(room: Int64s, order: Rows, count: int, *, best_fit: bool) -> list[_Taken]:
-    """Return the domains to fill, in order, until there is room for all; the last is a best fit.
+    """Return the first domains, in order, that together have room for ``count``.
 
-    Unless ``best_fit``: then it is the next in order.
+    ``best_fit``: the last one is not the next in order, but the smallest with room for the rest.
     """
     taken: list[_Taken] = []
     for place, domain in enumerate(order.tolist()):

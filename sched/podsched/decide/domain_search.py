@@ -1,7 +1,8 @@
-"""Search for the domains of a Topology that the members of a group fill (``best_fit``).
+"""Find the domains of a Topology that the members of a group fill (``best_fit``).
 
-Domains are counted by the nodes that a member fits now, and by what members request. Whatever else
-may keep members out, such as their affinity to each other, is found out when they are tried there.
+The room of a domain is computed from the nodes that a member fits now, and from the members'
+requests. Constraints between members, such as affinity, are not counted: the caller finds out when
+it tries the members there.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ REASON_SLICES_NOT_FILLED: Final = "pods do not fit into the domains of their sli
 
 
 class DomainSearch:
-    """See the module."""
+    """Finds the domains for one group."""
 
     def __init__(
         self,
@@ -55,11 +56,11 @@ class DomainSearch:
         nodes_of: Callable[[PodInfo], frozenset[str] | None],
         scheduled: Sequence[PodInfo],
     ) -> Sequence[Part]:
-        """Return what members fill together; nothing if fewer than ``needed`` fit.
+        """Return the parts that the members fill; none if fewer than ``needed`` fit.
 
-        Nor if it is not known: the members have to be alike, and ask for a level of their Topology,
-        or for none. ``placements``: where they may go; ``nodes_of``: see ``NodesOf``;
-        ``scheduled``: the members that run.
+        Also none if the rule does not apply: the members must be alike, and request or prefer one
+        level of their Topology, or no level. ``placements``: where they may go; ``nodes_of``: see
+        ``NodesOf``; ``scheduled``: the members that run.
         """
         group, pods = self._group, [queued.info for queued in members]
         asked = group.topology_key or next(iter(group.preferred_topology), "")
@@ -99,7 +100,7 @@ class DomainSearch:
         return parts
 
     def _misses_slices(self, asked: str) -> bool:
-        """Return whether the slices that are asked for are impossible, and note why."""
+        """Return whether the requested slices are impossible; if so, set ``reason``."""
         group = self._group
         if not group.slice_level:
             return False
@@ -115,7 +116,7 @@ class DomainSearch:
         return True
 
     def _slices(self, scheduled: Sequence[PodInfo]) -> Slices | None:
-        """Return the slices that are asked for, with the members that run and stay."""
+        """Return the requested slices, with the members that run and are not terminating."""
         group, nodes = self._group, self._cluster.nodes
         if not group.slice_level:
             return None
@@ -132,7 +133,7 @@ class DomainSearch:
             inner.restrict(None)
             evaluation = self._decider.evaluation(self._runtime, pod)
             evaluation.refresh(pod)
-            if evaluation.failure is not None:  # The members' decisions tell it.
+            if evaluation.failure is not None:  # The members' decisions report it.
                 return np.empty(0, dtype=np.intp)
             return evaluation.feasible_rows
 
@@ -158,7 +159,7 @@ class DomainSearch:
         return room
 
     def _nominated(self, pods: Sequence[PodInfo]) -> list[tuple[int, PodInfo]]:
-        """Return pods that keep room from the members, with the rows that they are nominated to."""
+        """Return nominated pods that go before the members, with their rows."""
         members, priority = {pod.uid for pod in pods}, pods[0].priority
         return [
             (row, other)

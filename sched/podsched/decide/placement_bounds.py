@@ -1,9 +1,9 @@
 """Rule out placements that cannot hold a pod group, by comparing sums.
 
 A group cannot start in a placement whose free resources are less than what its members request,
-even if only the members with the smallest requests are counted, as many as the group needs. To
-compare sums takes a pass over a column; to try a placement, a decision per member. Measured with
-100 domains of 50 nodes that cannot hold 1,000 members: 20 ms by sums, 10 s by trying.
+even if only the members with the smallest requests are counted, as many as the group needs.
+Comparing sums takes a pass over a column, whereas trying a placement takes a decision per member.
+Measured with 100 domains of 50 nodes that cannot hold 1,000 members: 20 ms by sums, 10 s by trying.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ _WINDOW: Final = 512
 
 #: The only nodes that a member may use, None: all. Members with equal nodes get the same object.
 NodesOf = Callable[[PodInfo], frozenset[str] | None]
-#: Runs an attempt in parts; other tasks may run between them.
-Parts = Generator[None, None, None]
+#: Runs an attempt over several turns of the event loop; other tasks run where it yields.
+Turns = Generator[None, None, None]
 #: Max orders of the members that are tried, and max members decided for in all of them together.
 MAX_ORDERS: Final = 8
 MAX_ORDERED: Final = 8000
@@ -171,7 +171,7 @@ class PodGroupAttempt:
         self._nodes_of = nodes_of
         self.result = GroupDecision()
 
-    def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Parts:
+    def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Turns:
         """Decide, with the outcome in ``result``; yields whenever ``should_stop`` returns True.
 
         ``preempts``: search for victims if the group does not fit.
@@ -395,7 +395,7 @@ class PodGroupAttempt:
         keep: bool,
         note: Callable[[Sequence[PodInfo]], object],
     ) -> Generator[None, None, bool]:
-        """Try to fill domains; return whether that ends the attempt, as ``_place`` would."""
+        """Place the members in parts; return whether that ends the attempt, also by an error."""
         self.result, done = GroupDecision(), 0
         with trial.inner() as inner:
             for part in parts:
@@ -404,7 +404,7 @@ class PodGroupAttempt:
                 yield from self._try_members(inner, place, some, should_stop)
                 done += part.members
                 if len(self.result.placed) < done:
-                    # Something else than requests keeps members out.
+                    # A constraint that ``DomainSearch`` does not count keeps members out.
                     self.take_back()
                     return self.result.status.code is Code.ERROR
             rest = Placement("", frozenset().union(*(part.node_names for part in parts)))

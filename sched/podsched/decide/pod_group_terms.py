@@ -1,8 +1,9 @@
-"""Decide for a pod group that may start on several terms, such as the flavors that quota allows.
+"""Decide for a pod group that may start on one of several *terms*.
 
-The terms are tried in order, each like a group of its own (``pod_group``), until the group can
-start on one. If it can on none, victims are searched for, on the terms in the same order. Of terms
-that prefer victims to those after them, these are searched for at once.
+Terms are, for example, one choice of flavors for which there is quota. They are tried in order
+(``pod_group``), until the group can start on one of them. If it can start on none, victims are
+searched for on each of them, in the same order. With ``victims_first``, victims are searched for
+before the next terms are tried.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import chain
 from typing import Protocol
 
 from podsched.decide.decision import ShouldStop
-from podsched.decide.pod_group import GroupDecision, Parts, PodGroupAttempt
+from podsched.decide.pod_group import GroupDecision, PodGroupAttempt, Turns
 from podsched.framework.pod_groups import GroupTrial, PodGroup, VictimSearch
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.v1 import objects_pb2 as v1
@@ -102,7 +103,7 @@ class TermsAttempt:
         #: The terms on which the group starts, waits for victims, or fits later.
         self.chosen: Terms | None = None
 
-    def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Parts:
+    def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Turns:
         """Decide, with the outcome in ``result``, as ``PodGroupAttempt.run`` does."""
         tried: list[tuple[Terms, PodGroupAttempt]] = []
         late: list[tuple[Terms, PodGroupAttempt]] = []
@@ -111,8 +112,8 @@ class TermsAttempt:
             tried.append((terms, attempt))
             if terms.later:
                 late.append((terms, attempt))
-                break  # Those that follow are made when this one fits at none of its times.
-            # Terms before these that quota has room for are preferred, also with victims.
+                break  # The terms after it are computed only if the group never fits on these.
+            # Earlier terms are preferred, even if they need victims.
             if terms.victims_first and not late:
                 ended = preempts and (yield from self._search(trial, should_stop, terms, attempt))
             else:
@@ -139,7 +140,7 @@ class TermsAttempt:
         return True
 
     def _refuse(self, tried: Sequence[tuple[Terms, PodGroupAttempt]]) -> None:
-        """Note why the group cannot start: what was said of the terms that quota has room for."""
+        """Set why the group cannot start: the reasons on terms with quota, if there are any."""
         refused = [attempt.result for terms, attempt in tried if terms.fits]
         if tried:
             self.result = refused[0] if refused else tried[0][1].result
@@ -151,7 +152,7 @@ class TermsAttempt:
     ) -> Generator[None, None, bool]:
         """Search for victims; return whether that ends the attempt, with the outcome in ``result``.
 
-        It does not if there are no victims, nor a later time.
+        It does not if neither victims nor a later time were found.
         """
         yield from attempt.search_victims(trial, should_stop, terms.search, self._plugin)
         if attempt.result.victims is not None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from podsched.decide.decider import Decider
 from podsched.decide.decision import ShouldStop
-from podsched.decide.pod_group import Parts, PodGroupAttempt
+from podsched.decide.pod_group import PodGroupAttempt, Turns
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pod_groups import GroupTrial, Placement
 
@@ -39,7 +39,7 @@ class TogetherAttempt:
         self._nodes = nodes
         self.all_start = False
 
-    def run(self, trial: GroupTrial, should_stop: ShouldStop) -> Parts:
+    def run(self, trial: GroupTrial, should_stop: ShouldStop) -> Turns:
         """Decide, with the outcome in ``all_start``, and in the attempts' results if it is True."""
         if any(attempt.placements() != _ANYWHERE for attempt in self._attempts):
             return

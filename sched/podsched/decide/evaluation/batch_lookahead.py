@@ -18,8 +18,9 @@ This is exact only while a pod changes nothing but its row, which is checked in 
 * A step of ``LookaheadScores`` is *safe* if it changes no other row's score.
 * A plugin that reserves something for each pod, which the next pod must see, must look ahead past
   Reserve (``LooksPastReserve``).
-* Other cases are left to single evaluations: plugins that read single pods, a
-  percentageOfNodesToScore, and rows with nominated pods, which are filtered with these added.
+
+Other cases are left to single evaluations: plugins that read single pods, a
+percentageOfNodesToScore, and rows with nominated pods, which are filtered with these added.
 
 Measured at 5,000 equal nodes: some 50 µs a pod in batches of 500, 140 µs one by one.
 """

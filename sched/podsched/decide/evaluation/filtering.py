@@ -1,6 +1,6 @@
 """Run the Filter plugins of a profile, over any rows of any columns, from scratch.
 
-Preemption (on forks with victims removed) and simulations call ``run_filters`` as it is: they keep
+Preemption (on forks with victims removed) and simulations call ``run_filters``, because they keep
 nothing from one pod to the next. ``Feasibility`` calls the functions below it to evaluate a class
 incrementally; a property test checks that both agree.
 
