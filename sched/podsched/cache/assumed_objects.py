@@ -28,7 +28,7 @@ class Objects(Protocol):
 
 
 class _Assumption(NamedTuple):
-    """An object as it is assumed to be, and the informer's object that it replaces (None: none)."""
+    """An assumed object, and the informer's object that it replaces, None if there is none."""
 
     base: Any
     assumed: Any

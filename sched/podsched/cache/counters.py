@@ -169,7 +169,7 @@ class Counters:
         """Count ``pods`` more (or fewer, when negative) pods of the usage on the row."""
         versions = self._versions
         # ``Versions.change`` inlined, with one number for all counters of the pod: it is called for
-        # each pod with counters, and a version is only compared with earlier ones of its own
+        # each pod with counters, and a version is only compared with earlier ones of the same
         # counter.
         versions.latest = version = versions.latest + 1
         saved = versions.saved

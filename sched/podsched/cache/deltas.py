@@ -1,7 +1,7 @@
 """Deltas: messages that keep copies of the columns in other processes (shards) current.
 
 An evaluator actor has a shard: the columns of some of the nodes. The leader has a ``DeltaEncoder``
-per shard, and the shard a ``DeltaDecoder`` with columns of its own. Deltas are compact and quick to
+per shard, and each shard has a ``DeltaDecoder`` with its own columns. Deltas are compact and quick to
 pickle: the content of a pod class is sent once, then its id, and pods are parallel lists.
 
 Guarantee: after the deltas of one encoder, in order, the shard's columns equal the leader's on the
@@ -35,7 +35,7 @@ def shard_of(node_name: str, shards: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ClassContent:
-    """A pod class as it is sent to a shard; ``id`` is the leader's."""
+    """A pod class in the form that is sent to shards; ``id`` is the leader's id."""
 
     id: int
     namespace: str

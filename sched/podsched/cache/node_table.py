@@ -299,7 +299,7 @@ class NodeTable:
 
     @property
     def ordered_rows(self) -> Rows:
-        """Rows in the order in which kube-scheduler goes through nodes (round robin over zones)."""
+        """Rows in the order in which kube-scheduler visits nodes: round robin over zones."""
         if self._ordered_rows is None:
             ordered = [self.row_of[name] for name in self._zones.names()]
             self._ordered_rows = np.array(ordered, dtype=np.intp)

@@ -22,7 +22,7 @@ class Versioned(Protocol):
 
 
 class Version:
-    """A version of something that has no object of its own."""
+    """A version of something that is not one object, such as the labels of all nodes."""
 
     __slots__ = ("version",)
 

@@ -21,7 +21,7 @@ def zone_key(labels: Mapping[str, str]) -> str:
 
 
 def zone_of(labels: Mapping[str, str]) -> str:
-    """Return the zone alone, "" for none, as it is shown to people."""
+    """Return the zone without its region, for users to read; "" for none."""
     return next((labels[name] for name in reversed(_ZONE) if labels.get(name)), "")
 
 

@@ -25,8 +25,8 @@ from podsched.cache.trial import Trial
 from podsched.decide.decision import Decision, ShouldStop
 from podsched.decide.pod_group import (
     GroupDecision,
-    Parts,
     PodGroupAttempt,
+    Turns,
     member_order,
 )
 from podsched.decide.pod_group_terms import Terms, TermsAttempt
@@ -398,7 +398,7 @@ class PodGroupCycle:
     async def _run(
         self,
         runtime: ProfileRuntime,
-        run: Callable[[GroupTrial, ShouldStop], Parts],
+        run: Callable[[GroupTrial, ShouldStop], Turns],
         results: Callable[[], Sequence[GroupDecision]],
     ) -> bool:
         """Run an attempt in a trial; keep the trial unless a placed member has gone meanwhile.
