@@ -102,7 +102,7 @@ async def test_when_a_group_may_start_is_told_by_members_like_its_own() -> None:
     )
     eta = (await first(one.answer(asked))).explanation.eta
     assert len(eta.quantiles) == 3
-    assert eta.basis[-1] == "This is for one member; room for all at once may come later."
+    assert eta.basis[-1] == "This is for one member; room for all members at once may come later."
 
 
 async def test_a_group_that_nobody_knows_is_not_found() -> None:

@@ -156,7 +156,7 @@ class EvaluatorActor:
             return dump(result)
 
     def _refusal(self, term: int, number: int) -> StaleTerm | NotCurrent | None:
-        """Return the answer to a call of another term, or one that counts on other deltas."""
+        """Return the refusal of a call of another term, or of one that expects other deltas."""
         refusal = self._guard.refusal(term)
         if refusal is None and (number != self._decoder.next_number or not self._runtimes):
             return NotCurrent()

@@ -51,7 +51,7 @@ class NamedActor:
         if found is None:
             found = await self._cluster.create(self.name, self._class, self._arguments)
             if not await self._adopt(found, START_TIMEOUT):
-                raise RayUnavailable(f"{self.name} did not take up its work")
+                raise RayUnavailable(f"{self.name} did not start")
             if self._had_one:
                 self._cluster.metrics.ray_actor_replaced(self.name.rpartition("-")[0])
         self._had_one = True

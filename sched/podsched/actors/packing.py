@@ -121,9 +121,9 @@ def _unpack_bools(data: bytes, count: int) -> Bools:
 
 
 def pack_request(request: EvaluationRequest) -> bytes | None:
-    """Return the request without the plugins whose state cannot or should not travel.
+    """Return the request without the plugins whose state cannot be sent or is too large.
 
-    None when no filter is left: then a call is not worth its time.
+    None when no filter is left, because then a call would save nothing.
     """
     heavy = [key for key, value in request.state.data.items() if not _travels(value)]
     state = CycleState(
@@ -141,7 +141,7 @@ def pack_request(request: EvaluationRequest) -> bytes | None:
 def pack_dry_run_request(request: DryRunRequest) -> bytes | None:
     """Return the request without state that no filter reads.
 
-    None when the state of some filter, or the budgets, cannot or should not travel.
+    None when the state of some filter cannot be sent, or it or the budgets are too large.
     """
     if sum(map(len, request.budgets)) > MOST_BUDGETS:
         return None

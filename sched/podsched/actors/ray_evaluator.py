@@ -1,13 +1,12 @@
-"""First evaluations of pod classes, and dry runs of preemption, on the shards.
+"""Divide first evaluations of pod classes, and dry runs of preemption, among the shards.
 
-A class that was evaluated before costs the leader a look at the rows that changed since. The first
-evaluation looks at all rows, and that is what the shards share: they filter and score what they
-hold, the leader puts the answers together, evaluates what no shard has as it is now, normalises
-and chooses. Whatever fails on the way is evaluated locally in the same attempt.
+The leader refreshes a class that was evaluated before by itself, because few rows have changed. The
+first evaluation covers all rows, so it is divided: each shard filters and scores its rows. The
+leader merges the results, evaluates the rows that no shard has in their present state, normalises
+and chooses. Each shard also makes the dry runs on its nodes, all shards at the same time.
 
-In a dry run each shard tries those of the nodes that it holds, all at once. Whatever does not come
-back, because a shard is gone, slow or behind, or a plugin's state is too large to travel, the
-leader tries itself in the same attempt.
+What the leader does not get, it computes itself in the same attempt: if a shard is gone, slow or
+behind, or if a plugin's state is too large to send.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ class RayEvaluator:
     async def prepare(
         self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str = ""
     ) -> bool:
-        """Have the shards evaluate a class for the first time; whether time has passed.
+        """Let the shards make a class's first evaluation; return whether time has passed.
 
-        Afterwards ``refresh`` looks at what has changed since, or at all rows where the shards
-        could not help.
+        The next ``refresh`` evaluates the rows that have changed since, or all rows if the shards
+        gave no results.
         """
         if evaluation.is_evaluated:
             return False
@@ -100,13 +99,13 @@ class RayEvaluator:
 
 
 def _packed_request(pending: PendingEvaluation) -> bytes | None:
-    """Return the request; None when few nodes count, or no filter's state can travel."""
+    """Return the request; None if PreFilter allows few nodes, or no filter's state can be sent."""
     request = request_for(pending)
     return pack_request(request) if request.node_names is None else None
 
 
-#: For every so many nodes a shard gets the call's timeout once more: unlike a first evaluation, dry
-#: runs take a time that grows with their number.
+#: The timeout of a call of dry runs grows by the usual timeout for each so many nodes: a dry run
+#: costs several evaluations of its row.
 NODES_PER_TIMEOUT = 2_000
 
 

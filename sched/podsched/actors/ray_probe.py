@@ -1,4 +1,4 @@
-"""Check that Ray's processes answer; a connection alone does not show it, as the kernel accepts it.
+"""Check that Ray's processes answer; a connection proves nothing, because the kernel accepts it.
 
 If a raylet is stopped or hangs, ``ray.init`` waits for it and blocks all threads of its process
 meanwhile (measured with 2.60: 14 s for a stop of 14 s). A leader could then neither renew its lease

@@ -2,7 +2,7 @@
 
     missing --ensure--> empty --deltas, piece by piece--> current --deltas every SYNC_PERIOD--.
        ^                  ^                                  |  ^-----------------------------'
-       |                  '---- the shard lost its place ----|
+       |                  '---- the shard missed a delta ----|
        '------- a call failed or was not answered -----------'
 
 Deltas are not sent with each evaluation, because few rows change between two of them, and the

@@ -1,8 +1,8 @@
 """Decide which leader's calls an actor accepts, and how a new leader takes it over.
 
-Actors are detached and outlive the leader that made them. A leader presents its term (which only
-ever grows from leader to leader) and the fingerprint of what it would have created; an actor of
-the same fingerprint follows the higher term from then on and refuses calls of any other.
+Actors are detached and outlive the leader that created them. A new leader calls ``adopt`` with its
+term, which is higher than those of all leaders before it, and with the fingerprint of the actor
+that it would create. An actor of this fingerprint follows that term and refuses calls of others.
 
     created --adopt(term >= own)--> follows the term --adopt(higher)--> follows that one
        |                                  |

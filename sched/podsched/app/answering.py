@@ -107,10 +107,14 @@ class Answering:
                     await asyncio.sleep(searches.next_delay())
                     continue
                 except Unavailable as error:
-                    _log.debug("No questions can come", server=endpoint, error=str(error))
+                    _log.debug(
+                        "The API server cannot send questions", server=endpoint, error=str(error)
+                    )
                 except ClientError as error:
                     # This replica has no right to answer, or the server is an older version.
-                    _log.warning("No questions can come", server=endpoint, error=str(error))
+                    _log.warning(
+                        "The API server cannot send questions", server=endpoint, error=str(error)
+                    )
                 await asyncio.sleep(pauses.next_delay())
         finally:
             await channels.close()

@@ -47,7 +47,7 @@ class DemoOptions:
 
 
 async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> DemoReport:
-    """Run the demo on a cluster of its own and stop the cluster.
+    """Start a cluster, run the demo on it, and stop it.
 
     Raises:
         DemoFailed: a step did not happen in time; and what starting the cluster raises.

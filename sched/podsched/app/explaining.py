@@ -40,14 +40,14 @@ from podsched.v1.scheduling_pb2 import (
 
 _REST: Final = 4.0
 _STANDBY: Final = (
-    "This replica stands by and attempts nothing: its queue does not tell what the leader's does."
+    "This replica stands by and schedules nothing, so its queue may differ from the leader's."
 )
 #: Seconds for the replica to see the revision that the caller has seen; standbys get changes four
 #: times a second.
 _CATCH_UP_SECONDS: Final = 5.0
 #: Seconds after which the search for changes that help a pod group ends.
 _GROUP_SECONDS: Final = 3.0
-_ONE_MEMBER: Final = "This is for one member; room for all at once may come later."
+_ONE_MEMBER: Final = "This is for one member; room for all members at once may come later."
 #: Max decisions on other pods that are read, which may have been decided before this one.
 _MOST_MEANWHILE: Final = 2000
 #: The log orders decisions by their end, after the binding: within so many seconds after a

@@ -1,4 +1,4 @@
-"""Publish a replica's state in a Lease of its own, for ``sched status``.
+"""Publish a replica's state in its own Lease, for ``sched status``.
 
 The Lease is renewed every ``PERIOD`` seconds. It has no part in the election, and is written
 without a fence, because standbys write theirs, too.

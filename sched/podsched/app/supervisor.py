@@ -75,7 +75,7 @@ class ProcessSpec:
 
 
 class Part(Protocol):
-    """Something that runs processes of its own, such as the embedded etcd and Ray."""
+    """A part of the cluster that starts its processes itself: the embedded etcd, or Ray."""
 
     async def start(self) -> None: ...
     async def wait(self) -> str:

@@ -1,8 +1,8 @@
 """Deltas: messages that keep copies of the columns in other processes (shards) current.
 
 An evaluator actor has a shard: the columns of some of the nodes. The leader has a ``DeltaEncoder``
-per shard, and each shard has a ``DeltaDecoder`` with its own columns. Deltas are compact and quick to
-pickle: the content of a pod class is sent once, then its id, and pods are parallel lists.
+per shard, and each shard has a ``DeltaDecoder`` with its own columns. Deltas are compact and quick
+to pickle: the content of a pod class is sent once, then its id, and pods are parallel lists.
 
 Guarantee: after the deltas of one encoder, in order, the shard's columns equal the leader's on the
 shard's nodes (usage, labels, taints, images, ports, counts, and pods with their importance and in

@@ -40,7 +40,7 @@ class LookaheadPlugin(Protocol):
     """A Filter plugin whose inputs change with every placed pod, but whose verdicts rarely do."""
 
     def look_ahead(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> Lookahead | None:
-        """Return a Lookahead that starts from the cluster as it is now.
+        """Return a Lookahead that starts from the present state of the cluster.
 
         None if verdicts cannot be predicted, or if the plugin's scores change as well.
         """

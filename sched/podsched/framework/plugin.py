@@ -63,7 +63,7 @@ class Plugin(Protocol):
 
 
 class Remedy(enum.Enum):
-    """A change that can end a rejection by Filter; a fork shows whether removing pods does."""
+    """A change that can end a rejection by Filter; the removal of pods is tried on a fork."""
 
     REQUESTS = "lower requests, or less that is requested on the node"
     TAINTS = "a toleration, or a taint or cordon that goes"

@@ -141,7 +141,7 @@ class PodClass:
     scheduler_name: str
     priority: int
     preemption_policy: str
-    #: By default each class has a shape of its own.
+    #: By default each class has its own shape.
     shape: PodShape = field(default_factory=PodShape)
     #: Plugins' compiled forms of this class, by plugin name; filled on first use and never
     #: invalidated, so it may hold only what depends on the class alone.

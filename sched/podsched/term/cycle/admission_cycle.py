@@ -1,4 +1,4 @@
-"""The admission cycle: decides about the heads of the queues, by quota and placement together.
+"""The admission cycle: decides which heads of the queues start, by quota and nodes together.
 
     heads --> nominated (flavors, victims by quota) --> one after another, after what others took:
         too little quota --> waits
@@ -50,9 +50,9 @@ from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueC
 #: Seconds until a unit is tried again whose attempt failed with an error, doubled each time.
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 60.0
-#: Pods whose PreEnqueue is called again in one step.
+#: Max pods whose PreEnqueue is called again in one step.
 _GATED_AT_ONCE: Final = 100
-#: Max pods of the heads that are decided about together: a decision about one more takes 0.04 ms.
+#: Max pods of heads that are decided together; each pod takes 0.04 ms.
 _MOST_TOGETHER: Final = 128
 _ADMITTED_TEXT: Final = "The workload is admitted"
 #: Max remembered units that are gone, before these are searched and dropped.
@@ -60,7 +60,7 @@ _MOST_GONE: Final = 1_000
 
 
 class _Joined(NamedTuple):
-    """A head that is decided about together with others."""
+    """A head that is decided together with others."""
 
     entry: Entry
     unit: Unit
@@ -70,7 +70,7 @@ class _Joined(NamedTuple):
     nodes: frozenset[str] | None
 
     def goes_with(self, others: Sequence[_Joined]) -> bool:
-        """Whether this head can be decided about together with these."""
+        """Whether this head can be decided together with these."""
         pods = sum(len(one.unit.waiting) for one in others)
         first = others[0]
         return (
@@ -188,7 +188,7 @@ class AdmissionCycle:
             if joined:
                 await self._decide_together(cycle, joined, now)
         except BaseException:
-            # The cycle has claimed quota in the snapshot that no unit has.
+            # The snapshot still counts quota that heads of this cycle took and no unit has got.
             admission.discard()
             raise
         cycle.end()
@@ -208,7 +208,7 @@ class AdmissionCycle:
         return [e for name, e in self._blocking.items() if snapshot.node(name).root in roots]
 
     def _joins(self, entry: Entry) -> _Joined | None:
-        """Return a head that may be decided about together with others; None: only alone.
+        """Return a head that may be decided together with others; None: only alone.
 
         Such a head needs no victims, no topology and no tolerations of flavors, and all of its pods
         are admitted and may use the same nodes.
@@ -217,7 +217,8 @@ class AdmissionCycle:
         unit = self._admission.units.get(workload.key)
         if entry.mode is not Mode.FIT or unit is None or unit.held or not unit.waiting:
             return None
-        # While starts are promised, each head is decided alone, so that it leaves their nodes free.
+        # While starts are promised, each head is decided alone, because nodes must stay free for
+        # those starts.
         if self._admission.reservations.of:
             return None
         group = unit_group(self._cluster, unit)
@@ -233,7 +234,7 @@ class AdmissionCycle:
         return _Joined(entry, unit, group, terms, *places.pop())
 
     async def _decide_together(self, cycle: Cycle, joined: Sequence[_Joined], now: float) -> bool:
-        """Decide about heads that have quota; return whether all have been placed."""
+        """Decide for heads that have quota; return whether all have been placed."""
         units = [
             Candidate(one.group, self._pop(one.unit.key, one.unit.waiting, now), one.terms)
             for one in joined
@@ -250,7 +251,7 @@ class AdmissionCycle:
             return False
         for one, of_unit in zip(joined, attempted, strict=True):
             self._errors.pop(one.unit.key, None)
-            # No pause before this: the conditions then go into one write with those of the start.
+            # No pause before this, so that one write has these conditions and those of the start.
             self._carry_out(cycle, one.entry, of_unit)
         await self._turn.pause()
         return True
@@ -286,7 +287,7 @@ class AdmissionCycle:
             terms = planned.keep_others(entry, self._terms(workload, entry.assignment), beside)
         starts = entry.admitted or entry.preempts
         later = planned.terms(entry, beside, now)
-        # The others are made when this one fits at none of its times: to make them takes long.
+        # Only the first: computing the others takes long, and most of them are never tried.
         first_later = [*islice(later, 1)]
         if not starts and not first_later:
             self._wait_for_quota(cycle, entry)
@@ -325,7 +326,7 @@ class AdmissionCycle:
         return terms_of(*parts, workload, assignment)
 
     def _pop(self, key: str, uids: Iterable[str], now: float) -> list[QueuedPodInfo]:
-        """Take the pods of a unit out of the queue, as far as they are not gated by others."""
+        """Pop the pods of a unit from the queue, except those that other plugins gate."""
         with self._lets_pass(key):
             return self._state.queue.pop_members(list(uids), now)
 
@@ -357,7 +358,7 @@ class AdmissionCycle:
         self._all_were_placed = False
         if result.victims is not None and isinstance(chosen, FlavorTerms):
             victims = {one.workload.key for one in chosen.victims}
-            # By quota and nodes others may have been chosen than by quota alone.
+            # With nodes considered, other victims may have been chosen than by quota alone.
             cycle.claim(chosen.victims)
             self._endings.preempted(workload.key, chosen.victims, chosen.note_of)
             admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
@@ -463,6 +464,6 @@ class AdmissionCycle:
 
 
 def _placement_message(result: GroupDecision) -> str:
-    """Return why a unit fits no nodes: its first pod's reasons, and the group's."""
+    """Return why a unit fits no nodes: the reasons of the group and of its first pod."""
     found = next((d.diagnosis.fit_error() for d in result.decisions if d.diagnosis), "")
     return "; ".join(dict.fromkeys(filter(None, (result.status.message, found))))

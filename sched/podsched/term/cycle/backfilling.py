@@ -34,7 +34,7 @@ _WITHDRAWN_EVENT: Final = "StartWithdrawn"
 
 
 class Backfilling:
-    """See the module."""
+    """Applies backfill in the admission cycles of one term."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Backfilling:
         return reservations.timetable.beside(workload, now, now) if reservations.of else NOTHING
 
     def kept_node(self, workload: Workload, now: float) -> str:
-        """Return a text if a node is kept for another unit on which a head would fit; else ""."""
+        """Return which node or devices a head may not use, and the unit they are kept for; or ""."""
         reservations = self._reservations
         return reservations.timetable.kept_node(workload, now) if reservations.of else ""
 
@@ -92,7 +92,7 @@ class Backfilling:
         if policy is None or unit is None or unit.held:
             return
         if entry.untried and not (entry.admitted or entry.preempts):
-            return  # It is tried on its other flavors at once.
+            return  # It has other flavors, which the next cycle tries.
         reservations = self._reservations
         if not reservations.may_promise(workload, policy, now):
             return

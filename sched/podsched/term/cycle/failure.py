@@ -17,7 +17,7 @@ REASON_SCHEDULER_ERROR = "SchedulerError"
 class Failure:
     """A failed attempt: REASON_UNSCHEDULABLE or REASON_SCHEDULER_ERROR, and the message for people.
 
-    ``nominated_node_name``: None leaves the pod's nomination as it is, "" clears it.
+    ``nominated_node_name``: None keeps the pod's nomination, "" clears it.
     """
 
     reason: str

@@ -176,7 +176,7 @@ class FollowUp:
         self._failures.requeue(queued, plugins, pending)
 
     def nominate(self, pod: PodInfo, node_name: str | None) -> None:
-        """Nominate a pod to a node; "" withdraws its nomination, None leaves it as it is."""
+        """Nominate a pod to a node; "" withdraws its nomination, None keeps it."""
         if node_name:
             self._state.cache.nominate(pod, node_name)
         elif node_name is not None:

@@ -160,7 +160,7 @@ class PodGroupCycle:
         )
 
     def pop_members(self, key: str, now: float) -> list[QueuedPodInfo]:
-        """Take the pending members of a group out of the queue, as far as they are not gated."""
+        """Pop the pending members of a group from the queue, except gated ones."""
         uids = [pod.uid for pod in self._state.cache.cluster.members(key)]
         return self._state.queue.pop_members(uids, now)
 
@@ -170,7 +170,7 @@ class PodGroupCycle:
         """Decide for units of one profile as ``admit`` would for one after another.
 
         ``nodes``: the only nodes that all their pods may use; None: all. Return None if not all of
-        them can start as they are; their pods are in the queue again.
+        them can start now; then their pods are back in the queue.
         """
         members = [self._follow_up.not_skipped(one.popped) for one in units]
         for of_unit in members:
@@ -405,7 +405,7 @@ class PodGroupCycle:
 
         ``results`` returns the decision for each group. Return whether the trial is kept.
         """
-        # The generator is closed before the trial: it may have trials of its own open.
+        # The generator is closed before the trial, because it may have inner trials open.
         with Trial(self._state.cache) as trial, closing(run(trial, self._enough)) as steps:
             try:
                 for pod, node_name in self._beside.pods:

@@ -1,4 +1,4 @@
-"""Evict the units that ``admission.endings`` ends, and tell it on their PodGroups.
+"""Evict the units that ``admission.endings`` ends, and report it in their PodGroups' conditions.
 
 Conditions of a unit that is evicted, in order::
 
@@ -104,7 +104,8 @@ class UnitEndings:
     ) -> None:
         """Note units that are evicted to make room for another; ``note`` returns the message.
 
-        What is being evicted already keeps its reason: when it is queued again depends on that.
+        A unit that is being evicted already keeps its reason, which decides when it may be
+        admitted again.
         """
         for victim in victims:
             key, message = victim.workload.key, note(victim)

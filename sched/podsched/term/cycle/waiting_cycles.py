@@ -1,4 +1,4 @@
-"""Pods at Permit or PreBind, each in a task of its own."""
+"""Pods at Permit or PreBind, each in its own task."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Run one candidate: perform the effects of ``podsched.term.election.step`` and report events.
 
 The elector decides nothing. Reads, writes, watches, the timer and the connection to the leader run
-in tasks of their own, which put events into a queue. One loop takes the events and calls ``step``.
+in separate tasks, which put events into a queue. One loop takes the events and calls ``step``.
 
 Guarantee: callbacks run in that loop, one after another, in the order of the effects.
 on_started_leading and on_stopped_leading alternate, and on_stopped_leading is called even if the

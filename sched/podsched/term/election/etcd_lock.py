@@ -1,6 +1,6 @@
 """The lock as three keys in etcd, read at one revision and written by compare-and-set.
 
-Guarantee: an acquisition puts record, term and liveness in a transaction of its own. So its
+Guarantee: each acquisition puts record, term and liveness in one separate transaction. So its
 revision is the mod revision of the term key, and no other acquisition has it. Every write compares
 the record's revision; renewals and releases also compare the term.
 """

@@ -140,7 +140,7 @@ class PodGroupConditions:
             self._put(group, {POD_GROUP_SCHEDULED: new})
 
     def condition(self, group: PodGroup, type_: str) -> tuple[str, str, str] | None:
-        """Return the status, reason and message of a condition, as it is or will be written."""
+        """Return the status, reason and message of a condition, with writes still under way."""
         found = self._current(group)
         return None if found is None else found.get(type_)
 

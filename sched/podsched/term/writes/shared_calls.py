@@ -1,7 +1,7 @@
 """Combine the requests of many tasks into one call; each task waits for its own answer.
 
-Evictions of preemptions and patches of PreBind plugins are sent this way. Each request has an
-answer of its own, so that one failure does not affect other tasks.
+Evictions of preemptions and patches of PreBind plugins are sent this way. Each request gets its
+own answer, so that one failure does not affect other tasks.
 
 Non-goal: retries. A call whose outcome is unknown must not be repeated; the caller starts over.
 """
