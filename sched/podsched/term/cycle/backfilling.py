@@ -81,7 +81,7 @@ class Backfilling:
         return reservations.timetable.beside(workload, now, now) if reservations.of else NOTHING
 
     def kept_node(self, workload: Workload, now: float) -> str:
-        """Return which node or devices a head may not use, and the unit they are kept for; or ""."""
+        """Return which node or devices are kept from a head, and for which unit; or ""."""
         reservations = self._reservations
         return reservations.timetable.kept_node(workload, now) if reservations.of else ""
 
