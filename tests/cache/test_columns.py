@@ -9,9 +9,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from podsched.cache.columns import MOST_RESOURCES, Columns
+from podsched.cache.columns import Columns
 from podsched.cache.invariants import column_differences
 from podsched.cache.pod_class import PodClasses
+from podsched.cache.usage_columns import MOST_RESOURCES
 from podsched.framework.nodes import ABSENT, UNKNOWN
 from podsched.framework.pods import PodInfo
 from support.cache_world import (
@@ -99,7 +100,7 @@ class ColumnsMachine(RuleBasedStateMachine):
     def add_pod(self, data: st.DataObject, shape: dict[str, Any]) -> None:
         node = data.draw(st.sampled_from(sorted(self.nodes)))
         pod = self.fresh_pod(shape)
-        self.columns.add_pod(self.row(node), pod)
+        self.columns.pod_table.add(self.row(node), pod)
         self.pods[pod.uid] = (node, pod)
 
     @precondition(lambda self: self.nodes)
@@ -107,7 +108,7 @@ class ColumnsMachine(RuleBasedStateMachine):
     def add_batch(self, data: st.DataObject, shape: dict[str, Any]) -> None:
         names = data.draw(st.lists(st.sampled_from(sorted(self.nodes)), unique=True, min_size=1))
         pods = [self.fresh_pod({**shape, "terminating": False}) for _ in names]
-        self.columns.add_pods(np.array([self.row(name) for name in names]), pods)
+        self.columns.pod_table.add_many(np.array([self.row(name) for name in names]), pods)
         self.pods.update({pod.uid: (n, pod) for n, pod in zip(names, pods, strict=True)})
 
     @precondition(lambda self: self.pods)
@@ -115,7 +116,7 @@ class ColumnsMachine(RuleBasedStateMachine):
     def remove_pod(self, data: st.DataObject) -> None:
         uid = data.draw(st.sampled_from(sorted(self.pods)))
         node, pod = self.pods.pop(uid)
-        self.columns.remove_pod(self.row(node), pod)
+        self.columns.pod_table.remove(self.row(node), pod)
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data(), shape=POD_SHAPES)
@@ -123,7 +124,7 @@ class ColumnsMachine(RuleBasedStateMachine):
         uid = data.draw(st.sampled_from(sorted(self.pods)))
         node, old = self.pods[uid]
         pod = info(self.classes, old.name, **shape)
-        self.columns.replace_pod(self.row(node), pod)
+        self.columns.pod_table.replace(self.row(node), pod)
         self.pods[uid] = (node, pod)
 
     @rule(value=st.sampled_from("ab"), terminating=st.booleans())
@@ -145,7 +146,7 @@ class ColumnsMachine(RuleBasedStateMachine):
 
     def facts(self, row: int) -> Any:
         columns = self.columns
-        usage = [int(columns.requested(name)[row]) for name in columns.usage_index]
+        usage = [int(columns.requested(name)[row]) for name in columns.pod_table.usage.index]
         while usage and not usage[-1]:
             usage.pop()
         taints = int(columns.taint_set[row])
@@ -159,7 +160,7 @@ class ColumnsMachine(RuleBasedStateMachine):
         for node, pod in self.pods.values():
             row = fresh.row_of(node)
             assert row is not None
-            fresh.add_pod(row, pod)
+            fresh.pod_table.add(row, pod)
         assert list(column_differences(self.columns, fresh)) == []
 
     @invariant()
@@ -170,7 +171,7 @@ class ColumnsMachine(RuleBasedStateMachine):
             for column, amount in plain_usage(pods).items():
                 assert int(self.columns.requested(column)[row]) == amount
             assert dict(self.columns.used_ports(row)) == plain_ports(pods)
-            for query in self.columns.counters.queries:
+            for query in self.columns.pod_table.counters.queries:
                 assert int(self.columns.counter(query)[row]) == sum(map(query.counts, pods))
         carried = {pair for _, pod in self.pods.values() for pair in pod.cls.labels.items()}
         assert set(self.columns.terms_in_cluster(LabelTerms())) == carried
@@ -226,10 +227,10 @@ def test_sums_wrap_around_like_gos_int64() -> None:
     row = columns.add_node(make_node("a"))
     pods = [info(classes, f"p{i}", requests={"memory": str(MAX_INT64)}) for i in range(3)]
     for pod in pods:
-        columns.add_pod(row, pod)
+        columns.pod_table.add(row, pod)
     assert int(columns.requested("memory")[row]) == as_int64(3 * MAX_INT64)
     for pod in pods[:2]:
-        columns.remove_pod(row, pod)
+        columns.pod_table.remove(row, pod)
     assert int(columns.requested("memory")[row]) == MAX_INT64
 
 
@@ -244,9 +245,9 @@ def test_a_pod_is_not_counted_twice_on_a_row() -> None:
     columns = Columns()
     row = columns.add_node(make_node("a"))
     pod = info(PodClasses(), "p")
-    columns.add_pod(row, pod)
+    columns.pod_table.add(row, pod)
     with pytest.raises(ValueError, match="already"):
-        columns.add_pod(row, pod)
+        columns.pod_table.add(row, pod)
     assert columns.pod_count[row] == 1
 
 
@@ -263,10 +264,10 @@ def test_nodes_are_ordered_round_robin_over_zones() -> None:
     columns = Columns()
     for name, zone in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("a3", "a"), ("c1", "c")):
         columns.add_node(make_node(name, labels={ZONE: zone}))
-    ordered = [columns.names[row] for row in columns.ordered_rows.tolist()]
+    ordered = [columns.names[row] for row in columns.node_table.ordered_rows.tolist()]
     assert ordered == ["a1", "b1", "c1", "a2", "a3"]
     columns.update_node(make_node("a1", labels={ZONE: "c"}))
-    ordered = [columns.names[row] for row in columns.ordered_rows.tolist()]
+    ordered = [columns.names[row] for row in columns.node_table.ordered_rows.tolist()]
     assert ordered == ["a2", "b1", "c1", "a3", "a1"]
 
 
@@ -293,8 +294,8 @@ def test_labels_and_values_that_no_node_has_take_no_room() -> None:
     for number in range(100):
         assert columns.label(f"made-up-{number}")[row] == ABSENT
         assert columns.value_id(f"made-up-{number}") == UNKNOWN
-    assert not columns.table.label_keys
-    assert columns.table.values_from(0) == []
+    assert not columns.node_table.label_keys
+    assert columns.node_table.values_from(0) == []
 
 
 def test_a_label_that_a_node_gets_later_is_seen() -> None:
@@ -304,7 +305,7 @@ def test_a_label_that_a_node_gets_later_is_seen() -> None:
     columns.update_node(make_node("a", labels={"disk": "ssd"}))
     assert columns.label("disk")[row] == columns.value_id("ssd") >= 0
     columns.update_node(make_node("a"))
-    assert columns.label("disk")[row] == ABSENT and not columns.table.label_keys
+    assert columns.label("disk")[row] == ABSENT and not columns.node_table.label_keys
 
 
 def test_an_absent_label_has_as_many_rows_as_there_are() -> None:
@@ -322,9 +323,9 @@ def test_resources_that_no_node_offers_are_counted_up_to_a_bound() -> None:
     classes = PodClasses()
     for number in range(MOST_RESOURCES + 100):
         requests = {f"made.up/r{number}": "1"}
-        columns.add_pod(row, info(classes, f"p{number}", requests=requests))
-    assert len(columns.usage_index) == MOST_RESOURCES
+        columns.pod_table.add(row, info(classes, f"p{number}", requests=requests))
+    assert len(columns.pod_table.usage.index) == MOST_RESOURCES
     offered = make_node("b", allocatable={"real.example/gpu": "4"})
     other = columns.add_node(offered)
-    columns.add_pod(other, info(classes, "real", requests={"real.example/gpu": "2"}))
+    columns.pod_table.add(other, info(classes, "real", requests={"real.example/gpu": "2"}))
     assert columns.requested("real.example/gpu")[other] == 2

@@ -33,10 +33,10 @@ def a_column_of(nodes: int = 2) -> tuple[Columns, PodClasses]:
 
 def test_a_counter_counts_pods_from_before_and_after_it_was_asked_for() -> None:
     columns, classes = a_column_of()
-    columns.add_pod(0, info(classes, "a", labels={"app": "a"}))
+    columns.pod_table.add(0, info(classes, "a", labels={"app": "a"}))
     query = Labelled("app", "a")
     assert columns.counter(query).tolist()[:2] == [1, 0]
-    columns.add_pod(1, info(classes, "b", labels={"app": "a", "more": "x"}))
+    columns.pod_table.add(1, info(classes, "b", labels={"app": "a", "more": "x"}))
     assert columns.counter(query).tolist()[:2] == [1, 1]
 
 
@@ -68,7 +68,7 @@ def test_a_query_that_reads_no_requests_is_put_once_to_pods_that_differ_in_nothi
         requests = {"cpu": f"{50 * number}m"}
         for label in "ab":
             pod = info(classes, f"{label}{number}", labels={"app": label}, requests=requests)
-            columns.add_pod(number % 2, pod)
+            columns.pod_table.add(number % 2, pod)
     assert columns.counter(query).tolist()[:2] == [2, 2]
     assert CountedLabel.asked == ["a0", "b0"]
     assert columns.counter(small).tolist()[:2] == [1, 1]
@@ -85,7 +85,7 @@ def test_a_query_that_requires_a_label_is_put_to_no_pod_without_it() -> None:
     query = Requiring("app", "a")
     columns.counter(query)
     for name, labels in {"a": {"app": "a", "n": "1"}, "b": {"app": "b"}, "none": {}}.items():
-        columns.add_pod(0, info(classes, name, labels=labels))
+        columns.pod_table.add(0, info(classes, name, labels=labels))
     assert columns.counter(query)[0] == 1
     assert CountedLabel.asked == ["a"]
 
@@ -94,21 +94,21 @@ def test_a_version_changes_with_the_counts_and_with_nothing_else() -> None:
     columns, classes = a_column_of()
     query = Labelled("app", "a")
     version = columns.counter_version(query)
-    columns.add_pod(0, info(classes, "other", labels={"app": "b"}))
+    columns.pod_table.add(0, info(classes, "other", labels={"app": "b"}))
     assert columns.counter_version(query) == version
     pod = info(classes, "a", labels={"app": "a"})
-    columns.add_pod(0, pod)
+    columns.pod_table.add(0, pod)
     added = columns.counter_version(query)
-    columns.remove_pod(0, pod)
+    columns.pod_table.remove(0, pod)
     assert len({version, added, columns.counter_version(query)}) == 3
 
 
 def test_a_pod_that_starts_terminating_leaves_counters_that_skip_such_pods() -> None:
     columns, classes = a_column_of()
     running, all_of_them = Labelled("app", "a"), Labelled("app", "a", terminating=True)
-    columns.add_pod(0, info(classes, "p", labels={"app": "a"}))
+    columns.pod_table.add(0, info(classes, "p", labels={"app": "a"}))
     columns.counter(running)
-    columns.replace_pod(0, info(classes, "p", labels={"app": "a"}, terminating=True))
+    columns.pod_table.replace(0, info(classes, "p", labels={"app": "a"}, terminating=True))
     assert columns.counter(running)[0] == 0
     assert columns.counter(all_of_them)[0] == 1
 
@@ -119,13 +119,13 @@ def test_counters_nobody_asks_for_are_dropped_and_come_back_right(
     monkeypatch.setattr(counters, "MAX_BYTES", 0)
     monkeypatch.setattr(counters, "MIN_COUNTERS", 4)
     columns, classes = a_column_of()
-    columns.add_pod(0, info(classes, "p", labels={"app": "a"}))
+    columns.pod_table.add(0, info(classes, "p", labels={"app": "a"}))
     first = Labelled("app", "a")
     version = columns.counter_version(first)
     for i in range(10):
-        columns.add_pod(1, info(classes, f"p{i}", labels={"app": "b"}))
+        columns.pod_table.add(1, info(classes, f"p{i}", labels={"app": "b"}))
         columns.counter(Labelled("other", str(i)))
-    assert len(columns.counters.queries) <= 4
+    assert len(columns.pod_table.counters.queries) <= 4
     assert columns.counter(first)[0] == 1
     assert columns.counter_version(first) != version
 
@@ -135,15 +135,15 @@ def test_a_term_is_carried_from_its_first_pod_to_its_last() -> None:
     family = LabelTerms()
     versions = [columns.terms_version(family)]
     pods = [info(classes, f"p{i}", labels={"app": "a"}) for i in range(2)]
-    columns.add_pod(0, pods[0])
+    columns.pod_table.add(0, pods[0])
     versions.append(columns.terms_version(family))
     assert list(columns.terms_in_cluster(family)) == [("app", "a")]
-    columns.add_pod(1, pods[1])
-    columns.remove_pod(0, pods[0])
+    columns.pod_table.add(1, pods[1])
+    columns.pod_table.remove(0, pods[0])
     assert columns.terms_version(family) == versions[-1]
     query = columns.terms_in_cluster(family)[("app", "a")]
     assert columns.counter(query).tolist()[:2] == [0, 1]
-    columns.remove_pod(1, pods[1])
+    columns.pod_table.remove(1, pods[1])
     assert not columns.terms_in_cluster(family)
     assert columns.terms_version(family) not in versions
 
@@ -152,7 +152,7 @@ def test_a_term_that_was_asked_for_before_any_pod_had_it_is_counted_once() -> No
     columns, classes = a_column_of()
     query = TermQuery(LabelTerms(), ("app", "a"))
     assert columns.counter(query)[0] == 0
-    columns.add_pod(0, info(classes, "a", labels={"app": "a"}))
+    columns.pod_table.add(0, info(classes, "a", labels={"app": "a"}))
     assert columns.counter(query)[0] == 1
 
 
@@ -161,11 +161,11 @@ def test_classes_without_pods_are_swept_and_their_terms_with_them() -> None:
     columns.terms_in_cluster(LabelTerms())
     for i in range(2000):
         pod = info(classes, "p", labels={"n": str(i)})
-        columns.add_pod(0, pod)
-        columns.remove_pod(0, pod)
-    assert len(columns.counters.queries) < 600
+        columns.pod_table.add(0, pod)
+        columns.pod_table.remove(0, pod)
+    assert len(columns.pod_table.counters.queries) < 600
     pod = info(classes, "p", labels={"n": "0"})
-    columns.add_pod(0, pod)
+    columns.pod_table.add(0, pod)
     query = columns.terms_in_cluster(LabelTerms())[("n", "0")]
     assert columns.counter(query)[0] == 1
 
@@ -191,18 +191,20 @@ class SumsMachine(RuleBasedStateMachine):
     @rule(row=st.integers(0, 2), app=st.sampled_from("ab"))
     def add(self, row: int, app: str) -> None:
         self.pods.append((row, self._pod(app)))
-        self.columns.add_pod(*self.pods[-1])
+        self.columns.pod_table.add(*self.pods[-1])
 
     @rule(rows=st.sets(st.integers(0, 2), min_size=1), app=st.sampled_from("ab"))
     def add_several(self, rows: set[int], app: str) -> None:
         added = [(row, self._pod(app)) for row in sorted(rows)]
-        self.columns.add_pods(np.array(sorted(rows), dtype=np.intp), [pod for _, pod in added])
+        self.columns.pod_table.add_many(
+            np.array(sorted(rows), dtype=np.intp), [pod for _, pod in added]
+        )
         self.pods += added
 
     @precondition(lambda self: self.pods)
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
-        self.columns.remove_pod(*self.pods.pop(data.draw(st.integers(0, len(self.pods) - 1))))
+        self.columns.pod_table.remove(*self.pods.pop(data.draw(st.integers(0, len(self.pods) - 1))))
 
     @rule()
     def add_nodes_until_the_columns_grow(self) -> None:

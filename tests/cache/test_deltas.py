@@ -55,7 +55,7 @@ def pods_of(columns: Columns, row: int) -> list[Any]:
 
 
 def facts(columns: Columns, row: int) -> Any:
-    usage = {name: int(columns.requested(name)[row]) for name in columns.usage_index}
+    usage = {name: int(columns.requested(name)[row]) for name in columns.pod_table.usage.index}
     return (
         columns.names[row],
         bool(columns.unschedulable[row]),
@@ -132,7 +132,7 @@ class DeltasMachine(RuleBasedStateMachine):
         node = data.draw(st.sampled_from(self.nodes()))
         self.next += 1
         pod = self.pod(f"p{self.next}", node, shape, 0)
-        self.columns.add_pod(self.row(node), pod)
+        self.columns.pod_table.add(self.row(node), pod)
         self.pods[pod.uid] = (node, pod)
         self.synced = False
 
@@ -150,7 +150,7 @@ class DeltasMachine(RuleBasedStateMachine):
             pod = make_pod_info(message, self.classes)
         else:
             pod = self.pod(old.name, node, shape, start)
-        self.columns.replace_pod(self.row(node), pod)
+        self.columns.pod_table.replace(self.row(node), pod)
         self.pods[uid] = (node, pod)
         self.synced = False
 
@@ -159,11 +159,11 @@ class DeltasMachine(RuleBasedStateMachine):
     def remove_or_move_pod(self, data: st.DataObject) -> None:
         uid = data.draw(st.sampled_from(sorted(self.pods)))
         node, pod = self.pods.pop(uid)
-        self.columns.remove_pod(self.row(node), pod)
+        self.columns.pod_table.remove(self.row(node), pod)
         to = data.draw(st.sampled_from(["", *self.nodes()]))
         if to:
             pod.node_name = to
-            self.columns.add_pod(self.row(to), pod)
+            self.columns.pod_table.add(self.row(to), pod)
             self.pods[uid] = (to, pod)
         self.synced = False
 
@@ -181,12 +181,12 @@ class DeltasMachine(RuleBasedStateMachine):
 
     def rows_not_unsent_are_as_here(self, copy: Copy) -> None:
         unsent = copy.encoder.unsent_rows()
-        for row in copy.decoder.columns.live_rows.tolist():
+        for row in copy.decoder.columns.node_table.live_rows.tolist():
             if unsent is not None and row not in unsent:
                 there, here = pods_of(copy.decoder.columns, row), pods_of(self.columns, row)
                 assert [(p[0], p[6]) for p in there] == [(p[0], p[6]) for p in here]
         unsent = copy.encoder.unsent_rows(with_start_times=True)
-        for row in copy.decoder.columns.live_rows.tolist():
+        for row in copy.decoder.columns.node_table.live_rows.tolist():
             if unsent is not None and row not in unsent:
                 assert pods_of(copy.decoder.columns, row) == pods_of(self.columns, row)
 
@@ -203,8 +203,10 @@ class DeltasMachine(RuleBasedStateMachine):
             return
         for shard, copy in enumerate(self.copies):
             mine = copy.decoder.columns
-            owned = [r for r in self.columns.live_rows.tolist() if self.shard(r) == shard]
-            assert mine.live_rows.tolist() == owned
+            owned = [
+                r for r in self.columns.node_table.live_rows.tolist() if self.shard(r) == shard
+            ]
+            assert mine.node_table.live_rows.tolist() == owned
             for row in owned:
                 assert facts(mine, row) == facts(self.columns, row)
                 assert pods_of(mine, row) == pods_of(self.columns, row)
@@ -235,28 +237,28 @@ def test_nothing_is_sent_when_nothing_changed() -> None:
 def test_a_pod_that_came_and_went_between_two_deltas_is_not_sent() -> None:
     columns, classes, copy = leader()
     pod = info(classes, "p")
-    columns.add_pod(0, pod)
-    columns.remove_pod(0, pod)
+    columns.pod_table.add(0, pod)
+    columns.pod_table.remove(0, pod)
     assert not copy.sync()
 
 
 def test_a_pod_that_left_and_came_back_is_last_there_too() -> None:
     columns, classes, copy = leader()
     first, second = info(classes, "first"), info(classes, "second")
-    columns.add_pod(0, first)
-    columns.add_pod(0, second)
+    columns.pod_table.add(0, first)
+    columns.pod_table.add(0, second)
     copy.sync()
-    columns.remove_pod(0, first)
-    columns.add_pod(0, first)
+    columns.pod_table.remove(0, first)
+    columns.pod_table.add(0, first)
     assert copy.sync()
     assert list(copy.decoder.columns.pods(0)) == [second.uid, first.uid]
 
 
 def test_a_missing_delta_is_noticed_and_a_restart_mends_it() -> None:
     columns, classes, copy = leader()
-    columns.add_pod(0, info(classes, "lost"))
+    columns.pod_table.add(0, info(classes, "lost"))
     copy.encoder.encode()
-    columns.add_pod(0, info(classes, "p"))
+    columns.pod_table.add(0, info(classes, "p"))
     with pytest.raises(DeltaGapError):
         copy.sync()
     assert copy.decoder.columns.pod_count[0] == 0
@@ -268,7 +270,7 @@ def test_a_missing_delta_is_noticed_and_a_restart_mends_it() -> None:
 def test_the_content_of_a_class_is_sent_once() -> None:
     columns, classes, copy = leader()
     for i in range(2):
-        columns.add_pod(0, info(classes, f"p{i}"))
+        columns.pod_table.add(0, info(classes, f"p{i}"))
         delta = copy.encoder.encode()
         assert delta is not None and len(delta.classes) == (1 if i == 0 else 0)
 

@@ -42,7 +42,7 @@ def cluster(shapes: list[tuple[int, dict[str, Any]]], classes: PodClasses) -> Co
     for i in range(NODES):
         columns.add_node(make_node(f"n{i}", labels={ZONE: f"z{i % 2}"}, images={"app:1": i + 1}))
     for i, (row, shape) in enumerate(shapes):
-        columns.add_pod(row, make_pod_info(make_pod(f"p{i}", **shape), classes))
+        columns.pod_table.add(row, make_pod_info(make_pod(f"p{i}", **shape), classes))
     return columns
 
 

@@ -118,7 +118,7 @@ class ByNodeMachine(RuleBasedStateMachine):
     @rule()
     def columns_are_what_they_would_be(self) -> None:
         now = self.cache.copy().cluster.by_node(KIND, node_of)
-        alive = self.cache.columns.live_rows
+        alive = self.cache.columns.node_table.live_rows
         np.testing.assert_array_equal(
             self.found.column(plus_one)[alive], now.column(plus_one)[alive]
         )

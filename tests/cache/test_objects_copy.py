@@ -20,9 +20,9 @@ KEYS = ("pool", "topology.kubernetes.io/zone")
 def read(cluster: ClusterState) -> object:
     """All that can be read of a cluster, as plain values."""
     columns = cluster.columns
-    rows = columns.live_rows
+    rows = columns.node_table.live_rows
     return (
-        [columns.names[row] for row in columns.ordered_rows],
+        [columns.names[row] for row in columns.node_table.ordered_rows],
         [sorted(columns.pods(row)) for row in rows],
         [columns.requested(name)[rows].tolist() for name in ("cpu", "memory", "pods")],
         [columns.allocatable(name)[rows].tolist() for name in ("cpu", "memory")],
@@ -47,7 +47,7 @@ def test_what_happens_to_the_one_does_not_happen_to_the_other(seed: int, changes
         world.mutate()
     assert read(copy) == before, "after changes of the first"
     after = read(world.cluster)
-    for row in copy.columns.live_rows.tolist():
+    for row in copy.columns.node_table.live_rows.tolist():
         copy.columns.remove_node(copy.columns.names[row])
     copy.put("Service", copy.list("Namespace")[0])
     assert read(world.cluster) == after, "after changes of the copy"
@@ -55,7 +55,7 @@ def test_what_happens_to_the_one_does_not_happen_to_the_other(seed: int, changes
 
 def test_counters_of_a_copy_count_what_is_there() -> None:
     world = TopologyWorld(3)
-    counted = next(iter(world.cluster.columns.counters.queries), None)
+    counted = next(iter(world.cluster.columns.pod_table.counters.queries), None)
 
     class Everything:
         def counts(self, pod: object) -> int:

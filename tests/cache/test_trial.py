@@ -74,7 +74,7 @@ def content(cache: Cache) -> dict[str, Any]:
             cluster.assumed("Service").get(*key).spec.selector["app"]
             for key in ((s.metadata.namespace, s.metadata.name) for s in cluster.list("Service"))
         ],
-        "order": [columns.names[row] for row in columns.ordered_rows.tolist()],
+        "order": [columns.names[row] for row in columns.node_table.ordered_rows.tolist()],
     }
 
 
@@ -244,7 +244,7 @@ def versions(cache: Cache) -> dict[str, int]:
         "topology": columns.topology_version,
         "counter": columns.counter_version(APP),
         "terms": columns.terms_version(LabelTerms()),
-        "all terms": columns.counters.all_terms.version,
+        "all terms": columns.pod_table.counters.all_terms.version,
         "Service": cluster.version("Service"),
     }
 
@@ -430,10 +430,10 @@ def test_the_row_of_a_node_taken_away_is_its_own_until_the_commit() -> None:
 
 def test_a_node_that_stays_in_its_zone_leaves_the_order_of_nodes_alone() -> None:
     cache = cluster_of(*NODES)
-    order = cache.columns.ordered_rows
+    order = cache.columns.node_table.ordered_rows
     with Trial(cache) as trial:
         trial.put_node(make_node("n0", unschedulable=True))
-    assert cache.columns.ordered_rows is order
+    assert cache.columns.node_table.ordered_rows is order
 
 
 @pytest.mark.parametrize(

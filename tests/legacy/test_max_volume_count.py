@@ -128,7 +128,7 @@ def test_its_state_decides_the_same_in_another_process() -> None:
     pending = info(claiming("unbound"))
     plugin.pre_filter(cycle, pending, state)
     copy = pickle.loads(pickle.dumps(cycle))
-    rows = state.columns.live_rows
+    rows = state.columns.node_table.live_rows
     for each in (cycle, copy):
         assert not plugin.filter(each, pending, state.columns, rows).passed.any()
 

@@ -90,7 +90,7 @@ def test_inputs_change_with_pods_that_count_and_with_services() -> None:
     service(state, "web", **WEB)
     plugin, pending = SelectorSpreadPriority(), info(pod("p", labels=WEB))
     seen: list[Any] = [plugin.inputs(pending, state)]
-    state.columns.add_pod(2, info(running("9", "c")))
+    state.columns.pod_table.add(2, info(running("9", "c")))
     seen.append(plugin.inputs(pending, state))
     service(state, "more", app="web")
     seen.append(plugin.inputs(pending, state))

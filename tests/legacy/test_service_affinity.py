@@ -77,5 +77,5 @@ def test_inputs_change_only_with_the_first_nodes() -> None:
         info(pod("p", labels=WEB)),
     )
     before = plugin.inputs(pending, state)
-    state.columns.add_pod(2, info(pod("more", {"nodeName": "c"}, labels=WEB)))
+    state.columns.pod_table.add(2, info(pod("more", {"nodeName": "c"}, labels=WEB)))
     assert plugin.inputs(pending, state) == before

@@ -285,7 +285,7 @@ def test_what_does_not_concern_a_class_leaves_its_inputs_as_they_are() -> None:
         },
     }
     row = int(live_rows(world)[0])
-    world.cluster.columns.add_pod(row, world.info(placed))
+    world.cluster.columns.pod_table.add(row, world.info(placed))
     assert [one.refresh() for one in asked] == [False, False]
     assert all(one.skipped for one in asked)
 

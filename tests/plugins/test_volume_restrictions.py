@@ -138,7 +138,7 @@ def test_inputs_change_when_the_claim_is_taken_or_released() -> None:
     before = plugin.inputs(pod, world.cluster)
     user = world.run(world.pod("user", "a"), "n1")
     taken = plugin.inputs(pod, world.cluster)
-    world.cluster.columns.remove_pod(world.row("n1"), user)
+    world.cluster.columns.pod_table.remove(world.row("n1"), user)
     assert len({before, taken, plugin.inputs(pod, world.cluster)}) == 3
 
 

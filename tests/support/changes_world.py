@@ -54,7 +54,11 @@ class World:
         if not pre.status.ok:
             return set()
         nodes, names = cluster.columns, cluster.columns.names
-        rows = [r for r in nodes.live_rows if pre.node_names is None or names[r] in pre.node_names]
+        rows = [
+            r
+            for r in nodes.node_table.live_rows
+            if pre.node_names is None or names[r] in pre.node_names
+        ]
         some = np.array(rows, dtype=np.intp)
         outcome = run_filters(runtime, state, pod, nodes, some, cluster)
         return {names[row] for row in some[outcome.plugin == -1]}

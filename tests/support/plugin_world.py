@@ -35,7 +35,7 @@ def cluster(*nodes: v1.Node, pods: Sequence[v1.Pod] = ()) -> ClusterState:
     for pod in pods:
         row = state.columns.row_of(pod.spec.node_name)
         assert row is not None
-        state.columns.add_pod(row, info(pod))
+        state.columns.pod_table.add(row, info(pod))
     return state
 
 

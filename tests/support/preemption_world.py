@@ -97,7 +97,7 @@ class PreemptionWorld(World):
             started = replace(placed, start_time=placed.start_time + self.random.randrange(1, 100))
             row = self.cluster.nodes.row_of(placed.node_name)
             assert row is not None
-            self.cache.columns.replace_pod(row, started)
+            self.cache.columns.pod_table.replace(row, started)
             self.placed[number] = started
         else:
             self.cluster.put("PodDisruptionBudget", self._budget())

@@ -78,7 +78,7 @@ class TopologyWorld:
         self.scene.placed.append((pod, name))
         row = self.cluster.columns.row_of(name)
         assert row is not None
-        self.cluster.columns.add_pod(row, self.info(pod))
+        self.cluster.columns.pod_table.add(row, self.info(pod))
 
     def remove_pod(self) -> None:
         if not self.scene.placed:
@@ -86,7 +86,7 @@ class TopologyWorld:
         pod, name = self.scene.placed.pop(self.random.randrange(len(self.scene.placed)))
         row = self.cluster.columns.row_of(name)
         assert row is not None
-        self.cluster.columns.remove_pod(row, self.info(pod))
+        self.cluster.columns.pod_table.remove(row, self.info(pod))
 
     def relabel_namespace(self) -> None:
         name = self.random.choice(list(NAMESPACES))

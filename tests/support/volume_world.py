@@ -161,7 +161,7 @@ class VolumeWorld:
         """Counts the pod on a node."""
         row = self.cluster.columns.row_of(node)
         assert row is not None
-        self.cluster.columns.add_pod(row, pod)
+        self.cluster.columns.pod_table.add(row, pod)
         return pod
 
     def row(self, node: str) -> int:

@@ -30,7 +30,7 @@ class Evaluated:
 
     def commit(self, pods: Sequence[PodInfo], rows: Sequence[int]) -> None:
         for pod, row in zip(pods, rows, strict=True):
-            self.cluster.columns.add_pod(row, pod)
+            self.cluster.columns.pod_table.add(row, pod)
 
     def copies(self, pod: Manifest, count: int) -> list[PodInfo]:
         """Equal pods with names of their own; none is being deleted, as such are not scheduled."""

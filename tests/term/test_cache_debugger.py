@@ -60,7 +60,7 @@ def test_what_the_cache_lacks_or_has_too_much_is_named() -> None:
 
 def test_books_that_contradict_the_nodes_and_pods_are_an_error() -> None:
     state, stored = world()
-    state.cache.columns.remove_pod(0, next(iter(state.cache.columns.pods(0).values())))
+    state.cache.columns.pod_table.remove(0, next(iter(state.cache.columns.pods(0).values())))
     with capture_logs() as lines:
         debugger(state, stored).check()
     (line,) = lines

@@ -11,7 +11,8 @@ The modules, from the outside in::
       assumed_objects  objects that plugins assume, until the informer has newer ones
     columns          the nodes as NumPy columns, one row per node
       node_table     the columns that come from Node objects, with images and zones
-      usage_columns  the names of the columns that sum up the usage of pods
+      pod_table      the pods of each row, and the columns that come from pods
+      usage_columns  the columns that sum up the usage of pods
       class_usage    what one pod of a class adds to a row, and the rows with such pods
       counters       number of pods per row that match a query, from its first use on
       host_ports     host ports in use
@@ -36,7 +37,7 @@ for the next node; two pods of class C (100m CPU, label app=web) are on n0, one 
     label("zone")           0     -1      1     -1          ids of values, ABSENT
     taint_set               0      0      3      0          ids of sets of taints
 
-    usage: "#pods"          2      0      1      0          columns: changes with pods
+    usage: "#pods"          2      0      1      0          pod_table: changes with pods
     usage: "cpu"           200     0     100     0
     counter(app=web)        2      0      1      0          counters, one per query
     pods                  {a,b}   {}     {c}    {}          PodInfo by uid

@@ -39,9 +39,10 @@ import numpy as np
 
 from podsched.api.conditions import is_finished
 from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Change, PendingChange
-from podsched.cache.columns import Columns, has_same_usage
+from podsched.cache.columns import Columns
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
+from podsched.cache.pod_table import has_same_usage
 from podsched.framework.classify import (
     OBJECT_RESOURCES,
     node_update_actions,
@@ -130,7 +131,7 @@ class Cache:
 
     @property
     def node_count(self) -> int:
-        return len(self.columns.live_rows)
+        return len(self.columns.node_table.live_rows)
 
     @property
     def pod_count(self) -> int:
@@ -199,7 +200,7 @@ class Cache:
             for pod, node_name in zip(pods, node_names, strict=True):
                 self.assume(pod, node_name)
             return
-        self.columns.add_pods(np.array(rows, dtype=np.intp), pods)
+        self.columns.pod_table.add_many(np.array(rows, dtype=np.intp), pods)
         for pod, node_name in zip(pods, node_names, strict=True):
             pod.node_name = node_name
             self._hold(pod, Stage.ASSUMED)
@@ -286,7 +287,7 @@ class Cache:
         row = self.columns.row_of(node_name)
         if row is None:
             return self._pods_without_node[node_name]
-        return self.columns.ordered_pods(row)
+        return self.columns.pod_table.rows[row]
 
     def _hold(self, pod: PodInfo, stage: Stage) -> None:
         """Record a pod as held in a stage; a held pod is not nominated any more."""
@@ -310,14 +311,14 @@ class Cache:
         if row is None:
             self._pods_without_node.setdefault(pod.node_name, {})[pod.uid] = pod
         else:
-            self.columns.add_pod(row, pod)
+            self.columns.pod_table.add(row, pod)
         self.cluster.orders.added(pod.node_name, pod.uid)
 
     def _displace(self, pod: PodInfo) -> None:
         """Undo ``_place``."""
         row = self.columns.row_of(pod.node_name)
         if row is not None:
-            self.columns.remove_pod(row, pod)
+            self.columns.pod_table.remove(row, pod)
             return
         pods = self._pods_without_node[pod.node_name]
         del pods[pod.uid]
@@ -331,7 +332,7 @@ class Cache:
         """
         row = self.columns.row_of(pod.node_name)
         if row is not None:
-            keeps_place = self.columns.replace_pod(row, pod)
+            keeps_place = self.columns.pod_table.replace(row, pod)
         else:
             pods = self._pods_without_node[pod.node_name]
             keeps_place = has_same_usage(pods[pod.uid], pod)
@@ -354,7 +355,7 @@ class Cache:
             return
         row = self.columns.add_node(node, row)
         for pod in self._pods_without_node.pop(name, {}).values():
-            self.columns.add_pod(row, pod)
+            self.columns.pod_table.add(row, pod)
 
     def update_node(self, node: v1.Node) -> Anomaly | None:
         if self.columns.row_of(node.metadata.name) is None:

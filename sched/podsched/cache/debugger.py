@@ -49,7 +49,9 @@ class NodeDump:
 def compare_nodes(cache: Cache, stored: Mapping[str, v1.Node]) -> Mismatch:
     """Compare the cache's nodes with the store's, which are given by name."""
     columns = cache.columns
-    cached = {columns.names[row]: columns.node(row) for row in columns.live_rows.tolist()}
+    cached = {
+        columns.names[row]: columns.node(row) for row in columns.node_table.live_rows.tolist()
+    }
     return Mismatch(
         tuple(sorted(stored.keys() - cached.keys())),
         tuple(sorted(cached.keys() - stored.keys())),
@@ -107,7 +109,7 @@ def dump_nodes(cache: Cache) -> Iterator[NodeDump]:
     The cache may change between two descriptions; nodes removed meanwhile are left out.
     """
     columns = cache.columns
-    for name in [columns.names[row] for row in columns.ordered_rows.tolist()]:
+    for name in [columns.names[row] for row in columns.node_table.ordered_rows.tolist()]:
         row = columns.row_of(name)
         if row is not None:
             yield NodeDump(
@@ -145,7 +147,7 @@ def _allocatable(cache: Cache, row: int) -> dict[str, int]:
 
 
 def _resources(cache: Cache) -> list[str]:
-    return sorted({*cache.columns.table.allocatable, "cpu", "memory"})
+    return sorted({*cache.columns.node_table.allocatable, "cpu", "memory"})
 
 
 def _key(pod: v1.Pod) -> str:

@@ -63,12 +63,12 @@ class DeltaDecoder:
     def _apply_gone(self, delta: Delta) -> None:
         # Removals first, pods before their nodes: a node may come back in another row.
         for row, uid in delta.pods.removed:
-            self.columns.remove_pod(row, self.columns.pods(row)[uid])
+            self.columns.pod_table.remove(row, self.columns.pods(row)[uid])
         for name in delta.nodes.removed:
             self.columns.remove_node(name)
 
     def _apply_nodes(self, nodes: NodeDelta) -> None:
-        self.columns.table.adopt_values(nodes.first_value, list(nodes.values))
+        self.columns.node_table.adopt_values(nodes.first_value, list(nodes.values))
         for row, message in nodes.put:
             node = v1.Node.FromString(message)
             if self.columns.row_of(node.metadata.name) is None:
@@ -85,6 +85,6 @@ class DeltaDecoder:
             pod.creation_time = pods.creation_times[i]
             pod.terminating = pods.terminating[i]
             if pod.uid in self.columns.pods(row):
-                self.columns.replace_pod(row, pod)
+                self.columns.pod_table.replace(row, pod)
             else:
-                self.columns.add_pod(row, pod)
+                self.columns.pod_table.add(row, pod)

@@ -20,8 +20,9 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from podsched.cache.columns import Columns, has_same_usage
+from podsched.cache.columns import Columns
 from podsched.cache.deltas import ClassContent, Delta, NodeDelta, PodDelta, class_content
+from podsched.cache.pod_table import has_same_usage
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows
 
@@ -97,7 +98,7 @@ class DeltaEncoder:
         """
         self._due.update(self._changed_rows())
         self._position = self._columns.position
-        self._start_times = self._columns.start_times_position
+        self._start_times = self._columns.start_times.position
         writer = _DeltaWriter(self.classes)
         self._forget_gone(writer)
         rows = sorted(self._due)[:limit]
@@ -125,7 +126,7 @@ class DeltaEncoder:
     def take_values(self) -> tuple[int, tuple[str, ...]]:
         """Return (first id, label values) that the shard needs before it reads a CycleState."""
         first = self._values_sent
-        values = tuple(self._columns.table.values_from(first))
+        values = tuple(self._columns.node_table.values_from(first))
         self._values_sent += len(values)
         return first, values
 
@@ -139,7 +140,7 @@ class DeltaEncoder:
             return None
         rows = {*changed.tolist(), *self._due}
         if with_start_times:
-            restarted = self._columns.start_times_changed_since(self._start_times)
+            restarted = self._columns.start_times.changed_since(self._start_times)
             if restarted is None:
                 return None
             rows.update(restarted.tolist())
@@ -161,7 +162,7 @@ class DeltaEncoder:
     def _changed_rows(self) -> Iterable[int]:
         """Return the rows to compare, judging by the journals; all rows if these are too old."""
         changed = self._columns.changed_since(self._position)
-        restarted = self._columns.start_times_changed_since(self._start_times)
+        restarted = self._columns.start_times.changed_since(self._start_times)
         if changed is None or restarted is None:
             return range(self._columns.size)
         return sorted({*changed.tolist(), *restarted.tolist()})
@@ -174,7 +175,7 @@ class DeltaEncoder:
         if sent is None:
             # 0 is no node's version, so the node is sent.
             sent = self._sent[row] = _SentRow(name, 0, {})
-        version = columns.table.row_version(row)
+        version = columns.node_table.row_version(row)
         if sent.version != version:
             writer.nodes.append((row, columns.node(row).SerializeToString()))
             sent.version = version
@@ -244,7 +245,7 @@ class _DeltaWriter:
 def _order_there(
     before: dict[str, PodInfo], gone: Collection[str], added: Iterable[PodInfo]
 ) -> list[str]:
-    """Return the order in which the shard will have a row's pods: see ``Columns.replace_pod``."""
+    """Return the order in which the shard will have a row's pods: see ``PodTable.replace``."""
     order = {uid: pod for uid, pod in before.items() if uid not in gone}
     for pod in added:
         old = order.get(pod.uid)

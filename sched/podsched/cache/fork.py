@@ -37,6 +37,7 @@ from podsched.api.host_ports import HostPort
 from podsched.api.quantity import as_int64
 from podsched.cache.class_usage import ClassUsage
 from podsched.cache.pod_counter import TermQuery
+from podsched.cache.pod_table import PodTable
 from podsched.cache.usage_columns import NONZERO, POD_COUNT
 from podsched.framework.nodes import Bools, Int32s, Int64s, NodeColumns, PodQuery, TermFamily
 from podsched.framework.pods import PodInfo
@@ -47,10 +48,7 @@ from podsched.v1 import objects_pb2 as v1
 class BaseColumns(NodeColumns, Protocol):
     """The columns that a fork copies: ``Columns``, which imports this module."""
 
-    usage_index: dict[str, int]
-
-    def usage(self, index: int) -> Int64s: ...
-    def class_usage(self, pod: PodInfo) -> ClassUsage: ...
+    pod_table: PodTable
 
 
 class _Delta:
@@ -107,8 +105,8 @@ class Fork:
 
     def _add_usage_columns(self) -> None:
         """Copy the base's columns that are not here: a pod may bring a resource that is new."""
-        for index in range(len(self._usage), len(self._base.usage_index)):
-            self._set_usage(self._base.usage(index)[self._rows])
+        for index in range(len(self._usage), len(self._base.pod_table.usage.index)):
+            self._set_usage(self._base.pod_table.usage.columns[index].array[self._rows])
 
     def _set_usage(self, values: Int64s) -> None:
         self._usage.append(values)
@@ -134,7 +132,7 @@ class Fork:
         They count in usage, counters and ports. ``pods`` does not show them, because they have no
         uids. Look-ahead uses this: ``copies`` has shape ``(rows,)``.
         """
-        usage = self._base.class_usage(pod)
+        usage = self._base.pod_table.class_usage(pod)
         self._add_usage_columns()
         for index, amount in usage.amounts:
             self._usage[index] += amount * copies
@@ -161,7 +159,7 @@ class Fork:
 
     def _count(self, row: int, pod: PodInfo, sign: int) -> None:
         """Count a pod added to (``sign`` 1) or removed from (-1) a row."""
-        usage = self._base.class_usage(pod)
+        usage = self._base.pod_table.class_usage(pod)
         cells, known = self._cells, len(self._cells)
         for index, amount in usage.amounts:
             # ``class_usage`` may just have created a column, for a resource that is new.
@@ -192,9 +190,9 @@ class Fork:
         if delta is None:
             delta = _Delta(query, np.zeros(len(self._rows), dtype=np.int64))
             for row, pod, sign in self._log:
-                delta.change(row, self._base.class_usage(pod), sign)
+                delta.change(row, self._base.pod_table.class_usage(pod), sign)
             for pod, copies in self._copies:
-                delta.change_all(copies, self._base.class_usage(pod))
+                delta.change_all(copies, self._base.pod_table.class_usage(pod))
             self._deltas[query] = delta
         return delta
 
@@ -256,7 +254,7 @@ class Fork:
     # ------------------------------------------------------------------ usage
 
     def requested(self, resource: str) -> Int64s:
-        index = self._base.usage_index.get(resource)
+        index = self._base.pod_table.usage.index.get(resource)
         if index is None:
             return np.zeros(len(self._rows), dtype=np.int64)
         if index >= len(self._usage):
@@ -282,11 +280,11 @@ class Fork:
         if found is None:
             found = self._ports[row] = {}
             for pod in self.pods(row).values():
-                for port in self._base.class_usage(pod).ports:
+                for port in self._base.pod_table.class_usage(pod).ports:
                     found[port] = found.get(port, 0) + 1
             for pod, copies in self._copies:
                 if copies[row]:
-                    for port in self._base.class_usage(pod).ports:
+                    for port in self._base.pod_table.class_usage(pod).ports:
                         found[port] = found.get(port, 0) + int(copies[row])
         return found
 

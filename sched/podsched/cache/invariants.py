@@ -34,12 +34,12 @@ def check(cache: Cache) -> None:
 def _differences(cache: Cache) -> Iterator[str]:
     columns = cache.columns
     fresh = Columns(size=columns.size)
-    for row in columns.live_rows.tolist():
+    for row in columns.node_table.live_rows.tolist():
         fresh.add_node(columns.node(row))
     for pod, _ in cache.held_pods():
         row_number = fresh.row_of(pod.node_name)
         if row_number is not None:
-            fresh.add_pod(row_number, pod)
+            fresh.pod_table.add(row_number, pod)
         elif pod.uid not in {other.uid for other in cache.pods_without_node(pod.node_name)}:
             yield f"pod {pod.key} is on no row and not kept for node {pod.node_name}"
         if cache.nominator.node_of(pod.uid) is not None:
@@ -49,9 +49,9 @@ def _differences(cache: Cache) -> Iterator[str]:
 
 def column_differences(actual: Columns, expected: Columns) -> Iterator[str]:
     """Describe where columns differ from others that were built from the same nodes and pods."""
-    live = actual.live_rows
+    live = actual.node_table.live_rows
     names = [actual.names[row] for row in live.tolist()]
-    if set(names) != {expected.names[row] for row in expected.live_rows.tolist()}:
+    if set(names) != {expected.names[row] for row in expected.node_table.live_rows.tolist()}:
         yield "the nodes differ"
         return
     rows = np.array([expected.row_of(name) for name in names], dtype=np.intp)
@@ -73,9 +73,9 @@ def column_differences(actual: Columns, expected: Columns) -> Iterator[str]:
 def _comparable(
     actual: Columns, expected: Columns
 ) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64]]]:
-    for name in {*actual.table.allocatable, *expected.table.allocatable}:
+    for name in {*actual.node_table.allocatable, *expected.node_table.allocatable}:
         yield f"allocatable {name}", actual.allocatable(name), expected.allocatable(name)
-    for name in {*actual.usage_index, *expected.usage_index}:
+    for name in {*actual.pod_table.usage.index, *expected.pod_table.usage.index}:
         yield f"requested {name}", actual.requested(name), expected.requested(name)
     yield "allowed pods", actual.allowed_pod_number, expected.allowed_pod_number
     yield (
@@ -83,7 +83,7 @@ def _comparable(
         actual.unschedulable.astype(np.int64),
         expected.unschedulable.astype(np.int64),
     )
-    for query in actual.counters.queries:
+    for query in actual.pod_table.counters.queries:
         yield f"counter {query}", actual.counter(query), expected.counter(query)
 
 
@@ -99,7 +99,7 @@ def _row_differences(actual: Columns, row: int, expected: Columns, other: int) -
     )
     if mine != theirs:
         yield f"the taints of {name}"
-    for key in actual.table.label_keys:
+    for key in actual.node_table.label_keys:
         if actual.value(int(actual.label(key)[row])) != expected.value(
             int(expected.label(key)[other])
         ):
@@ -107,16 +107,16 @@ def _row_differences(actual: Columns, row: int, expected: Columns, other: int) -
 
 
 def _shared_differences(actual: Columns, expected: Columns) -> Iterator[str]:
-    for family in actual.counters.families:
+    for family in actual.pod_table.counters.families:
         if set(actual.terms_in_cluster(family)) != set(expected.terms_in_cluster(family)):
             yield f"the carried terms of {family.name}"
     ported = {actual.names[row] for row in actual.rows_with_ports.tolist()}
     if ported != {expected.names[row] for row in expected.rows_with_ports.tolist()}:
         yield "the rows with ports"
-    for image in {*actual.table.images.names, *expected.table.images.names}:
+    for image in {*actual.node_table.images.names, *expected.node_table.images.names}:
         if _images(actual, image) != _images(expected, image):
             yield f"the nodes with image {image}"
-    if sorted(actual.ordered_rows.tolist()) != actual.live_rows.tolist():
+    if sorted(actual.node_table.ordered_rows.tolist()) != actual.node_table.live_rows.tolist():
         yield "the order of nodes does not name each node once"
 
 

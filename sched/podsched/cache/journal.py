@@ -27,8 +27,8 @@ import numpy as np
 
 from podsched.framework.verdicts import Rows
 
-#: At this many entries the owner calls ``trim``. It keeps the newer half, so that the cost of
-#: moving the entries is spread over as many writes.
+#: At this many entries only the newer half is kept, so that the cost of moving the entries is
+#: spread over as many writes.
 JOURNAL_LIMIT: Final = 131_072
 
 
@@ -44,19 +44,19 @@ class Journal:
         #: readers ask for the same position.
         self._changed: dict[int, Rows] = {}
         self._changed_at = 0
-        #: The owner appends to it directly, without a method call, because every pod that is added
-        #: or removed does.
         self.rows: list[int] = []
 
     @property
     def position(self) -> int:
         return self.start + len(self.rows)
 
-    def trim(self) -> None:
-        """Keep only the newer half of the entries."""
-        excess = len(self.rows) - JOURNAL_LIMIT // 2
-        if excess > 0:
-            del self.rows[:excess]
+    def note(self, row: int) -> None:
+        """Note that something has changed that readers read of a row."""
+        rows = self.rows
+        rows.append(row)
+        if len(rows) > JOURNAL_LIMIT:
+            excess = len(rows) - JOURNAL_LIMIT // 2
+            del rows[:excess]
             self.start += excess
 
     def extend(self, rows: Iterable[int]) -> None:

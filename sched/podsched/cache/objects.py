@@ -213,7 +213,7 @@ class ClusterState:
 
     def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]:
         if kind == "Node":
-            return [self.columns.node(row) for row in self.columns.live_rows.tolist()]
+            return [self.columns.node(row) for row in self.columns.node_table.live_rows.tolist()]
         if kind == "Pod":
             return [p.pod for p in self.pods.values() if namespace in (None, p.namespace)]
         known = self._kinds.get(kind)
@@ -251,7 +251,7 @@ class ClusterState:
         """
         columns, nominator = self.columns, self.nominator
         return (
-            columns.nodes_version, columns.counters.all_terms.version, nominator.version,
+            columns.nodes_version, columns.pod_table.counters.all_terms.version, nominator.version,
             self._objects.version,
         )  # fmt: skip
 

@@ -405,7 +405,7 @@ class _NodeChange:
         cache, columns = self.cache, self.cache.columns
         self.before = cache.cluster.get("Node", "", self.name)
         # O(nodes), so only where undoing would otherwise put the node at the end of its zone.
-        self.order = columns.table.order() if self._leaves_its_place() else {}
+        self.order = columns.node_table.order() if self._leaves_its_place() else {}
         self.row = None
         if self.node is not None:
             cache.add_node(self.node)
@@ -423,7 +423,7 @@ class _NodeChange:
             self.cache.add_node(self.before, self.row)
             self.row = None
         if self.order:
-            self.cache.columns.table.put_in_order(self.order)
+            self.cache.columns.node_table.put_in_order(self.order)
 
     def _leaves_its_place(self) -> bool:
         """Return whether the node would come back as the last node of its zone."""
@@ -434,7 +434,7 @@ class _NodeChange:
     def keep(self) -> None:
         """Free the row of a removed node."""
         if self.row is not None:
-            self.cache.columns.table.release(self.row)
+            self.cache.columns.node_table.release(self.row)
 
 
 @dataclass(eq=False, slots=True)

@@ -157,6 +157,14 @@ class NodeColumns(Protocol):
     def fork(self, rows: Rows) -> ForkedColumns: ...
 
 
+class ChangedRows(Protocol):
+    """A journal of changed rows: ``position`` and ``changed_since`` as in ``JournaledColumns``."""
+
+    @property
+    def position(self) -> int: ...
+    def changed_since(self, position: int) -> Rows | None: ...
+
+
 class JournaledColumns(NodeColumns, Protocol):
     """The live columns, with a journal of changed rows."""
 
@@ -183,12 +191,8 @@ class JournaledColumns(NodeColumns, Protocol):
         ...
 
     @property
-    def start_times_position(self) -> int:
-        """The current position in the journal of rows where start times of pods changed."""
-        ...
-
-    def start_times_changed_since(self, position: int) -> Rows | None:
-        """Like ``changed_since``, for start times alone."""
+    def start_times(self) -> ChangedRows:
+        """The rows where start times of pods changed, and nothing else."""
         ...
 
 

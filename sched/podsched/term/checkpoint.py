@@ -43,7 +43,7 @@ def checkpoint_of(
     ``number``: the last recorded decision's number; ``preemptions``: those under way.
     """
     columns, nominator = state.cache.columns, state.cache.nominator
-    placed = {columns.names[row]: list(columns.pods(row)) for row in columns.live_rows.tolist()}
+    placed = {name: list(columns.pods(row)) for row, name in enumerate(columns.names)}
     return {
         "revision": state.revision,
         "beyond": state.beyond,
@@ -52,7 +52,7 @@ def checkpoint_of(
         "draws": state.chance.draws,
         "rotation": rotation,
         "rows": list(columns.names),
-        "free": columns.free_rows,
+        "free": columns.node_table.free_rows,
         "pods": {name: uids for name, uids in placed.items() if uids},
         "assumed": {
             info.uid: info.node_name

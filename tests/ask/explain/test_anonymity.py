@@ -88,7 +88,7 @@ def test_a_decision_on_topology_stays(seed: int) -> None:
 @given(st.integers(0, 1_000_000))
 def test_a_decision_on_images_and_numbers_in_labels_stays(seed: int) -> None:
     world = World(seed)
-    nodes = [world.cluster.columns.node(row) for row in world.cluster.columns.live_rows]
+    nodes = [world.cluster.columns.node(row) for row in world.cluster.columns.node_table.live_rows]
     check(scenario_of(nodes, pod("waits", world.random_spec()), None))
 
 

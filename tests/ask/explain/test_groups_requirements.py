@@ -17,7 +17,7 @@ from support.worlds import Evaluated
 
 def check(world: World | Evaluated, pod: PodInfo) -> None:
     fitting = fit(world.runtime, world.cluster, pod)
-    nodes, rows = world.cluster.columns, world.cluster.columns.live_rows
+    nodes, rows = world.cluster.columns, world.cluster.columns.node_table.live_rows
     if not fitting.pre.status.ok:
         return
     fork = nodes.fork(rows)

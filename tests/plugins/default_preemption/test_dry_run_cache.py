@@ -39,7 +39,7 @@ def set_start_time(world: World) -> None:
         world.placed[index] = started
         row = world.cluster.nodes.row_of(started.node_name)
         assert row is not None
-        world.cache.columns.replace_pod(row, started)
+        world.cache.columns.pod_table.replace(row, started)
 
 
 def budget(world: World) -> v1.PodDisruptionBudget:

@@ -159,7 +159,7 @@ def test_evaluations_of_shards_get_limits_and_attachments_as_they_are() -> None:
     world.put(message(attachment("a", "n1", "v3", DRIVER)))
     plugin, state = NodeVolumeLimits(None, SimulatedHandle(world.cluster)), CycleState()
     plugin.pre_filter(state, world.pending[0], world.cluster)
-    nodes, rows = world.cluster.columns, world.cluster.columns.live_rows
+    nodes, rows = world.cluster.columns, world.cluster.columns.node_table.live_rows
     here = plugin.filter(state, world.pending[0], nodes, rows)
     sent = pickle.loads(pickle.dumps(state))
     world.put(message(csi_node("n1", {DRIVER: 9})), world.cluster.get("CSINode", "", "n1"))

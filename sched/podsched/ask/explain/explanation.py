@@ -122,7 +122,7 @@ def add_rejections_alone(fitting: Fitting, steps: list[FunnelStep]) -> None:
         step = by_name.get(named.name)
         if step is None or step.skipped:
             continue
-        verdicts = filter_one(named, fitting.state, fitting.pod, nodes, nodes.live_rows)
+        verdicts = filter_one(named, fitting.state, fitting.pod, nodes, nodes.node_table.live_rows)
         # These verdicts are without nominated pods, and ``rejected`` is with them. So it may be the
         # larger, and then it is the better lower bound.
         step.rejects_alone = max(int((verdicts.bits != 0).sum()), step.rejected)
@@ -160,7 +160,7 @@ def explain_fit(
     ``wanted``: nodes to describe one by one; ``chosen``: the node whose scores come first. Returns
     None if a plugin failed; the message says so.
     """
-    answer.nodes = len(cluster.columns.live_rows)
+    answer.nodes = len(cluster.columns.node_table.live_rows)
     try:
         fitting = fit(runtime, cluster, pod)
     except PluginFailure as failure:

@@ -74,7 +74,7 @@ def fit(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> Fitting
     """Run PreFilter and Filter for a pod on all nodes. Raises PluginFailure."""
     state = CycleState()
     pre = run_pre_filter(runtime, state, pod, cluster)
-    rows = cluster.columns.live_rows
+    rows = cluster.columns.node_table.live_rows
     if pre.status.ok:
         outcome = filter_nodes(runtime, state, pod, pre, rows, cluster)
     else:

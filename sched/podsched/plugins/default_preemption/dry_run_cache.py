@@ -336,7 +336,7 @@ def _moment(cluster: ClusterView, runner: FilterRunner) -> Moment:
         runner.inputs,
         cluster.version(BUDGET),
         nodes.position,
-        nodes.start_times_position,
+        nodes.start_times.position,
         cluster.nominations_version,
     )
 
@@ -347,7 +347,7 @@ def _changed_rows(entry: _ClassEntry, now: Moment, cluster: ClusterView) -> Rows
     if now.inputs is None or now[:2] != before[:2] or len(entry.verdict) != nodes.size:
         return None
     changed = nodes.changed_since(before.rows)
-    start_times = nodes.start_times_changed_since(before.start_times)
+    start_times = nodes.start_times.changed_since(before.start_times)
     names = cluster.nominations_since(before.nominations)
     if changed is None or start_times is None or names is None:
         return None

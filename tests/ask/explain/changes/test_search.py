@@ -87,12 +87,12 @@ def test_the_search_leaves_the_cluster_as_it_was(seed: int) -> None:
                 [int(columns.requested(name)[row]) for name in ("cpu", "memory", "pods")],
                 columns.node(row).SerializeToString(deterministic=True),
             )
-            for row in columns.ordered_rows.tolist()
+            for row in columns.node_table.ordered_rows.tolist()
         ]
         versions = (
             columns.nodes_version,
             columns.topology_version,
-            columns.counters.all_terms.version,
+            columns.pod_table.counters.all_terms.version,
         )
         return rows, versions, sorted(cluster.pods), cluster.stamp_beside_pods
 

@@ -64,7 +64,7 @@ def _cordoned(question: Question) -> Iterator[v1.Node]:
     it to the counted domains, which may make other nodes feasible.
     """
     nodes, rejections = question.cluster.columns, question.rejections
-    cordoned = nodes.live_rows[nodes.unschedulable[nodes.live_rows]]
+    cordoned = np.flatnonzero(nodes.alive & nodes.unschedulable)
     if rejections is None or not len(cordoned):
         return
     about = rejections.by_none_but(question.with_remedy(Remedy.TAINTS))
@@ -130,15 +130,15 @@ def shapes(question: Question) -> list[_Shape]:
     columns = question.cluster.columns
     # An evaluation makes columns of all labels that plugins read; other labels do not matter.
     question.feasible(question.pod)
-    keys = [key for key in columns.table.label_keys if key != HOSTNAME]
+    keys = [key for key in columns.node_table.label_keys if key != HOSTNAME]
     labels = np.stack([columns.taint_set, *map(columns.label, keys)], axis=1)
     found: dict[tuple[object, ...], _Shape] = {}
     wants_devices = bool(question.pod.cls.spec.resource_claims)
     devices = NodeDevices(question.cluster.list(_SLICE) if wants_devices else ())
-    fits = np.ones(columns.size, dtype=np.bool_)
+    fits = columns.alive.copy()
     for resource, amount in question.demand.items():
         fits &= columns.allocatable(resource) >= amount
-    for row in columns.live_rows[fits[columns.live_rows]].tolist():
+    for row in np.flatnonzero(fits).tolist():
         allocatable = columns.node(row).status.allocatable
         daemons = tuple(sorted(pod.cls.id for pod in _daemons(columns.pods(row).values())))
         mine = devices.of(columns.names[row])

@@ -368,7 +368,7 @@ def _one_elsewhere(question: Question, rejections: Rejections, bounds: _Bounds) 
     concern = _Concern(question, rejections)
     found = [
         _Set(row, (pod,))
-        for row in columns.live_rows.tolist()
+        for row in columns.node_table.live_rows.tolist()
         for pod in columns.pods(row).values()
         if concern.has(pod)
     ]
