@@ -158,28 +158,24 @@ class NodeColumns(Protocol):
 
 
 class ChangedRows(Protocol):
-    """A journal of changed rows: ``position`` and ``changed_since`` as in ``JournaledColumns``."""
+    """A journal of changed rows."""
 
     @property
-    def position(self) -> int: ...
-    def changed_since(self, position: int) -> Rows | None: ...
+    def position(self) -> int:
+        """The current position in the journal."""
+        ...
+
+    def changed_since(self, position: int) -> Rows | None:
+        """Return the distinct rows that changed since, ascending; None: maybe all."""
+        ...
 
 
-class JournaledColumns(NodeColumns, Protocol):
-    """The live columns, with a journal of changed rows."""
+class JournaledColumns(NodeColumns, ChangedRows, Protocol):
+    """The live columns; a row changes with its node and its pods."""
 
     @property
     def nodes_version(self) -> int:
         """A number that changes on every change of a node that a plugin can see."""
-        ...
-
-    @property
-    def position(self) -> int:
-        """The current position in the journal of changed rows."""
-        ...
-
-    def changed_since(self, position: int) -> Rows | None:
-        """Return the distinct rows whose node or pods changed since, ascending; None: maybe all."""
         ...
 
     def counter_sums(self, query: PodQuery, groups: Rows, number: int) -> Int64s:
