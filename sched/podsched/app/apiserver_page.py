@@ -14,13 +14,14 @@ from podsched.app.page_questions import as_json, explain_request
 from podsched.ask.web import sources
 from podsched.ask.web.access import Act, Caller, Reply
 from podsched.ask.web.sources import Change
+from podsched.serve.server.change_ring import ExpiredError
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.pipeline import Call, Pipeline
 from podsched.serve.server.rest.failures import failure
 from podsched.serve.server.rest.handling import Handler
 from podsched.serve.server.rest.messages import Answer, Request
 from podsched.serve.server.scheduling import SchedulingService
-from podsched.serve.server.watchcache import ExpiredError, WatchCache
+from podsched.serve.server.watchcache import WatchCache
 from podsched.v1.scheduling_pb2 import Explanation
 
 #: Max changes that are read from the ring at once.
@@ -36,7 +37,7 @@ class WatchCacheSource:
 
     def follow(self) -> None:
         """See ``Source``."""
-        self._position = self._cache.end
+        self._position = self._cache.ring.end
 
     def unfollow(self) -> None:
         """See ``Source``."""
@@ -57,7 +58,7 @@ class WatchCacheSource:
         """See ``Source``."""
         found: set[Change] = set()
         try:
-            while changes := self._cache.changes_from(self._position, _MOST_CHANGES):
+            while changes := self._cache.ring.changes_from(self._position, _MOST_CHANGES):
                 self._position += len(changes)
                 for change in changes:
                     if change.kind.name in sources.KINDS:

@@ -74,10 +74,16 @@ class PodGroup:
         return self.key.partition("/")[2]
 
 
+def stored_group(cluster: ClusterView, key: str) -> v1.PodGroup | None:
+    """Return the PodGroup object with the key "namespace/name"; None if there is none."""
+    namespace, _, name = key.partition("/")
+    found: v1.PodGroup | None = cluster.get(KIND, namespace, name)
+    return found
+
+
 def pod_group(cluster: ClusterView, key: str) -> PodGroup | None:
     """Return the group of this key; None if the object does not exist."""
-    namespace, _, name = key.partition("/")
-    found = cluster.get(KIND, namespace, name)
+    found = stored_group(cluster, key)
     return label_group(cluster, key) if found is None else read_pod_group(found)
 
 

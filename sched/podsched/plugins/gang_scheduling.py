@@ -26,7 +26,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.plugin import Handle
-from podsched.framework.pod_groups import KIND, PodGroup, label_group, read_pod_group
+from podsched.framework.pod_groups import PodGroup, label_group, read_pod_group, stored_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, unresolvable
 from podsched.v1 import objects_pb2 as v1
@@ -100,8 +100,7 @@ class GangScheduling:
         return ClusterEventWithHint(event, hint, index=index)
 
     def _group(self, key: str) -> PodGroup | None:
-        namespace, _, name = key.partition("/")
-        found = self._cluster.get(KIND, namespace, name)
+        found = stored_group(self._cluster, key)
         if found is None:
             self._read.pop(key, None)
             return label_group(self._cluster, key)

@@ -8,8 +8,9 @@ import pytest
 
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
+from podsched.serve.server.change_ring import ExpiredError
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.watchcache import ExpiredError, WatchCache
+from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.protocol import EventType, KeyValue, WatchBatch, WatchEvent
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
 from support.api_objects import pod
@@ -42,7 +43,7 @@ def cache() -> WatchCache:
 def test_a_change_is_typed_by_what_was_there(cache: WatchCache) -> None:
     """The first put adds, the second modifies, a delete deletes with the last state."""
     cache.apply(batch(put("a", 2), put("a", 3), removal("a", 4)))
-    changes = cache.changes_from(cache.position_after(1), 100)
+    changes = cache.ring.changes_from(cache.ring.position_after(1), 100)
     assert [c.type for c in changes] == [ADDED, MODIFIED, DELETED]
     assert changes[2].old is not None and changes[2].old.key == "default/a"
     assert not cache.objects(POD)
@@ -60,18 +61,19 @@ def test_objects_are_listed_in_the_order_of_their_keys(cache: WatchCache) -> Non
 def test_a_revision_is_never_split(cache: WatchCache) -> None:
     """A limit within a revision is stretched to its end."""
     cache.apply(batch(put("a", 2), put("b", 2), put("c", 2), put("d", 3)))
-    assert [c.revision for c in cache.changes_from(cache.position_after(1), 1)] == [2, 2, 2]
+    changes = cache.ring.changes_from(cache.ring.position_after(1), 1)
+    assert [c.revision for c in changes] == [2, 2, 2]
 
 
 def test_what_has_left_the_ring_is_expired(cache: WatchCache) -> None:
     """The oldest changes go by whole revisions; who needs them is told to list again."""
     for revision in range(2, 30):
         cache.apply(batch(put(f"a{revision}", revision), put(f"b{revision}", revision)))
-    assert cache.floor > 2
+    assert cache.ring.floor > 2
     with pytest.raises(ExpiredError):
-        cache.position_after(cache.floor - 1)
-    kept = cache.changes_from(cache.position_after(cache.floor), 100)
-    assert kept[0].revision == cache.floor + 1
+        cache.ring.position_after(cache.ring.floor - 1)
+    kept = cache.ring.changes_from(cache.ring.position_after(cache.ring.floor), 100)
+    assert kept[0].revision == cache.ring.floor + 1
     assert len(kept) <= 10
     assert len(kept) % 2 == 0
 
@@ -82,7 +84,7 @@ def test_the_ring_is_bounded_in_bytes() -> None:
     cache.load([], 1)
     for revision in range(2, 50):
         cache.apply(batch(put(f"a{revision}", revision)))
-    kept = cache.changes_from(cache.position_after(cache.floor), 1000)
+    kept = cache.ring.changes_from(cache.ring.position_after(cache.ring.floor), 1000)
     assert 0 < sum(len(c.frame) for c in kept) <= 2000
 
 
@@ -93,7 +95,7 @@ def test_a_large_object_that_was_replaced_is_kept_undecoded(cache: WatchCache) -
     cache.load([Entry(POD, "default/a", large.SerializeToString(), 2, 2)], 2)
     before = cache.objects(POD)["default/a"].message
     cache.apply(batch(put("a", 3)))
-    (change,) = cache.changes_from(cache.position_after(2), 10)
+    (change,) = cache.ring.changes_from(cache.ring.position_after(2), 10)
     assert change.old is not None
     assert change.old.message == before
     assert change.old.message is not before
@@ -102,12 +104,12 @@ def test_a_large_object_that_was_replaced_is_kept_undecoded(cache: WatchCache) -
 def test_a_position_from_before_a_reload_is_expired(cache: WatchCache) -> None:
     """After loading anew nobody goes on as if nothing had been missed."""
     cache.apply(batch(put("a", 2)))
-    position = cache.end
+    position = cache.ring.end
     cache.load([Entry(POD, "default/z", pod("z").SerializeToString(), 8, 8)], 9)
     with pytest.raises(ExpiredError):
-        cache.changes_from(position, 10)
+        cache.ring.changes_from(position, 10)
     assert list(cache.objects(POD)) == ["default/z"]
-    assert cache.position_after(9) == cache.end
+    assert cache.ring.position_after(9) == cache.ring.end
 
 
 async def test_whoever_waits_for_a_revision_is_woken_by_it(cache: WatchCache) -> None:

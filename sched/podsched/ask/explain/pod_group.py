@@ -6,7 +6,7 @@ from typing import Final
 
 from podsched.api.conditions import POD_GROUP_SCHEDULED, POD_SCHEDULED, pod_condition
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pod_groups import KIND, REASON_UNSCHEDULABLE, pod_group
+from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, pod_group, stored_group
 from podsched.framework.pods import PodInfo
 from podsched.v1.scheduling_pb2 import PodGroupStanding
 
@@ -30,7 +30,7 @@ def pod_group_standing(cluster: ClusterView, key: str) -> PodGroupStanding:
     found.priority = group.priority
     if group.min_count is not None:
         found.min_count = group.min_count
-    stored = cluster.get(KIND, namespace, name)
+    stored = stored_group(cluster, key)
     for condition in stored.status.conditions if stored is not None else ():
         if condition.type == POD_GROUP_SCHEDULED:
             found.message = condition.message

@@ -8,7 +8,7 @@ from podsched.api.objects import object_key
 from podsched.api.pod_groups import group_key
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pod_groups import KIND
+from podsched.framework.pod_groups import stored_group
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.units import DEFAULT_QUEUE
 from podsched.v1 import objects_pb2 as v1
@@ -35,6 +35,6 @@ def pods_in(
 
 def _local_queue(cluster: ClusterView, pod: v1.Pod) -> str:
     namespace = pod.metadata.namespace
-    of = cluster.get(KIND, namespace, group_key(pod).partition("/")[2])
+    of = stored_group(cluster, group_key(pod))
     named = of.metadata.labels.get(QUEUE_NAME, "") if of is not None else ""
     return f"{namespace}/{named or pod.metadata.labels.get(QUEUE_NAME, DEFAULT_QUEUE)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from podsched.framework.pod_groups import KIND
+from podsched.framework.pod_groups import stored_group
 from podsched.queues.objects import Workload
 from podsched.queues.order import queue_order
 from podsched.serve.server.rest.visibility import PendingWorkload
@@ -31,7 +31,7 @@ def _shown(admission: Admission, workload: Workload) -> PendingWorkload:
     unit = admission.units[workload.key]
     pod = next(iter(unit.waiting.values())).pod
     group = workload.key.partition("/")[2]
-    of = admission.cluster.get(KIND, unit.namespace, group) or pod
+    of = stored_group(admission.cluster, workload.key) or pod
     return PendingWorkload(
         namespace=unit.namespace,
         name=pod.metadata.name if is_lone(workload.key) else group,

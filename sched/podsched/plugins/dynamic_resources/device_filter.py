@@ -7,7 +7,7 @@ devices of its victims, and nominated pods get devices first.
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 
@@ -42,6 +42,19 @@ REASON_NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 _SHORT: Final = 10
 
 
+class Filtering(NamedTuple):
+    """One call of Filter for one variant of a pod's needs."""
+
+    needs: PodNeeds
+    mine: Bools
+    """The mask of ``rows`` that have these needs."""
+    nodes: NodeColumns
+    rows: Rows
+    base: Rows
+    """The rows of the cluster behind ``rows``, which may be those of a fork."""
+    verdicts: Verdicter
+
+
 class DeviceFilter:
     """Filter of one variant of a pod's needs."""
 
@@ -67,35 +80,21 @@ class DeviceFilter:
         """From now on search little in a call, because ``prepare`` searches before it."""
         self._most_pauses = min(self._most_pauses, _SHORT)
 
-    def flag(
-        self,
-        needs: PodNeeds,
-        mine: Bools,
-        nodes: NodeColumns,
-        rows: Rows,
-        base: Rows,
-        verdicts: Verdicter,
-    ) -> None:
-        """Apply Filter to the rows in the mask ``mine``, with these needs."""
+    def flag(self, asked: Filtering) -> None:
+        """Apply Filter to the rows of one variant."""
+        needs, mine, nodes, rows = asked.needs, asked.mine, asked.nodes, asked.rows
         elsewhere = np.full(len(rows), needs.binding_failed, dtype=np.bool_)
         for terms in needs.allocated:
             elsewhere |= ~match_terms(terms, nodes, rows)
         elsewhere &= mine
         # As in Kubernetes: where claims cannot be allocated, it does not help to move others there.
         if needs.claims:
-            elsewhere &= ~self._cannot_allocate(needs, mine, nodes, rows, base, verdicts)
-        verdicts.flag(elsewhere, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_NOT_AVAILABLE)
+            elsewhere &= ~self._cannot_allocate(asked)
+        asked.verdicts.flag(elsewhere, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_NOT_AVAILABLE)
 
-    def _cannot_allocate(
-        self,
-        needs: PodNeeds,
-        mine: Bools,
-        nodes: NodeColumns,
-        rows: Rows,
-        base: Rows,
-        verdicts: Verdicter,
-    ) -> Bools:
+    def _cannot_allocate(self, asked: Filtering) -> Bools:
         """Reject the rows in ``mine`` on which claims cannot be allocated; return their mask."""
+        needs, mine, nodes, rows, base, verdicts = asked
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         unsure = mine.copy()
         none = np.zeros_like(mine)

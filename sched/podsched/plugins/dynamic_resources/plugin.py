@@ -54,7 +54,11 @@ from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.claim_binding import ClaimBinding
 from podsched.plugins.dynamic_resources.device_counts import DeviceCounts
-from podsched.plugins.dynamic_resources.device_filter import REASON_NOT_AVAILABLE, DeviceFilter
+from podsched.plugins.dynamic_resources.device_filter import (
+    REASON_NOT_AVAILABLE,
+    DeviceFilter,
+    Filtering,
+)
 from podsched.plugins.dynamic_resources.devices import (
     DEVICE_KINDS,
     KnownDevices,
@@ -286,7 +290,7 @@ class DynamicResources:
             unfit = needs.variant[base] < 0
             verdicts.flag(unfit, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_CANNOT_FIT)
         for variant, mine in needs.by_variant(base):
-            self._filter.flag(variant, mine, nodes, rows, base, verdicts)
+            self._filter.flag(Filtering(variant, mine, nodes, rows, base, verdicts))
         return verdicts.done()
 
     def requirements(

@@ -77,7 +77,7 @@ class ServerTelemetry:
         def update() -> None:
             metrics.watchers.set(core.watcher.watching)
             metrics.watch_events_total.labels().value = float(core.watcher.sent)
-            metrics.watch_cache_events.set(cache.kept)
+            metrics.watch_cache_events.set(len(cache.ring))
             metrics.watch_cache_revision.set(cache.revision)
             metrics.etcd_up.set(float(not core.etcd.problem))
             metrics.compacted_revision.set(core.compactor.compacted)

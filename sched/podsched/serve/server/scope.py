@@ -8,8 +8,8 @@ from podsched.api.field_selectors import FieldSelector, check_fields, parse_fiel
 from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind
 from podsched.api.selectors import Selector, SelectorError, parse_selector
 from podsched.serve.server import errors
+from podsched.serve.server.change_ring import Change
 from podsched.serve.server.entries import Entry
-from podsched.serve.server.watchcache import Change
 from podsched.v1.api_pb2 import ADDED, DELETED
 
 

@@ -220,7 +220,7 @@ class ObjectStorage:
     async def _create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         guard = _guard(fence)
         for item in items:
-            self._cache.note_written(item.kind, item.key, item.value)
+            self._cache.written.note(item.kind, item.key, item.value)
         writes = [Write((*item.compares, *guard), item.ops) for item in items]
         results = await self._write(writes)
         return [
@@ -240,11 +240,11 @@ class ObjectStorage:
         guard = _guard(fence)
         compares, ops = list(guard), list[WriteOp]()
         for item in items:
-            self._cache.note_written(item.kind, item.key, item.value)
+            self._cache.written.note(item.kind, item.key, item.value)
             compares += item.compares
             ops += item.ops
         for base, value in changes:
-            self._cache.note_written(base.kind, base.key, value)
+            self._cache.written.note(base.kind, base.key, value)
             key = object_key(base.kind, base.key)
             compares.append(Compare.mod_revision_is(key, base.revision))
             ops.append(Put(key, value))
@@ -374,7 +374,7 @@ class ObjectStorage:
             if attempt is not None:
                 tries.append(attempt)
                 if attempt.step is not None and attempt.step.value is not None:
-                    self._cache.note_written(mutation.kind, mutation.key, attempt.step.value)
+                    self._cache.written.note(mutation.kind, mutation.key, attempt.step.value)
             if work.turn_is_over:
                 await work.give_way()
         work.end()

@@ -1,20 +1,12 @@
 """Keeps all objects and their latest changes in memory, to answer lists and watches.
 
-Changes are in a bounded list in the order of revisions, the ring:
-
-    dropped | floor < oldest change ... newest change <= revision
-            ^ _start                                   ^ end        (positions)
-
 Guarantees:
 
 - ``revision`` only grows, unless etcd is restored from a backup (``load``).
 - The objects are exactly those of etcd at ``revision``.
-- The ring has every change after the revision ``floor``. All changes of one revision are added
-  together and dropped together.
+- ``ring`` (``ChangeRing``) has every change after a revision.
 
-A watcher only remembers a position in the ring and has no queue. So a slow watcher uses no memory;
-if its position is dropped, it must list again. Undecodable entries are excluded: an object that
-becomes undecodable counts as deleted.
+Undecodable entries are excluded: an object that becomes undecodable counts as deleted.
 
 ``cache_reflector`` feeds the cache. Callers check rights; the cache does not.
 """
@@ -23,22 +15,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from podsched.api.kinds import KINDS, Kind
 from podsched.lib.revisions import RevisionWaiters
-from podsched.serve.server import frames
+from podsched.serve.server.change_ring import Change, ChangeRing
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.key_order import KeyOrder
 from podsched.serve.store.protocol import EventType, WatchBatch, WatchEvent
 from podsched.telemetry.logs import get_logger
-from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
 
 _log = get_logger("watch-cache")
-_by_revision = attrgetter("revision")
 
 T = TypeVar("T")
 M = TypeVar("M")
@@ -48,69 +36,46 @@ _SETTLE_SECONDS = 1.0
 #: When an object of more than this many bytes is replaced, its decoded form is dropped: the ring
 #: keeps the old version, and decoded it would take ten times the memory of its bytes.
 _LARGE = 4096
-#: Max writes in flight whose bytes are remembered (``note_written``).
+#: Max writes in flight whose bytes are remembered (``WrittenNotes``).
 _MAX_WRITTEN = 20_000
 
 
-class ExpiredError(Exception):
-    """The requested changes are no longer in memory, so the watcher must list again.
+class WrittenNotes:
+    """The bytes of this server's writes in flight, which the watch need not check."""
 
-    oldest: the oldest revision after which all changes are in memory.
-    """
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], bytes] = {}
 
-    def __init__(self, asked: int, oldest: int) -> None:
-        super().__init__(f"required revision has been compacted: {asked} ({oldest})")
-        self.oldest = oldest
+    def note(self, kind: Kind, key: str, value: bytes) -> None:
+        """Remember bytes that this server is about to write, so that the watch need not check them.
 
+        Decoding each change again would take 3.5 µs of the 35 that a change costs the server. If
+        the write fails, the note has no effect.
+        """
+        if len(self._values) >= _MAX_WRITTEN:
+            self._values.clear()  # notes only save time, so all may be dropped
+        self._values[kind.name, key] = value
 
-class Change:
-    """One change of one object, encoded once for all its watchers.
-
-    type: ADDED, MODIFIED or DELETED. old: the object before it, None for a creation. new: the
-    object after it, None for a deletion. frame: the serialized element of WatchResponse.events.
-    """
-
-    __slots__ = ("frame", "kind", "new", "old", "revision", "type")
-
-    def __init__(self, new: Entry | None, old: Entry | None, revision: int) -> None:
-        shown = new or old
-        assert shown is not None
-        self.kind = shown.kind
-        self.new = new
-        self.old = old
-        self.revision = revision
-        self.type = DELETED if new is None else MODIFIED if old is not None else ADDED
-        self.frame = frames.event_frame(self.type, shown.wrapped(revision))
-
-    def reframed(self, event_type: int) -> bytes:
-        """Return the change as another type of event; DELETED has the object before the change."""
-        shown = self.old if event_type == DELETED else self.new
-        assert shown is not None
-        return frames.event_frame(event_type, shown.wrapped(self.revision))
+    def is_readable(self, entry: Entry) -> bool:
+        """Return whether an entry from the watch can be decoded; forget its note."""
+        written = self._values.pop((entry.kind.name, entry.key), None)
+        return written == entry.value or entry.is_readable()
 
 
 class WatchCache:
-    """All objects by kind and local key, and a bounded ring of changes.
-
-    Used from one event loop. Positions count changes since the start and never repeat.
-    """
+    """All objects by kind and local key, and a ring of changes. Used from one event loop."""
 
     def __init__(self, *, max_events: int, max_bytes: int) -> None:
         """Create an empty cache; max_events, max_bytes: of the ring, in changes and frames."""
         self.revision = 0
-        self.floor = 0
+        self.ring = ChangeRing(max_events=max_events, max_bytes=max_bytes)
+        self.written = WrittenNotes()
         self._objects: dict[str, dict[str, Entry]] = {name: {} for name in KINDS}
         self._sorted: dict[str, list[Entry] | None] = dict.fromkeys(KINDS, None)
         self._order = {name: KeyOrder() for name in KINDS}
         self._last_changes: dict[str, int] = dict.fromkeys(KINDS, 0)
         self._unreadable: dict[str, set[str]] = {name: set() for name in KINDS}
-        self._written: dict[tuple[str, str], bytes] = {}
         self._followers: dict[str, Callable[[str, Entry | None], None]] = {}
-        self._ring: list[Change] = []
-        self._start = 0  # position of _ring[0]
-        self._bytes = 0
-        self._max_events = max_events
-        self._max_bytes = max_bytes
         self._changed: asyncio.Future[None] | None = None
         self._waiters = RevisionWaiters()
 
@@ -158,36 +123,6 @@ class WatchCache:
         """Return the number of undecodable entries of a kind."""
         return len(self._unreadable[kind.name])
 
-    @property
-    def kept(self) -> int:
-        """Number of changes in the ring."""
-        return len(self._ring)
-
-    @property
-    def end(self) -> int:
-        """The position after the newest change."""
-        return self._start + len(self._ring)
-
-    def position_after(self, revision: int) -> int:
-        """Return the position of the first change later than a revision. Raises ExpiredError."""
-        if revision < self.floor:
-            raise ExpiredError(revision, self.floor)
-        return self._start + bisect_right(self._ring, revision, key=_by_revision)
-
-    def changes_from(self, position: int, limit: int) -> Sequence[Change]:
-        """Return about ``limit`` changes from a position on, ending with a whole revision.
-
-        Raises ExpiredError if the ring has moved past the position.
-        """
-        first = position - self._start
-        if first < 0:
-            raise ExpiredError(0, self.floor)
-        ring = self._ring
-        last = min(first + limit, len(ring))
-        while last < len(ring) and ring[last].revision == ring[last - 1].revision:
-            last += 1
-        return ring[first:last]
-
     def follow(self, kind: Kind, changed: Callable[[str, Entry | None], None]) -> None:
         """Call ``changed`` with key and entry of each object of a kind that changes; None: removed.
 
@@ -225,10 +160,7 @@ class WatchCache:
                 follower(key, None)
             for key, entry in self._objects[name].items():
                 follower(key, entry)
-        self._start = self.end + 1  # makes all earlier positions invalid
-        self._ring = []
-        self._bytes = 0
-        self.floor = revision
+        self.ring.restart(revision)
         self._advance(revision)
 
     def apply(self, batch: WatchBatch) -> None:
@@ -236,10 +168,8 @@ class WatchCache:
         for event in batch.events:
             change = self._change_of(event)
             if change is not None:
-                self._ring.append(change)
-                self._bytes += len(change.frame)
-        if len(self._ring) > self._max_events or self._bytes > self._max_bytes:
-            self._trim()
+                self.ring.add(change)
+        self.ring.trim()
         self._advance(batch.revision)
 
     def _change_of(self, event: WatchEvent) -> Change | None:
@@ -266,7 +196,7 @@ class WatchCache:
         objects = self._objects[name]
         deleted = event.type == EventType.DELETE
         # Watchers cannot get an undecodable object, so for them it is deleted.
-        if not deleted and not self._is_readable(entry):
+        if not deleted and not self.written.is_readable(entry):
             self._mark_unreadable(entry)
             deleted = True
         elif self._unreadable[name]:
@@ -286,48 +216,12 @@ class WatchCache:
             self._order[name].add(entry.key)
         return Change(entry, old, kv.mod_revision)
 
-    def note_written(self, kind: Kind, key: str, value: bytes) -> None:
-        """Remember bytes that this server is about to write, so that the watch need not check them.
-
-        Decoding each change again would take 3.5 µs of the 35 that a change costs the server. If
-        the write fails, the note has no effect.
-        """
-        if len(self._written) >= _MAX_WRITTEN:
-            self._written.clear()  # notes only save time, so all may be dropped
-        self._written[kind.name, key] = value
-
-    def _is_readable(self, entry: Entry) -> bool:
-        written = self._written.pop((entry.kind.name, entry.key), None)
-        return written == entry.value or entry.is_readable()
-
     def _mark_unreadable(self, entry: Entry) -> None:
         """Record and log an undecodable entry, once until it is decodable again."""
         known = self._unreadable[entry.kind.name]
         if entry.key not in known:
             known.add(entry.key)
             _log.warning("An object cannot be read", kind=entry.kind.name, name=entry.key)
-
-    def _trim(self) -> None:
-        """Drop at least the oldest tenth of the ring, by whole revisions.
-
-        Deleting from the front of a list moves all the rest, so it is done rarely.
-        """
-        drop = max(len(self._ring) - self._max_events * 9 // 10, 0)
-        excess = (
-            self._bytes
-            - self._max_bytes * 9 // 10
-            - sum(len(change.frame) for change in self._ring[:drop])
-        )
-        while excess > 0 and drop < len(self._ring):
-            excess -= len(self._ring[drop].frame)
-            drop += 1
-        while drop < len(self._ring) and self._ring[drop].revision == self._ring[drop - 1].revision:
-            drop += 1
-        dropped = self._ring[:drop]
-        del self._ring[:drop]
-        self._start += drop
-        self._bytes -= sum(len(change.frame) for change in dropped)
-        self.floor = dropped[-1].revision
 
     # ------------------------------------------------------------------ waiting
 

@@ -16,10 +16,11 @@ from podsched.lib.event_loop import Turn
 from podsched.serve.server import errors, frames
 from podsched.serve.server.access.rights import WatchRight, rights
 from podsched.serve.server.cache_reflector import CacheReflector
+from podsched.serve.server.change_ring import Change, ExpiredError
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.fairness.turns import current_seat
 from podsched.serve.server.scope import Scope, selected_name
-from podsched.serve.server.watchcache import Change, ExpiredError, WatchCache
+from podsched.serve.server.watchcache import WatchCache
 from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED, WatchRequest
 
 #: Changes that a watch takes from the cache at once.
@@ -154,13 +155,13 @@ class Watcher:
             seen = request.from_revision
             if seen > self._cache.revision:
                 await self._check_reached(seen)
-            position = self._cache.position_after(seen)
+            position = self._cache.ring.position_after(seen)
         else:
             await self._reflector.wait_until_fresh()
             # Taken together, without an ``await`` in between: the initial objects are those at
             # ``seen``, and changes made while they are being sent follow from ``position`` on.
             seen = self._cache.revision
-            position = self._cache.end
+            position = self._cache.ring.end
             if request.send_initial_events:
                 # Read all lists now, as they never change; encode them later in pieces.
                 existing = [self._cache.in_order(kind) for kind in scope.kinds.values()]
@@ -214,7 +215,7 @@ class Watcher:
         sent_at, sent, bookmark_at = 0.0, 0, clock() + encoding.idle
         turn = Turn()
         while not self._closing:
-            changes = cache.changes_from(position, _CHANGES_AT_ONCE)
+            changes = cache.ring.changes_from(position, _CHANGES_AT_ONCE)
             position += len(changes)
             shown = latest_of(changes) if pace else changes
             turn.begin()
@@ -224,7 +225,7 @@ class Watcher:
                 bookmark_at = sent_at + encoding.idle
             if changes:
                 seen = max(seen, changes[-1].revision)
-            if position < cache.end:
+            if position < cache.ring.end:
                 if pace and len(changes) < _CHANGES_AT_ONCE:
                     await asyncio.sleep(max(0.0, sent_at + pace - clock()))
                 continue

@@ -26,12 +26,13 @@ from typing import Any, Final, NamedTuple
 from podsched.api.conditions import QUOTA_RESERVED, TRUE, is_pod_ready
 from podsched.config.queues import WaitForPodsReady
 from podsched.framework.nodes import ClusterView
+from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
 from podsched.lib.backoff import exponential
 from podsched.queues.objects import Workload
 from podsched.queues.order import EVICTED_BY_READINESS, queue_time
 from podsched.term.admission.limits import deadline, execution_time
-from podsched.term.admission.units import Unit, is_lone, stored_group
+from podsched.term.admission.units import Unit, is_lone
 
 EVICTED: Final = "Evicted"
 PODS_READY: Final = "PodsReady"

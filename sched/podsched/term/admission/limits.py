@@ -21,8 +21,9 @@ from typing import Any, Final
 
 from podsched.api.queue_labels import DEFAULT_EXEC_TIME, LONGEST_EXEC_TIME, MAX_EXEC_TIME
 from podsched.framework.nodes import ClusterView
+from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
-from podsched.term.admission.units import Unit, stored_group
+from podsched.term.admission.units import Unit
 
 #: Seconds that an eviction and its confirmation may take beyond the grace period.
 SLACK: Final = 5.0

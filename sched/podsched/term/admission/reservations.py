@@ -25,6 +25,7 @@ from typing import Final, NamedTuple
 
 from podsched.cache.cache import Cache
 from podsched.config.queues import Backfill as Settings
+from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import PODS, Backfill, Workload
@@ -34,7 +35,7 @@ from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, occupied
 from podsched.term.admission.reservation_text import RESERVATION, parse_reservation
 from podsched.term.admission.timetable import Timetable
-from podsched.term.admission.units import Unit, stored_group, unit_key
+from podsched.term.admission.units import Unit, unit_key
 
 #: Seconds between two rounds in which the waiting units are tried again because starts have moved.
 #: A round may move more starts, and tries up to ``_MOST_RESERVED`` units. The pause is doubled

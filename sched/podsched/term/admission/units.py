@@ -28,7 +28,7 @@ from podsched.api.queue_labels import (
 )
 from podsched.api.selectors import Requirement, requirement
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pod_groups import KIND, PodGroup, label_group, read_pod_group
+from podsched.framework.pod_groups import PodGroup, label_group, read_pod_group, stored_group
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.queues.objects import PodSet, Workload
 from podsched.queues.quota import FlavorResource
@@ -57,13 +57,6 @@ def is_lone(key: str) -> bool:
 def lone_group(key: str, pod: PodInfo) -> PodGroup:
     """Return a lone pod as a group of one pod. No PodGroup object has such a key."""
     return PodGroup(key, priority=pod.priority)
-
-
-def stored_group(cluster: ClusterView, key: str) -> v1.PodGroup | None:
-    """Return the PodGroup object of a unit; None for a lone pod, or if there is no object."""
-    namespace, _, name = key.partition("/")
-    found: v1.PodGroup | None = cluster.get(KIND, namespace, name)
-    return found
 
 
 def local_queue(cluster: ClusterView, pod: PodInfo) -> str:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from podsched.api.conditions import FALSE, QUOTA_RESERVED, TRUE
-from podsched.framework.pod_groups import KIND, PodGroup, pod_group
+from podsched.framework.pod_groups import KIND, PodGroup, pod_group, stored_group
 from podsched.framework.pods import PodInfo
 from podsched.lib.tasks import TaskSet
 from podsched.queues.order import EVICTED_BY_READINESS
@@ -32,7 +32,7 @@ from podsched.term.admission.endings import (
     REQUEUE_COUNT,
     Ending,
 )
-from podsched.term.admission.units import stored_group, unit_group
+from podsched.term.admission.units import unit_group
 from podsched.term.cycle.evictions import evict_all
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.preemption import Evict

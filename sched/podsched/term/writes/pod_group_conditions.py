@@ -38,7 +38,7 @@ from podsched.api.conditions import (
 from podsched.api.objects import object_key, timestamp
 from podsched.api.reasons import StatusCode
 from podsched.cache.objects import ClusterState
-from podsched.framework.pod_groups import KIND, PodGroup
+from podsched.framework.pod_groups import KIND, PodGroup, stored_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.lib.event_loop import Turn
@@ -202,8 +202,7 @@ class PodGroupConditions:
     # ------------------------------------------------------------------ writing
 
     def _known(self, group: PodGroup) -> v1.PodGroup | None:
-        namespace, _, name = group.key.partition("/")
-        known: v1.PodGroup | None = self._cluster.get(KIND, namespace, name)
+        known = stored_group(self._cluster, group.key)
         return known if known is not None and known.metadata.uid == group.uid else None
 
     def _current(self, group: PodGroup) -> dict[str, _Wanted] | None:

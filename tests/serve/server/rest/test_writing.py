@@ -213,7 +213,8 @@ async def test_a_pod_is_marked_before_it_is_removed(world: World, kube: KubeClie
     assert answer["metadata"]["deletionGracePeriodSeconds"] == 0
     assert int(answer["metadata"]["resourceVersion"]) == created.revision + 2
     await world.core.reflector.wait_until_fresh()
-    changes = world.core.cache.changes_from(world.core.cache.position_after(created.revision), 9)
+    ring = world.core.cache.ring
+    changes = ring.changes_from(ring.position_after(created.revision), 9)
     assert [change.type for change in changes] == [v1.MODIFIED, v1.DELETED]
 
 

@@ -15,7 +15,8 @@ from podsched.api.objects import AnyObject, Pod
 from podsched.api.pod_references import references
 from podsched.api.service_accounts import is_mirror_pod
 from podsched.lib.event_loop import Turn
-from podsched.serve.server.watchcache import ExpiredError, WatchCache
+from podsched.serve.server.change_ring import ExpiredError
+from podsched.serve.server.watchcache import WatchCache
 
 _POD: Final = KINDS["Pod"]
 _NODE: Final = KINDS["Node"]
@@ -42,16 +43,16 @@ class NodePods:
 
     async def catch_up(self) -> None:
         """Take in the changes that the cache has had, yielding to other tasks."""
-        if self._position == self._cache.end:
+        if self._position == self._cache.ring.end:
             return
         async with self._lock:
             await self._catch_up()
 
     async def _catch_up(self) -> None:
         turn = Turn()
-        while self._position != self._cache.end:
+        while self._position != self._cache.ring.end:
             try:
-                changes = self._cache.changes_from(self._position, _AT_ONCE)
+                changes = self._cache.ring.changes_from(self._position, _AT_ONCE)
             except ExpiredError:
                 await self._start(turn)
                 continue
@@ -66,7 +67,7 @@ class NodePods:
 
     async def _start(self, turn: Turn) -> None:
         """Read all pods; changes made meanwhile follow."""
-        self._position = self._cache.end
+        self._position = self._cache.ring.end
         self._nodes.clear()
         self._node_of.clear()
         self._references.clear()

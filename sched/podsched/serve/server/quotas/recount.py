@@ -27,10 +27,11 @@ from podsched.api.quota_scopes import PodScopes, expressions_of, is_in_scope, sc
 from podsched.api.resources import Amounts
 from podsched.serve.server import errors
 from podsched.serve.server.cache_reflector import CacheReflector
+from podsched.serve.server.change_ring import Change, ExpiredError
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.quotas.namespaces import QuotaIndex
-from podsched.serve.server.watchcache import Change, ExpiredError, WatchCache
+from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import StoreError
 from podsched.serve.store.protocol import Compare, Put, Store, Write
 from podsched.telemetry.logs import get_logger
@@ -247,14 +248,14 @@ class UsageRecounter:
         cache's revision.
         """
         if not self._tallies:
-            self._position = self._cache.end
+            self._position = self._cache.ring.end
             return
         while True:
             try:
-                changes = self._cache.changes_from(self._position, _TURN)
+                changes = self._cache.ring.changes_from(self._position, _TURN)
             except ExpiredError:
                 self._tallies.clear()
-                self._position = self._cache.end
+                self._position = self._cache.ring.end
                 return
             if not changes:
                 return
@@ -262,7 +263,7 @@ class UsageRecounter:
             for change in changes:
                 self._take(change, now)
             self._position += len(changes)
-            if self._position < self._cache.end:
+            if self._position < self._cache.ring.end:
                 await asyncio.sleep(0)
 
     def _take(self, change: Change, now: float) -> None:

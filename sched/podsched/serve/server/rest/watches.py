@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from podsched.api.reasons import StatusReason
+from podsched.serve.server.change_ring import Change
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
@@ -21,7 +22,6 @@ from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.tables import Tables
 from podsched.serve.server.rest.views import EncodedObjects, content_of, partial, typed
 from podsched.serve.server.scope import Scope
-from podsched.serve.server.watchcache import Change
 from podsched.v1 import api_pb2 as v1
 
 #: Seconds after which a watch without timeoutSeconds ends: kube-apiserver's default minimum.

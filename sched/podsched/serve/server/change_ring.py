@@ -1,0 +1,136 @@
+"""Keeps the latest changes in memory, in the order of revisions, for watchers.
+
+    dropped | floor < oldest change ... newest change
+            ^ _start                                   ^ end        (positions)
+
+The ring has every change after the revision ``floor``. All changes of one revision are added
+together and dropped together. A watcher only remembers a position in the ring and has no queue. So
+a slow watcher uses no memory; if its position is dropped, it must list again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import attrgetter
+
+from podsched.serve.server import frames
+from podsched.serve.server.entries import Entry
+from podsched.v1.api_pb2 import ADDED, DELETED, MODIFIED
+
+_by_revision = attrgetter("revision")
+
+
+class ExpiredError(Exception):
+    """The requested changes are no longer in memory, so the watcher must list again.
+
+    oldest: the oldest revision after which all changes are in memory.
+    """
+
+    def __init__(self, asked: int, oldest: int) -> None:
+        super().__init__(f"required revision has been compacted: {asked} ({oldest})")
+        self.oldest = oldest
+
+
+class Change:
+    """One change of one object, encoded once for all its watchers.
+
+    type: ADDED, MODIFIED or DELETED. old: the object before it, None for a creation. new: the
+    object after it, None for a deletion. frame: the serialized element of WatchResponse.events.
+    """
+
+    __slots__ = ("frame", "kind", "new", "old", "revision", "type")
+
+    def __init__(self, new: Entry | None, old: Entry | None, revision: int) -> None:
+        shown = new or old
+        assert shown is not None
+        self.kind = shown.kind
+        self.new = new
+        self.old = old
+        self.revision = revision
+        self.type = DELETED if new is None else MODIFIED if old is not None else ADDED
+        self.frame = frames.event_frame(self.type, shown.wrapped(revision))
+
+    def reframed(self, event_type: int) -> bytes:
+        """Return the change as another type of event; DELETED has the object before the change."""
+        shown = self.old if event_type == DELETED else self.new
+        assert shown is not None
+        return frames.event_frame(event_type, shown.wrapped(self.revision))
+
+
+class ChangeRing:
+    """A bounded list of changes. Positions count changes since the start and never repeat."""
+
+    def __init__(self, *, max_events: int, max_bytes: int) -> None:
+        """Create an empty ring; max_events, max_bytes: its bounds, in changes and frames."""
+        self.floor = 0
+        self._changes: list[Change] = []
+        self._start = 0  # position of _changes[0]
+        self._bytes = 0
+        self._max_events = max_events
+        self._max_bytes = max_bytes
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    @property
+    def end(self) -> int:
+        """The position after the newest change."""
+        return self._start + len(self._changes)
+
+    def position_after(self, revision: int) -> int:
+        """Return the position of the first change later than a revision. Raises ExpiredError."""
+        if revision < self.floor:
+            raise ExpiredError(revision, self.floor)
+        return self._start + bisect_right(self._changes, revision, key=_by_revision)
+
+    def changes_from(self, position: int, limit: int) -> Sequence[Change]:
+        """Return about ``limit`` changes from a position on, ending with a whole revision.
+
+        Raises ExpiredError if the ring has moved past the position.
+        """
+        first = position - self._start
+        if first < 0:
+            raise ExpiredError(0, self.floor)
+        ring = self._changes
+        last = min(first + limit, len(ring))
+        while last < len(ring) and ring[last].revision == ring[last - 1].revision:
+            last += 1
+        return ring[first:last]
+
+    def add(self, change: Change) -> None:
+        """Add a change; ``trim`` follows when all of its revision are added."""
+        self._changes.append(change)
+        self._bytes += len(change.frame)
+
+    def restart(self, revision: int) -> None:
+        """Drop all changes up to a revision, and make all earlier positions invalid."""
+        self._start = self.end + 1
+        self._changes = []
+        self._bytes = 0
+        self.floor = revision
+
+    def trim(self) -> None:
+        """Drop at least the oldest tenth of a ring that is too large, by whole revisions.
+
+        Deleting from the front of a list moves all the rest, so it is done rarely.
+        """
+        if len(self._changes) <= self._max_events and self._bytes <= self._max_bytes:
+            return
+        changes = self._changes
+        drop = max(len(changes) - self._max_events * 9 // 10, 0)
+        excess = (
+            self._bytes
+            - self._max_bytes * 9 // 10
+            - sum(len(change.frame) for change in changes[:drop])
+        )
+        while excess > 0 and drop < len(changes):
+            excess -= len(changes[drop].frame)
+            drop += 1
+        while drop < len(changes) and changes[drop].revision == changes[drop - 1].revision:
+            drop += 1
+        dropped = changes[:drop]
+        del changes[:drop]
+        self._start += drop
+        self._bytes -= sum(len(change.frame) for change in dropped)
+        self.floor = dropped[-1].revision
