@@ -156,12 +156,25 @@ def test_where_sched_is_not_on_path_one_is_told_its_path(
 ) -> None:
     monkeypatch.setenv("PATH", "/usr/bin")
     assert what_next() == (
-        f"Next, a cluster that stays: {environment}/sched up --nodes 5"
-        f"    # or: source {environment}/activate; sched up --nodes 5"
+        f"Next, a cluster that stays: {environment}/sched up --nodes 5\n"
+        f"                        or: source {environment}/activate; sched up --nodes 5"
     )
     assert f"  {environment}/sched status  " in ready_text(
         LocalCluster(LocalClusterOptions(Path()))
     )
+
+
+def test_what_to_type_next_fits_into_80_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "activate").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [".venv/bin/sched", "demo"])
+    monkeypatch.setenv("PATH", "/usr/bin")
+    lines = what_next().splitlines()
+    assert "activate" in lines[-1] and max(map(len, lines)) <= 80
 
 
 def test_where_sched_is_on_path_its_name_is_enough(

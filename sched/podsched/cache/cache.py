@@ -127,6 +127,11 @@ class Cache:
         made._pods_without_node = {n: dict(pods) for n, pods in self._pods_without_node.items()}
         return made
 
+    def let_go(self) -> None:
+        """Drop everything, for a cache that others may still refer to but do not use any more."""
+        for part in (self.columns, self.cluster, self):
+            vars(part).clear()
+
     # ------------------------------------------------------------------ reading
 
     @property

@@ -245,12 +245,12 @@ def how_to_call_sched() -> str:
 
 
 def what_next() -> str:
-    """Return the demo's last line: commands to continue with."""
+    """Return the demo's last lines: commands to continue with."""
     sched = how_to_call_sched()
     text = f"Next, a cluster that stays: {sched} up --nodes 5"
     activate = Path(sched).with_name("activate")
     if sched != "sched" and activate.is_file():
-        text += f"    # or: source {activate}; sched up --nodes 5"
+        text += f"\n{'or':>26}: source {activate}; sched up --nodes 5"
     return text
 
 

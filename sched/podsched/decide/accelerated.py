@@ -107,6 +107,10 @@ class AcceleratedDecider(Decider):
         if self._latest is not None:
             self._evaluations.discard(self._latest)
 
+    def let_go(self) -> None:
+        """Drop everything, for a decider that others may still refer to but do not use any more."""
+        vars(self).clear()
+
     async def prepare(self, runtime: ProfileRuntime, pod: PodInfo, traceparent: str = "") -> bool:
         """Let actors make a large first evaluation; return whether time has passed meanwhile.
 

@@ -125,6 +125,10 @@ class SchedulingQueue:
         self.in_flight = InFlight(self._hints)
         self.timeouts = Timeouts(self.pending, max_in_unschedulable)
 
+    def let_go(self) -> None:
+        """Drop all pods, for a queue that others may still refer to but do not use any more."""
+        del self.pending, self.in_flight, self.timeouts
+
     # ------------------------------------------------------------------ pods come, change and go
 
     def add(self, pod: PodInfo, now: float) -> None:

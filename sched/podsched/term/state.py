@@ -183,12 +183,12 @@ class SchedulingState:
         The tasks of a term and the state refer to each other in cycles. Without this, the pods of a
         state that was replaced would stay until a full collection of garbage.
         """
-        cache = self.cache
-        pods = list(cache.cluster.pods.values())
-        parts = (self._decider, self.admission, self.queue, cache.columns, cache.cluster, cache)
-        for part in parts:
-            if part is not None:
-                vars(part).clear()
+        pods = list(self.cache.cluster.pods.values())
+        if self._decider is not None:
+            self._decider.let_go()
+        self.admission.let_go()
+        self.queue.let_go()
+        self.cache.let_go()
         while pods:
             pods.pop()
             yield

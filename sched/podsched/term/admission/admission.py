@@ -112,6 +112,10 @@ class Admission:
             counts_ready=self.endings.waits_for_ready,
         )
 
+    def let_go(self) -> None:
+        """Drop everything, for one that others may still refer to but do not use any more."""
+        vars(self).clear()
+
     # ------------------------------------------------------------------ what changes
 
     def note(self, kind: str, old: Any | None, new: Any | None) -> None:
