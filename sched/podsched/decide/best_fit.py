@@ -5,7 +5,8 @@
   the largest domains are chosen until all members have room.
 * **The levels below**, one after another. Of the children of the chosen domains, the largest are
   chosen until all members have room. The last one is the smallest child that takes the rest.
-* **Without a requested level** the smallest domains are chosen first instead.
+* **Without a requested level** the smallest domains are chosen first instead, from the lowest level
+  on; with slices, from the top level on.
 * **With slices**, room is counted in whole slices, down to the level of the slices: one domain of
   this level takes each slice. Below it, each domain divides its members among its own children.
 
@@ -112,9 +113,13 @@ class Domains:
         done = sum(members for _, members in late)
         if late:  # New slices get the room that is left.
             sizes = self._sums(sizes[last], last)
+        # Domains down to the slices' level are compared by whole slices: one with much room may be
+        # unable to take a slice, because the domains below it are too small.
         whole = sizes if slices is None else self._sums(sizes[outer] // size, outer)
         at = level if level is not None else 0 if slices else last
+        # A required level means that one domain takes all members.
         fitting = int(whole[at].max(initial=0) if required else whole[at].sum())
+        # Members that complete a slice cannot go elsewhere, even if their domain has no room now.
         count = min(max(0, most - sum(gaps.values())), fitting * size)
         if done + count < max(1, needed):
             return Filled((), (done + count) // size)
@@ -124,6 +129,7 @@ class Domains:
         order = _sorted(whole[at], sizes[at], np.arange(len(whole[at])), ascending=ascending)
         fits = order[whole[at][order] >= need]
         if ascending and len(fits):
+            # One domain for all members is better than several smaller ones.
             order = fits[:1]
         chosen = _take(whole[at], order, need, best_fit=not ascending)
         while at < outer:

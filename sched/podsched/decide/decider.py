@@ -21,7 +21,9 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.trial import Trial
 
-#: Max pods of different keys decided per event-loop turn, and max rows evaluated for them.
+#: Max pods of different keys decided per event-loop turn, and max rows evaluated for them: each key
+#: may need a pass over all rows, so with more than 25,000 nodes the rows are the limit. Popped one
+#: by one, pods of a hundred templates with priorities had 8 % fewer pods/s.
 MAX_DISTINCT: Final = 16
 MAX_DISTINCT_ROWS: Final = 400_000
 

@@ -140,6 +140,7 @@ class DomainSearch:
     def _room(self, pods: Sequence[PodInfo], rows: Rows) -> Int64s:
         """Return how many members have room on each row by requests, 0 on others than ``rows``."""
         nodes, pod = self._cluster.nodes, pods[0]
+        # Filters count these pods as if they were on their nodes, so their room is not free.
         kept = self._nominated(pods)
         free = nodes.allowed_pod_number - nodes.pod_count
         for row, _ in kept:

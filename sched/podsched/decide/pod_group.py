@@ -80,7 +80,8 @@ _WINDOW: Final = 512
 NodesOf = Callable[[PodInfo], frozenset[str] | None]
 #: Runs an attempt over several turns of the event loop; other tasks run where it yields.
 Turns = Generator[None, None, None]
-#: Max orders of the members that are tried, and max members decided for in all of them together.
+#: Max orders of the members that are tried, and max members decided for in all of them together: so
+#: a group of more than 4,000 members is tried in one order only.
 MAX_ORDERS: Final = 8
 MAX_ORDERED: Final = 8000
 
@@ -202,7 +203,7 @@ class PodGroupAttempt:
         """
         refused, given = self.result, self.members
         if len({queued.info.cls for queued in given}) == 1:
-            return
+            return  # Every order of equal members is the same.
         tried = {_classes(given)}
         while len(tried) < min(MAX_ORDERS, MAX_ORDERED // len(given)):
             placed = {decision.queued.info.uid for decision in self.result.placed}
@@ -346,6 +347,7 @@ class PodGroupAttempt:
     ) -> Iterator[None]:
         """Try one placement after another; see ``_place``."""
         if len(placements) == 1 and keep:
+            # There is nothing to compare, so the members are decided for only once.
             with trial.inner() as inner:
                 yield from self.try_placement(inner, placements[0], should_stop)
                 self._keep_if_feasible(inner)
@@ -374,7 +376,7 @@ class PodGroupAttempt:
                 count = len(self._scheduled) + len(pods)
                 feasible.append(TriedPlacement(placement, count, pods))
                 if not keep:
-                    return
+                    return  # The caller only asks whether the group fits somewhere.
         if not feasible:
             assert first is not None
             self._count_placements(placements, first)

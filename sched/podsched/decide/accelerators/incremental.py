@@ -28,6 +28,8 @@ from podsched.framework.pods import PodInfo, QueuedPodInfo
 #: columns (spreading, normalised scores): at most 40 to 130 MB from 5,000 nodes on.
 MAX_EVALUATIONS = 256
 MAX_ROWS = 1_400_000
+#: Kept even if their rows are more: templates that take turns would otherwise be evaluated from
+#: scratch for each pod.
 MIN_EVALUATIONS = 8
 #: How many of the latest evaluations are tried as the starting point of a new one.
 MAX_RELATIVES = 4

@@ -280,6 +280,8 @@ class AdmissionCycle:
         workload, planned = entry.workload, self._backfilling
         unit = self._admission.units.get(workload.key)
         if entry.admitted or entry.preempts or entry.queue.backfill is not None:
+            # The attempt searches victims without the unit's own usage. Afterwards ``admitted``
+            # counts the placed pods, or ``hold`` keeps the quota.
             cycle.withdraw(entry)
         beside = planned.beside(workload, now)
         terms: Iterable[FlavorTerms] = ()

@@ -51,7 +51,9 @@ from podsched.v1 import api_pb2
 _log = get_logger("scheduler")
 
 
-#: Max pods decided before other tasks run, unless the turn is used up earlier.
+#: Max pods decided before other tasks run, unless the turn is used up earlier. When others ran
+#: after each pod that differs, each binding was a call: 1.7 ms of the API server's CPU instead of
+#: 0.12.
 PODS_A_TURN = 16
 #: Max seconds of processor time for collecting a batch of pods that must be compared. It is less
 #: than a turn has, because comparing pods with claims takes as long as deciding.
@@ -318,8 +320,7 @@ class SchedulingLoop:
                 batch = queue.pop_batch(now, self._settings.max_batch, may_join=self._may_join_now)
             if batch:
                 await self.schedule(batch, now)
-                # Bindings are sent when other tasks run. If this loop yielded after every pod, pods
-                # that differ would be bound in single calls.
+                # Bindings are sent when other tasks run, so that they share calls: ``PODS_A_TURN``.
                 decided += len(batch)
                 if decided >= PODS_A_TURN or turn.is_over:
                     decided = 0
