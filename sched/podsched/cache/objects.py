@@ -202,14 +202,16 @@ class ClusterState:
         return True
 
     def get(self, kind: str, namespace: str, name: str) -> Any | None:
+        known = self._kinds.get(kind)
+        if known is not None:
+            return known.by_namespace.get(namespace, _NOTHING).get(name)
         if kind == "Node":
             row = self.columns.row_of(name)
             return None if row is None else self.columns.node(row)
         if kind == "Pod":
             pod = self.pods.get(f"{namespace}/{name}")
             return None if pod is None else pod.pod
-        known = self._kinds.get(kind)
-        return None if known is None else known.by_namespace.get(namespace, _NOTHING).get(name)
+        return None
 
     def list(self, kind: str, namespace: str | None = None) -> Sequence[Any]:
         if kind == "Node":

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from podsched.framework.plugin import Plugin, PreEnqueuePlugin
 from podsched.framework.pods import QueuedPodInfo
+from podsched.framework.status import SUCCESS
 from podsched.queue.observer import QueueObserver
 
 
@@ -37,7 +38,9 @@ class Gates:
         plugins = self._in_order(info.cls.scheduler_name, pod.gating_plugin)
         try:
             for name, plugin in plugins:
-                if not plugin.pre_enqueue(info).ok:
+                status = plugin.pre_enqueue(info)
+                # Nearly every answer is this object; ``ok`` is a call for each plugin and pod.
+                if status is not SUCCESS and not status.ok:
                     return name
         except Exception as error:  # As in ``_passes``, which is inlined here to save calls.
             self._observer.plugin_failed(name, "PreEnqueue", error)

@@ -426,7 +426,7 @@ class Admission:
         first = next(iter(pods))
         created, uid, priority = first.creation_time, first.uid, first.priority
         if group is not None:
-            created, uid = created_at(self._cluster, unit, group)
+            created, uid = created_at(unit, group)
             priority = priority_of(self._cluster, unit, group, first)
         past, latest = None, max(map(bound_at, pods))
         if self.turns.is_shared(unit.queue):

@@ -192,11 +192,11 @@ class QueuedPods:
         unit = self._units.get(key)
         if unit is None:
             unit = self._units[key] = Unit(key, name)
+            self._find_queue(unit)
         # Kueue's rule: the queue of a unit stays once quota is reserved.
         elif unit.local_queue != name and not unit.held:
-            unit.local_queue = name
-        local: LocalQueue | None = self._cluster.get("LocalQueue", pod.namespace, unit.local_queue)
-        unit.queue = "" if local is None else local.spec.cluster_queue
+            unit.move_to(name)
+            self._find_queue(unit)
         self._stale[key] = None
         amounts: Mapping[FlavorResource, int] = {}
         if not held:
@@ -209,6 +209,11 @@ class QueuedPods:
                 self._use(unit, amounts, 1)
                 self.leaving[unit.queue] += pod.terminating
         return _Place(pod, key, held, amounts)
+
+    def _find_queue(self, unit: Unit) -> None:
+        """Set a unit's ClusterQueue; if a LocalQueue changes, all units are made anew."""
+        local: LocalQueue | None = self._cluster.get("LocalQueue", unit.namespace, unit.local_queue)
+        unit.queue = "" if local is None else local.spec.cluster_queue
 
     def _use(self, unit: Unit, amounts: Mapping[FlavorResource, int], sign: int) -> None:
         """Add the usage of a pod to its unit, or remove it (``sign`` -1)."""

@@ -78,7 +78,7 @@ class Unit:
 
     key: str
     local_queue: str
-    """The name of the LocalQueue in the unit's namespace."""
+    """The name of the LocalQueue in the unit's namespace; changed by ``move_to``."""
     queue: str = ""
     """The ClusterQueue, "" if the LocalQueue does not exist."""
     waiting: dict[str, PodInfo] = field(default_factory=dict)
@@ -93,15 +93,18 @@ class Unit:
     """The names of the waiting pods' pod sets, by the uid of the pod."""
     read: tuple[v1.PodGroup, PodGroup] | None = None
     """The PodGroup that was read last, and its contents."""
+    namespace: str = field(init=False)
+    local_queue_key: str = field(init=False)
+    """The LocalQueue, "namespace/name". Stored, because it is read several times for each pod."""
 
-    @property
-    def local_queue_key(self) -> str:
-        """The LocalQueue, "namespace/name"."""
-        return f"{self.namespace}/{self.local_queue}"
+    def __post_init__(self) -> None:
+        self.namespace = self.key.partition("/")[0]
+        self.move_to(self.local_queue)
 
-    @property
-    def namespace(self) -> str:
-        return self.key.partition("/")[0]
+    def move_to(self, local_queue: str) -> None:
+        """Move the unit to another LocalQueue of its namespace."""
+        self.local_queue = local_queue
+        self.local_queue_key = f"{self.namespace}/{local_queue}"
 
 
 class Level(NamedTuple):
@@ -142,7 +145,7 @@ def asked_level(cluster: ClusterView, first: PodInfo) -> Level:
 def priority_of(cluster: ClusterView, unit: Unit, group: PodGroup, pod: PodInfo) -> int:
     """Return a unit's priority: of its WorkloadPriorityClass, else its group, else the pod."""
     name = pod.cls.labels.get(QUEUE_PRIORITY_CLASS, "")
-    item = stored_group(cluster, unit.key) if group.uid else None
+    item = unit.read[0] if group.uid and unit.read else None
     if item is not None:
         name = item.metadata.labels.get(QUEUE_PRIORITY_CLASS, "") or name
     found = cluster.get("WorkloadPriorityClass", "", name) if name else None
@@ -211,7 +214,7 @@ def waiting_workload(
             )
         )
     first = next(iter(unit.waiting.values()))
-    created, uid = created_at(cluster, unit, group)
+    created, uid = created_at(unit, group)
     priority = priority_of(cluster, unit, group, first)
     return Workload(
         unit.key,
@@ -232,9 +235,9 @@ def set_name(unit: Unit, pod: PodInfo) -> str:
     return unit.sets.get(pod.uid, "")
 
 
-def created_at(cluster: ClusterView, unit: Unit, group: PodGroup) -> tuple[float, str]:
+def created_at(unit: Unit, group: PodGroup) -> tuple[float, str]:
     """Return when a unit was created, in seconds since 1970, and its uid."""
-    item = stored_group(cluster, unit.key) if group.uid else None
+    item = unit.read[0] if group.uid and unit.read else None
     if item is not None:
         return item.metadata.creation_timestamp.seconds, group.uid
     pods = [*unit.held.values(), *unit.waiting.values()]

@@ -153,8 +153,10 @@ class AdmissionCycle:
                     del of_gone[key]
 
     async def _in_steps(self, steps: Iterable[None]) -> None:
+        turn = self._turn
         for _ in steps:
-            await self._turn.pause()
+            if turn.is_over:  # Mostly it is not, and ``pause`` would be a coroutine for each step.
+                await turn.give_way()
 
     async def run(self, now: float) -> None:
         """Decide about the heads."""

@@ -254,7 +254,8 @@ class PodGroupConditions:
         patches, turn = [], Turn()
         for one in writes:
             patches.append(one.patch())
-            await turn.pause()
+            if turn.is_over:
+                await turn.give_way()
         results = await self._patch(patches)
         raise_if_fence_lost(results)
         return results
