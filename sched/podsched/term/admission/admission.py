@@ -145,8 +145,11 @@ class Admission:
         if not self.active:
             return SUCCESS
         key = unit_key(pod)
-        # The queue last, because finding it takes longest.
-        if key == self.current or self.pods.queue_of(pod) is None:
+        if key == self.current:
+            return SUCCESS
+        # Finding the queue takes longest; a pod that is counted as waiting in one has one.
+        unit = self.units.get(key)
+        if (unit is None or pod.uid not in unit.waiting) and self.pods.queue_of(pod) is None:
             return SUCCESS
         # The scheduling queue runs PreEnqueue again when an event may help the pod. So this call is
         # how ``turns`` learns of such events.
