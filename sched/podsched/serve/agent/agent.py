@@ -1,6 +1,7 @@
 """Simulates hollow nodes: watches nodes and pods, and executes what other modules decide.
 
-``nodes``, ``leases``, ``pods`` and ``admission`` decide (pure); this module does the I/O.
+``nodes``, ``leases``, ``pods`` and ``admission`` decide (pure). This module does the I/O, with
+``registering``, ``heartbeats`` and ``timers``.
 
     event                    action
     simulated node appears   create and renew its lease, ``repair`` it, handle its pods
@@ -19,35 +20,29 @@ the agent waits. It keeps no state that cannot be restored from the API.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import heapq
-import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from podsched.api.conditions import is_finished, is_node_ready
 from podsched.api.hollow_devices import DEVICES_ANNOTATION
-from podsched.api.objects import AnyObject, Node, Pod
-from podsched.api.reasons import StatusCode
+from podsched.api.objects import Node, Pod
 from podsched.config.settings import AgentSettings
-from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
-from podsched.serve.agent import leases, pods
+from podsched.serve.agent import pods
 from podsched.serve.agent.admission import Admission
 from podsched.serve.agent.devices import DEVICE_KINDS, DevicePublisher
-from podsched.serve.agent.nodes import (
-    is_silent,
-    nodes_of_settings,
-    registration,
-    repair,
-)
+from podsched.serve.agent.heartbeats import Heartbeats
+from podsched.serve.agent.nodes import is_silent, nodes_of_settings, repair
+from podsched.serve.agent.pod_phases import FirstSeen, PhaseCounts
+from podsched.serve.agent.registering import register
 from podsched.serve.agent.start_traces import StartTraces
+from podsched.serve.agent.timers import Timers
 from podsched.serve.agent.volume_controller import VOLUME_KINDS, VolumeController
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.cluster import object_patch
-from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
+from podsched.serve.client.errors import ClientError, Conflict, NotFound
 from podsched.serve.client.informer import Batch, Event, Informer
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
@@ -56,14 +51,8 @@ from podsched.telemetry.tracing import DISABLED, Tracer
 from podsched.v1 import api_pb2 as v1
 
 _log = get_logger("agent")
-#: Nodes registered in one call.
-_REGISTER_BATCH = 500
 #: Seconds before an object is handled again after a failed write: by a conflict, by other errors.
 _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
-
-
-class AgentError(Exception):
-    """The API rejected a node that the agent was to register."""
 
 
 def _devices_differ(old: Node, new: Node) -> bool:
@@ -72,15 +61,13 @@ def _devices_differ(old: Node, new: Node) -> bool:
     return before != after or old.metadata.uid != new.metadata.uid
 
 
+def _skip(kind: str, key: str, error: Exception) -> None:
+    """Log an object that cannot be handled; it is left alone until it changes."""
+    _log.warning("Skipped an object that cannot be handled", kind=kind, name=key, exc_info=error)
+
+
 def _was_ready(event: Event) -> bool:
     return not isinstance(event.old, Node) or is_node_ready(event.old.status)
-
-
-class _Seen(NamedTuple):
-    """A pod's state, and the time at which it was first seen in it."""
-
-    state: tuple[str, str, int]
-    since: float
 
 
 class Agent:
@@ -114,22 +101,19 @@ class Agent:
             self._volumes = VolumeController(
                 client, self._informer, provisioners=settings.provisioners
             )
-        self._schedule = leases.RenewalSchedule()
+        self._heartbeats = Heartbeats(
+            client, self._informer, settings.heartbeat_period, now, metrics
+        )
         self._simulated: dict[str, bool] = {}
         """The simulated nodes, and whether they are silent."""
         self._pods_on: dict[str, dict[str, None]] = {}
         self._admission = Admission()
-        self._seen: dict[str, _Seen] = {}
-        self._phases: dict[str, str] = {}
-        self._timers: list[tuple[float, str, str]] = []
-        """Heap of times at which to handle an object again: time, kind, key."""
-        self._timer_set = asyncio.Event()
+        self._first_seen = FirstSeen()
+        self._phases = PhaseCounts(metrics) if metrics is not None else None
+        self._timers = Timers(now)
         self._statuses = Outbox(self._send_statuses, self._status_answered)
         self._removals = Outbox(client.evict_pods, self._pod_answered)
         self._node_patches = Outbox(client.patch_many, self._node_answered)
-        self._renewals = Outbox(self._send_renewals, self._renewed)
-        self._new_leases = Outbox(client.create_many, self._lease_made)
-        self._old_leases = Outbox(self._delete_leases, most=50)
         self._tasks = TaskSet("agent")
         self._running: asyncio.Task[None] | None = None
 
@@ -140,17 +124,14 @@ class Agent:
 
         Raises ``AgentError`` if a node is rejected.
         """
-        await self._register()
+        await register(self._client, self._given, self._now)
         runs: dict[str, Coroutine[Any, Any, None]] = {
             "agent informer": self._informer.run(self._handle),
-            "agent heartbeats": self._beat(),
+            **self._heartbeats.runs(),
             "agent timers": self._run_timers(),
             "agent pod statuses": self._statuses.run(),
             "agent removals": self._removals.run(),
             "agent node statuses": self._node_patches.run(),
-            "agent renewals": self._renewals.run(),
-            "agent leases": self._new_leases.run(),
-            "agent old leases": self._old_leases.run(),
             "agent devices": self._devices.creations.run(),
             "agent old devices": self._devices.deletions.run(),
         }
@@ -188,29 +169,6 @@ class Agent:
         """The simulated nodes, including silent ones."""
         return list(self._simulated)
 
-    async def _register(self) -> None:
-        for start in range(0, len(self._given), _REGISTER_BATCH):
-            batch = self._given[start : start + _REGISTER_BATCH]
-            await self._register_batch(batch)
-
-    async def _register_batch(self, batch: Sequence[Node]) -> None:
-        backoff = Backoff(0.1, 2.0, random.random)
-        while True:
-            try:
-                results = await self._client.create_many(
-                    [registration(node, self._now()) for node in batch]
-                )
-                break
-            except ClientError as error:
-                if not error.retryable:
-                    raise AgentError(f"cannot register nodes: {error}") from error
-                _log.info("Waiting for the API server", error=str(error))
-                await asyncio.sleep(backoff.next_delay())
-        for node, result in zip(batch, results, strict=True):
-            failed = errors.of_result(result)
-            if failed is not None and not isinstance(failed, AlreadyExists):
-                raise AgentError(f'node "{node.metadata.name}" was rejected: {failed}') from failed
-
     # ------------------------------------------------------------------ events
 
     def _handle(self, batch: Batch) -> None:
@@ -218,7 +176,7 @@ class Agent:
             try:
                 self._handle_event(event)
             except Exception as error:
-                self._skip(event.kind, event.key, error)
+                _skip(event.kind, event.key, error)
 
     def _handle_event(self, event: Event) -> None:
         if event.kind == "Pod":
@@ -230,21 +188,12 @@ class Agent:
         elif self._volumes is not None:
             self._volumes.changed(event)
 
-    def _skip(self, kind: str, key: str, error: Exception) -> None:
-        """Log an object that cannot be handled; it is left alone until it changes."""
-        _log.warning(
-            "Skipped an object that cannot be handled", kind=kind, name=key, exc_info=error
-        )
-
     def _node_changed(self, event: Event) -> None:
         """Begin, end or interrupt the simulation of a node; see the table above."""
         name = event.key
         if event.new is None:
             if self._simulated.pop(name, None) is not None:
-                self._schedule.remove(name)
-                self._renewals.drop(name)
-                self._new_leases.drop(name)
-                self._old_leases.put(name, name)
+                self._heartbeats.end(name)
                 self._devices.withdraw(name)
                 self._count_nodes()
             return
@@ -256,14 +205,11 @@ class Agent:
         if event.old is None or _devices_differ(cast(Node, event.old), node):
             self._publish(name)
         if silent:
-            self._schedule.remove(name)
-            self._renewals.drop(name)
+            self._heartbeats.pause(name)
             self._count_nodes()
             return
         if was_silent is None or was_silent:
-            self._old_leases.drop(name)
-            self._schedule.add(name)
-            self._renewals.put(name, name)
+            self._heartbeats.begin(name)
             self._count_nodes()
             self._handle_pods_of(name)
         elif is_node_ready(node.status) and not _was_ready(event):
@@ -282,7 +228,7 @@ class Agent:
             self._devices.publish(cast(Node, found))
 
     def _publish_later(self, node: str) -> None:
-        self._handle_at("Node", node, self._now() + _RETRY_ERROR)
+        self._timers.set("Node", node, self._now() + _RETRY_ERROR)
 
     def _pod_changed(self, event: Event) -> None:
         """Update what is recorded of a pod, and execute its next step."""
@@ -294,7 +240,8 @@ class Agent:
             self._pods_on.get(before, {}).pop(key, None)
         if after and before != after:
             self._pods_on.setdefault(after, {})[key] = None
-        self._count_pod(key, new)
+        if self._phases is not None:
+            self._phases.count(key, new if after in self._simulated else None)
         if new is None:
             self._traces.gone(key)
         elif pods.is_waiting(new) and self._simulated.get(after) is False:
@@ -304,7 +251,7 @@ class Agent:
         elif after and not pods.is_waiting(new):
             self._admission.add_running(key, new)
         if new is None:
-            self._seen.pop(key, None)
+            self._first_seen.forget(key)
             self._statuses.drop(key)
             self._removals.drop(key)
         elif after:
@@ -325,7 +272,7 @@ class Agent:
         if isinstance(node, Node) and pods.is_waiting(pod):
             if not self._informer.synced.is_set():
                 # Handle pods that already run first, regardless of their order in the list.
-                self._handle_at("Pod", key, now)
+                self._timers.set("Pod", key, now)
                 return
             rejection = self._admission.admit(key, pod, node)
             if rejection is not None:
@@ -333,7 +280,7 @@ class Agent:
                 return
         action = pods.step(
             pod,
-            self._since(key, pod, now),
+            self._first_seen.since(key, pod, now),
             now,
             self._settings.run_delay,
             node_ready=isinstance(node, Node) and is_node_ready(node.status),
@@ -345,46 +292,21 @@ class Agent:
             self._statuses.drop(key)
             self._removals.put(key, action.request)
         elif isinstance(action, pods.Later):
-            self._handle_at("Pod", key, action.at)
-
-    def _since(self, key: str, pod: Pod, now: float) -> float:
-        """Return the time at which the pod was first seen in its present state."""
-        metadata = pod.metadata
-        deleting = metadata.HasField("deletion_timestamp")
-        mark = 1 + metadata.deletion_grace_period_seconds if deleting else 0
-        state = (metadata.uid, pod.status.phase, mark)
-        seen = self._seen.get(key)
-        if seen is None or seen.state != state:
-            seen = self._seen[key] = _Seen(state, now)
-        return seen.since
+            self._timers.set("Pod", key, action.at)
 
     # ------------------------------------------------------------------ timers
 
-    def _handle_at(self, kind: str, key: str, at: float) -> None:
-        heapq.heappush(self._timers, (at, kind, key))
-        if self._timers[0][0] == at:
-            self._timer_set.set()
-
     async def _run_timers(self) -> None:
-        """Handle objects again at the times set by ``_handle_at``, once the informer is synced."""
         await self._informer.synced.wait()
-        while True:
-            self._timer_set.clear()
-            now = self._now()
-            while self._timers and self._timers[0][0] <= now:
-                _, kind, key = heapq.heappop(self._timers)
-                try:
-                    self._timer_fired(kind, key)
-                except Exception as error:
-                    self._skip(kind, key, error)
-            left = self._timers[0][0] - self._now() if self._timers else None
-            try:
-                async with asyncio.timeout(left):
-                    await self._timer_set.wait()
-            except TimeoutError:
-                continue
+        await self._timers.run(self._timer_fired)
 
     def _timer_fired(self, kind: str, key: str) -> None:
+        try:
+            self._handle_again(kind, key)
+        except Exception as error:
+            _skip(kind, key, error)
+
+    def _handle_again(self, kind: str, key: str) -> None:
         item = self._informer.get(kind, key)
         if isinstance(item, Pod) and item.spec.node_name:
             self._handle_pod(key, item)
@@ -393,40 +315,7 @@ class Agent:
             if self._simulated.get(key) is False:
                 self._repair(item)
 
-    async def _beat(self) -> None:
-        """Renew each lease once per period."""
-        loop = asyncio.get_running_loop()
-        part = self._settings.heartbeat_period / leases.SLOTS
-        at = loop.time()
-        while True:
-            for name in self._schedule.turn():
-                self._renewals.put(name, name)
-            at = max(at + part, loop.time() - self._settings.heartbeat_period)
-            await asyncio.sleep(max(0.0, at - loop.time()))
-
     # ------------------------------------------------------------------ results of writes
-
-    async def _send_renewals(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
-        # Created here, so that a delayed renewal has the time of its sending.
-        return await self._client.patch_many(leases.renewals(names, self._now()))
-
-    def _renewed(self, name: str, _: str, result: v1.BatchResult) -> None:
-        self._count_heartbeat("success" if result.code == StatusCode.OK else "error")
-        if isinstance(errors.of_result(result), NotFound):
-            node = self._informer.get("Node", name)
-            if node is not None and self._simulated.get(name) is False:
-                self._new_leases.put(name, leases.new_lease(cast(Node, node), self._now()))
-
-    def _lease_made(self, name: str, _: AnyObject, result: v1.BatchResult) -> None:
-        failed = errors.of_result(result)
-        if failed is not None and not isinstance(failed, AlreadyExists):
-            _log.warning("Creating a lease failed", node=name, error=str(failed))
-
-    async def _delete_leases(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
-        for name in names:
-            with contextlib.suppress(NotFound):
-                await self._client.delete("Lease", name, leases.NAMESPACE)
-        return [v1.BatchResult()] * len(names)
 
     async def _send_statuses(self, patches: Sequence[v1.PatchRequest]) -> Sequence[v1.BatchResult]:
         return await self._client.patch_many(patches, traceparent=self._traces.contexts(patches))
@@ -449,25 +338,10 @@ class Agent:
         if not isinstance(failed, Conflict):
             _log.warning("Write failed", kind=kind, name=key, error=str(failed))
             wait = _RETRY_ERROR
-        self._handle_at(kind, key, self._now() + wait)
+        self._timers.set(kind, key, self._now() + wait)
 
     # ------------------------------------------------------------------ metrics
 
     def _count_nodes(self) -> None:
         if self._metrics is not None:
             self._metrics.nodes.set(len(self._simulated))
-
-    def _count_pod(self, key: str, pod: Pod | None) -> None:
-        """Update the number of pods of each phase."""
-        if self._metrics is None:
-            return
-        before = self._phases.pop(key, None)
-        if before is not None:
-            self._metrics.pods.labels(before).inc(-1)
-        if pod is not None and pod.spec.node_name in self._simulated:
-            phase = self._phases[key] = pod.status.phase or "Pending"
-            self._metrics.pods.labels(phase).inc()
-
-    def _count_heartbeat(self, result: str) -> None:
-        if self._metrics is not None:
-            self._metrics.heartbeats_total.labels(result).inc()

@@ -31,6 +31,9 @@ class RenewalSchedule:
     def __len__(self) -> int:
         return len(self._slot_of)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._slot_of
+
     def add(self, name: str) -> None:
         """Assign a slot to a node unless it has one."""
         if name in self._slot_of:

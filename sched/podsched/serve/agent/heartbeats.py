@@ -1,0 +1,107 @@
+"""Keeps the leases of hollow nodes: creates, renews and deletes them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, cast
+
+from podsched.api.objects import AnyObject, Node
+from podsched.api.reasons import StatusCode
+from podsched.serve.agent import leases
+from podsched.serve.client import errors
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import AlreadyExists, NotFound
+from podsched.serve.client.informer import Informer
+from podsched.serve.client.outbox import Outbox
+from podsched.telemetry.logs import get_logger
+from podsched.telemetry.metrics import AgentMetrics
+from podsched.v1 import api_pb2 as v1
+
+_log = get_logger("agent")
+
+
+class Heartbeats:
+    """Renews the lease of each node once per period, from ``begin`` until ``pause`` or ``end``.
+
+    ``period`` is in seconds; ``now`` returns Unix time in seconds.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        informer: Informer,
+        period: float,
+        now: Callable[[], float],
+        metrics: AgentMetrics | None,
+    ) -> None:
+        self._client = client
+        self._informer = informer
+        self._period = period
+        self._now = now
+        self._metrics = metrics
+        self._schedule = leases.RenewalSchedule()
+        self._renewals = Outbox(self._send, self._renewed)
+        self._new = Outbox(client.create_many, self._made)
+        self._old = Outbox(self._delete, most=50)
+
+    def runs(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Return what has to run in tasks, by their names."""
+        return {
+            "agent heartbeats": self._beat(),
+            "agent renewals": self._renewals.run(),
+            "agent leases": self._new.run(),
+            "agent old leases": self._old.run(),
+        }
+
+    def begin(self, name: str) -> None:
+        """Renew a node's lease now and once per period."""
+        self._old.drop(name)
+        self._schedule.add(name)
+        self._renewals.put(name, name)
+
+    def pause(self, name: str) -> None:
+        """Renew a node's lease no more."""
+        self._schedule.remove(name)
+        self._renewals.drop(name)
+
+    def end(self, name: str) -> None:
+        """Delete the lease of a node that is gone."""
+        self.pause(name)
+        self._new.drop(name)
+        self._old.put(name, name)
+
+    async def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        part = self._period / leases.SLOTS
+        at = loop.time()
+        while True:
+            for name in self._schedule.turn():
+                self._renewals.put(name, name)
+            at = max(at + part, loop.time() - self._period)
+            await asyncio.sleep(max(0.0, at - loop.time()))
+
+    async def _send(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
+        # Created here, so that a delayed renewal has the time of its sending.
+        return await self._client.patch_many(leases.renewals(names, self._now()))
+
+    def _renewed(self, name: str, _: str, result: v1.BatchResult) -> None:
+        if self._metrics is not None:
+            outcome = "success" if result.code == StatusCode.OK else "error"
+            self._metrics.heartbeats_total.labels(outcome).inc()
+        if isinstance(errors.of_result(result), NotFound):
+            node = self._informer.get("Node", name)
+            if node is not None and name in self._schedule:
+                self._new.put(name, leases.new_lease(cast(Node, node), self._now()))
+
+    def _made(self, name: str, _: AnyObject, result: v1.BatchResult) -> None:
+        failed = errors.of_result(result)
+        if failed is not None and not isinstance(failed, AlreadyExists):
+            _log.warning("Creating a lease failed", node=name, error=str(failed))
+
+    async def _delete(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
+        for name in names:
+            with contextlib.suppress(NotFound):
+                await self._client.delete("Lease", name, leases.NAMESPACE)
+        return [v1.BatchResult()] * len(names)
