@@ -221,7 +221,7 @@ class RandomQueues:
         step()
         if quiet:
             await self._settle(_QUIET)
-            if self.world.state.admission.turns.has_heads:
+            if self.world.state.admission.turns.ready:
                 # Some are tried again every five minutes.
                 await self._settle(_BOUND)
             self.check_progress()
@@ -462,7 +462,7 @@ class RandomQueues:
     def check_progress(self) -> None:
         """What holds when nothing has changed for a while: who could start has started."""
         admission = self.world.state.admission
-        assert not admission.turns.has_heads, "a head is not tried"
+        assert not admission.turns.ready, "a head is not tried"
         if any(p.metadata.HasField("deletion_timestamp") for p in self._pods()):
             return
         assert not admission.holds.of, "a unit waits for victims that are gone"
@@ -472,7 +472,7 @@ class RandomQueues:
             )
         free, blocking = dict(self._free()), self._blocking()
         for key, unit in admission.units.items():
-            workload = admission.turns.waiting(key)
+            workload = admission.turns.workloads.get(key)
             if workload is None or self._backs_off(key):
                 continue
             if blocking.get(unit.queue, workload).key != key:
@@ -492,7 +492,7 @@ class RandomQueues:
         admission, found = self.world.state.admission, dict[str, Workload]()
         for name, queue in admission.snapshot.queues.items():
             first = min(self._order(name), default=None)
-            workload = first and admission.turns.waiting(first[1])
+            workload = first and admission.turns.workloads.get(first[1])
             if workload is not None and queue.strategy is Strategy.STRICT:
                 found[name] = workload
         return found
@@ -517,7 +517,7 @@ class RandomQueues:
     def _order(self, queue: str) -> Iterator[tuple[Any, str]]:
         admission = self.world.state.admission
         for key, unit in admission.units.items():
-            workload = admission.turns.waiting(key)
+            workload = admission.turns.workloads.get(key)
             if workload is not None and unit.queue == queue and not self._backs_off(key):
                 yield (-workload.priority, workload.queued_at, workload.uid), key
 

@@ -18,7 +18,7 @@ _SORTED = 1_000
 
 def pending_workloads(admission: Admission, queue: str) -> Iterator[PendingWorkload | None]:
     """Yield the waiting units of a ClusterQueue in order; None after each short step of sorting."""
-    found = admission.turns.waiting_in(queue)
+    found = [one for one in admission.turns.workloads.values() if one.queue == queue]
     parts = []
     for start in range(0, len(found), _SORTED):
         parts.append(sorted(found[start : start + _SORTED], key=queue_order))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from podsched.ask.queues.node_room import IS_ADMITTED, WAITS_FOR_NODES
 from podsched.queues.amounts import amount_text
@@ -17,6 +17,7 @@ from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.cycle import nominate
 from podsched.queues.objects import Policy, Strategy, Workload
 from podsched.queues.order import queue_order
+from podsched.queues.pending import SharedPending
 from podsched.queues.quota import FlavorResource, Node, Quota
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cohort
@@ -55,7 +56,7 @@ def explain_admission(admission: Admission, key: str) -> QueueAdmission | None:
     if not unit.waiting:
         answer.sentence = f"{_capital(IS_ADMITTED)} {unit.queue}."
         return answer
-    workload, problem = admission.turns.waiting(key), admission.problems.get(key)
+    workload, problem = admission.turns.workloads.get(key), admission.problems.get(key)
     if problem is not None:
         answer.sentence = f"It is kept out of its queue: {problem.message}."
     elif workload is None:
@@ -70,7 +71,7 @@ def explain_admission(admission: Admission, key: str) -> QueueAdmission | None:
 
 def preempted_pods(admission: Admission, key: str) -> list[str]:
     """Return the pods that a waiting unit would preempt by quota, "namespace/name"."""
-    unit, workload = admission.units.get(key), admission.turns.waiting(key)
+    unit, workload = admission.units.get(key), admission.turns.workloads.get(key)
     if unit is None or not unit.waiting or workload is None:
         return []
     _, victims = _nominated(admission, admission.snapshot, workload)
@@ -140,7 +141,7 @@ def _add_ahead(answer: QueueAdmission, admission: Admission, workload: Workload)
 
     In a StrictFIFO queue these are all units ahead, in other queues those that have quota now.
     """
-    ahead = admission.turns.ahead_of(workload)
+    ahead = _ahead_of(admission, workload)
     answer.ahead = len(ahead)
     if len(ahead) > _MOST_SORTED:
         ahead = []
@@ -153,6 +154,34 @@ def _add_ahead(answer: QueueAdmission, admission: Admission, workload: Workload)
     answer.first.extend(first[:_MOST_NAMED])
     answer.ahead_admissible = answer.ahead if strict else len(first)
     return first
+
+
+def _ahead_of(admission: Admission, workload: Workload) -> list[Workload]:
+    """Return the units before a unit in its queue, in no particular order."""
+    pending = admission.turns.pending[workload.queue]
+    sticky, shared = pending.sticky, isinstance(pending, SharedPending)
+
+    def turn(one: Workload) -> tuple[Any, ...]:
+        past = admission.histories.usage(one.local_queue) if shared else 0.0
+        return one.key != sticky, past, *queue_order(one)
+
+    own, priority, since = turn(workload), workload.priority, workload.queued_at
+    found = []
+    for one in admission.turns.workloads.values():
+        if one.queue != workload.queue:
+            continue
+        if not shared and one.key != sticky and workload.key != sticky:
+            # Most are compared without building sort keys: there may be 100,000.
+            if one.priority < priority:
+                continue
+            if one.priority > priority or one.queued_at < since:
+                found.append(one)
+                continue
+            if one.queued_at > since:
+                continue
+        if turn(one) < own:
+            found.append(one)
+    return found
 
 
 def _has_quota(snapshot: Snapshot, workload: Workload) -> bool:

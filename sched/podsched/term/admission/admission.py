@@ -25,6 +25,7 @@ from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Rules
 from podsched.queues.fair_victims import FairStrategy
 from podsched.queues.objects import Workload
+from podsched.queues.pending import SharedPending
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor, read_levels
@@ -107,7 +108,7 @@ class Admission:
             self.tallies,
             self.units,
             self._stale,
-            released=self.turns.release,
+            released=self.turns.releases.add,
             running_changed=self.reservations.timetable.outdate,
             counts_ready=self.endings.waits_for_ready,
         )
@@ -252,8 +253,8 @@ class Admission:
         return [key for key in found if key in self.units and key not in self.holds.of]
 
     def _is_about_to_be_tried(self, key: str) -> bool:
-        workload = self.turns.waiting(key)
-        return workload is not None and self.turns.is_ready(workload.queue)
+        workload = self.turns.workloads.get(key)
+        return workload is not None and workload.queue in self.turns.ready
 
     # ------------------------------------------------------------------ heads
 
@@ -336,7 +337,7 @@ class Admission:
         self._stale.clear()
         yield from self._refresh_later()
         for key, hold in list(self.holds.of.items()):
-            workload = self.turns.waiting(key)
+            workload = self.turns.workloads.get(key)
             if workload is None or workload.queue != hold.queue:
                 self.holds.lift(key)
         self.count(())
@@ -432,7 +433,7 @@ class Admission:
             created, uid = created_at(unit, group)
             priority = priority_of(self._cluster, unit, group, first)
         past, latest = None, max(map(bound_at, pods))
-        if self.turns.is_shared(unit.queue):
+        if isinstance(self.turns.pending.get(unit.queue), SharedPending):
             past = self.histories.usage(unit.local_queue_key)
         return Workload(
             unit.key,

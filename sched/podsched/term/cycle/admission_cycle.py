@@ -122,7 +122,7 @@ class AdmissionCycle:
     @property
     def has_work(self) -> bool:
         """Whether a queue may have a head to try."""
-        return self._admission.turns.has_heads
+        return bool(self._admission.turns.ready)
 
     def next_wakeup(self) -> float | None:
         """Return when there is something to do without a change; None: never."""
@@ -204,7 +204,7 @@ class AdmissionCycle:
         self._blocking = {
             name: entry
             for name, entry in self._blocking.items()
-            if turns.is_blocked(name) and turns.waiting(entry.workload.key) is not None
+            if name in turns.blocked and entry.workload.key in turns.workloads
         }
         roots = {snapshot.node(head.queue).root for head in heads}
         return [e for name, e in self._blocking.items() if snapshot.node(name).root in roots]
@@ -264,7 +264,7 @@ class AdmissionCycle:
         Those of a queue need quota, too; the members that are bound have theirs.
         """
         admission = self._admission
-        workload, terms, passing = admission.turns.waiting(key), None, ""
+        workload, terms, passing = admission.turns.workloads.get(key), None, ""
         if workload is not None:
             queue = admission.snapshot.queues[workload.queue]
             assignment, _ = nominate(admission.snapshot, queue, workload, admission.rules)

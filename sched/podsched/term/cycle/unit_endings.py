@@ -170,7 +170,7 @@ class UnitEndings:
         elif ending.reason in (EVICTED_BY_READINESS, DEACTIVATED):
             endings = self._admission.endings
             count = endings.count(key) + 1
-            self._admission.turns.wait_until(key, self._clock() + endings.backoff(count))
+            self._admission.turns.backoffs.set(key, self._clock() + endings.backoff(count))
             self._annotate(key, REQUEUE_COUNT, str(count))
             # A Job that is deactivated is suspended; once it is resumed, it begins anew.
             endings.note_count(key, 0 if ending.reason == DEACTIVATED else count)
