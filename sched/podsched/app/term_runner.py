@@ -1,47 +1,34 @@
 """Keep a replica's scheduling state current, and run the work of a term while the replica leads.
 
 ``podsched.term.term_step`` decides what to do. This carries out its effects and reports events to
-it. Building the state anew takes a second with 60,000 pods, so other tasks have turns meanwhile.
-Batches that the informer delivers meanwhile are applied afterwards.
+it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from podsched.api.kinds import GATED_KINDS, WATCHED_KINDS
+from podsched.app.runner_parts import RunnerParts
+from podsched.app.state_building import fill, new_state
+from podsched.app.term_work import TermWork
 from podsched.cache.changes import Anomaly
-from podsched.cache.columns import Columns
 from podsched.config.load import SchedulerConfiguration, to_public
-from podsched.config.settings import ControllerSettings, SchedulerSettings
-from podsched.decide.accelerators.remote import RemoteEvaluator
-from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.extenders.calls import Extenders
-from podsched.framework.plugin import PluginFactory
 from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
-from podsched.lib.files import read_file
 from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import TaskSet
-from podsched.serve.client.cluster import Cluster, ControlledCluster, InformerPort
-from podsched.serve.client.informer import Batch, Event, EventType
+from podsched.serve.client.informer import Batch
 from podsched.telemetry.logs import get_logger
-from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.manager import ControllerManager
 from podsched.term.cycle.cycle_metrics import CycleMeter
-from podsched.term.cycle.decision_notes import DecisionSink
-from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pre_bind import ClusterChanges
-from podsched.term.cycle.scheduling_loop import LoopListener, SchedulingLoop
+from podsched.term.cycle.scheduling_loop import LoopListener
 from podsched.term.faulty_pods import FaultyPods, PodFault
-from podsched.term.set_aside import SetAside
-from podsched.term.state import SchedulingState, build_state, fault_of
+from podsched.term.state import SchedulingState
 from podsched.term.term_step import (
     BuildState,
     CancelWork,
@@ -71,7 +58,6 @@ from podsched.term.term_step import (
     step,
 )
 from podsched.term.term_step import Event as TermEvent
-from podsched.term.writes.bind_queue import Binder
 from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1 import api_pb2
 
@@ -85,64 +71,6 @@ _ENDING = 1.0
 #: between, it decodes one event instead of two. When it becomes the leader, it is behind by at most
 #: this time.
 STANDBY_PACE_MS = 250
-#: Seconds before a new leader starts the controllers. With 20,000 pods their start takes 0.15 s,
-#: which would delay the pods that have waited during the takeover.
-_CONTROL_AFTER = 1.0
-#: Max bytes of a file with certificates of authorities.
-_MAX_CA_BYTES = 1 << 20
-#: Objects put into a new state before other tasks have a turn: some 5 ms.
-_TURN = 200
-
-
-class TermActors(Protocol):
-    """The Ray actors of one term; ``run`` keeps them until it is cancelled."""
-
-    @property
-    def evaluator(self) -> RemoteEvaluator: ...
-    @property
-    def dry_run(self) -> RemoteDryRun: ...
-    @property
-    def binder(self) -> Binder: ...
-
-    async def run(self) -> None: ...
-
-
-class Actors(Protocol):
-    """Creates the Ray actors of a term."""
-
-    def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerParts:
-    """The parts of which a term's controllers are built."""
-
-    settings: ControllerSettings
-    cluster: ControlledCluster
-    root_ca_file: str = ""
-    """File with the certificates of the API servers' authority, for pods; "" for none."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunnerParts:
-    """The parts that all terms of a replica share."""
-
-    identity: str
-    config: SchedulerConfiguration
-    settings: SchedulerSettings
-    controllers: ControllerParts | None
-    """None in a Kubernetes cluster, where kube-controller-manager runs the controllers."""
-    factories: Mapping[str, PluginFactory]
-    cluster: Cluster
-    informer: InformerPort
-    actors: Actors
-    extenders: Extenders | None
-    meter: CycleMeter
-    controller_metrics: ControllerMetrics | None = None
-    decisions: DecisionSink | None = None
-    """Records each decision; None: none is recorded."""
-    queues: bool = True
-    """Whether pods may be in queues. False where Kueue may use the same labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,27 +82,23 @@ class _Term:
     pause: Backoff
 
 
-@dataclass(slots=True)
-class _Work:
-    """The work of a term, until it ends or starts again; ``over``: its tasks have ended."""
+class _Listener(LoopListener):
+    """The ``StateListener`` of a replica's state, of which the loop of the term hears too."""
 
-    loop: SchedulingLoop
-    tasks: TaskSet
-    task: asyncio.Task[Exception | None] | None = None
-    over: bool = False
+    def __init__(self, meter: CycleMeter) -> None:
+        self._meter = meter
 
-    async def finish(self) -> None:
-        """End the work once the outcome of every binding is known."""
-        await self.loop.finish()
-        self.tasks.end()
+    def handled(self, sort: str, seconds: float, count: int) -> None:
+        """See ``StateListener``."""
+        self._meter.queue.handled(sort, seconds, count)
+
+    def anomaly(self, anomaly: Anomaly) -> None:
+        """See ``StateListener``."""
+        _log.warning(anomaly.kind.value, object=anomaly.object, detail=anomaly.detail)
 
 
-class TermRunner(LoopListener):
-    """One replica's scheduling state and terms.
-
-    It is the ``StateListener`` of its state. ``LoopListener`` passes what concerns assumed and
-    waiting pods to the loop of the term, if there is one.
-    """
+class TermRunner:
+    """One replica's scheduling state and terms."""
 
     def __init__(self, parts: RunnerParts, tasks: TaskSet) -> None:
         """``tasks``: the set in which terms run; a failure that no term survives fails the set."""
@@ -184,9 +108,8 @@ class TermRunner(LoopListener):
         self._term = _Term(api_pb2.Fence(), lambda: None, _pause())
         self._changes = ClusterChanges()
         self._faulty_pods = FaultyPods()
-        self._work: _Work | None = None
-        self._loop: SchedulingLoop | None = None
-        self._controllers: ControllerManager | None = None
+        self._work: TermWork | None = None
+        self._listener = _Listener(parts.meter)
         self._catching_up: asyncio.Task[None] | None = None
         self._building: asyncio.Task[None] | None = None
         self._build_pause = _pause()
@@ -199,27 +122,14 @@ class TermRunner(LoopListener):
         self.recorder = EventRecorder(
             parts.cluster.record_events,
             parts.identity,
-            lambda: bool(self._loop and self._loop.busy),
+            lambda: self.busy,
         )
 
     # ------------------------------------------------------------------ state
 
     def _new_state(self) -> SchedulingState:
-        parts = self._parts
-        self._decides_by = parts.config
-        state = build_state(
-            parts.config,
-            parts.factories,
-            seed=zlib.crc32(parts.identity.encode()),
-            max_in_unschedulable=parts.settings.pod_max_in_unschedulable_pods_duration,
-            observer=parts.meter.queue,
-            meter=parts.meter.plugins,
-            listener=self,
-            queues=parts.queues,
-            require_queue=tuple(filter(None, parts.settings.require_queue.split(","))),
-        )
-        state.set_aside = SetAside(self._faulty_pods)
-        return state
+        self._decides_by = self._parts.config
+        return new_state(self._parts, self._listener, self._faulty_pods)
 
     def handle(self, batch: Batch) -> None:
         """Apply a batch of the informer, or keep it while the state is being built."""
@@ -228,14 +138,14 @@ class TermRunner(LoopListener):
             return
         try:
             self.state.apply_batch(batch, asyncio.get_running_loop().time())
-            if self._loop is not None:
-                self._loop.wake()
+            if self._listener.loop is not None:
+                self._listener.loop.wake()
         except PodFault as fault:
             self._post(StateBroken(self._now.builds, fault))
             return
         self._changes.notify()
-        if self._controllers is not None:
-            self._controllers.handle(batch)
+        if self._work is not None:
+            self._work.handle(batch)
 
     @property
     def whole_state(self) -> SchedulingState | None:
@@ -245,11 +155,12 @@ class TermRunner(LoopListener):
     @property
     def busy(self) -> bool:
         """Whether this replica leads and has pods to try or to bind."""
-        return self._loop is not None and self._loop.busy
+        loop = self._listener.loop
+        return loop is not None and loop.busy
 
     def update_gauges(self) -> None:
         """Set the metrics that are read from the state."""
-        loop = self._loop
+        loop = self._listener.loop
         under_way = loop.binding_tasks if loop is not None else 0
         pending = loop.pending_calls if loop is not None else {}
         self._parts.meter.gauges(self.state.queue, self.state.cache, under_way, pending)
@@ -260,7 +171,7 @@ class TermRunner(LoopListener):
 
         None if this replica makes no decisions, or records none.
         """
-        loop, sink = self._loop, self._parts.decisions
+        loop, sink = self._listener.loop, self._parts.decisions
         if loop is None or sink is None:
             return None
         configuration = to_public(self._decides_by)
@@ -331,13 +242,12 @@ class TermRunner(LoopListener):
         assert work is not None
         match effect:
             case FinishWork():
-                if not work.over:
-                    work.tasks.start(work.finish(), "finish what is under way")
+                work.finish()
             case FailWork(fault):
                 work.loop.fail(fault)
             case CancelWork():
-                self._loop = self._controllers = None
-                _cancel(work.task)
+                self._listener.loop = None
+                work.cancel()
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -388,13 +298,13 @@ class TermRunner(LoopListener):
         else:
             await asyncio.sleep(self._build_pause.next_delay())
         try:
-            await self._fill(self.state)
+            await fill(self.state, self._parts.informer, self._missed)
         except PodFault as fault:
             self._post(StateBroken(effect.build, fault))
             return
         self._post(StateBuilt(effect.build))
 
-    async def _let_go(self, state: SchedulingState, work: _Work | None) -> None:
+    async def _let_go(self, state: SchedulingState, work: TermWork | None) -> None:
         """Free the memory of a state that was replaced, once the work with it has ended."""
         if work is not None and work.task is not None:
             await asyncio.wait({work.task})
@@ -409,108 +319,19 @@ class TermRunner(LoopListener):
         if isinstance(self._now.phase, Standby):
             collect_everything()
 
-    async def _fill(self, state: SchedulingState) -> None:
-        clock = asyncio.get_running_loop().time
-        self._missed.clear()
-        objects = self._parts.informer.objects
-        state.revision = self._parts.informer.revision
-        listed = [(kind, list(objects(kind).items())) for kind in (*GATED_KINDS, *WATCHED_KINDS)]
-        for kind, items in listed:
-            for number, (key, obj) in enumerate(items, 1):
-                event = Event(EventType.ADDED, kind, key, None, obj)
-                try:
-                    state.apply(event, clock())
-                except Exception as bug:
-                    raise fault_of(event) from bug
-                if not number % _TURN:
-                    await asyncio.sleep(0)
-        for batch in self._missed:
-            state.apply_batch(batch, clock())
-        self._missed.clear()
-
     # ------------------------------------------------------------------ the work of a term
 
     def _start_work(self, attempt: int) -> None:
-        parts, fence = self._parts, self._term.fence
-        actors = parts.actors.of_term(fence.term, self.state.cache.columns, parts.cluster)
-        loop = self._loop = SchedulingLoop(self._loop_parts(fence, actors))
-        name = f"term {fence.term}"
-        work = self._work = _Work(loop, TaskSet(name))
+        fence = self._term.fence
+        work = TermWork(self._parts, self.state, fence, self.recorder, self._changes)
+        self._work, self._listener.loop = work, work.loop
 
         def ended(task: asyncio.Task[Exception | None]) -> None:
             fault = asyncio.CancelledError() if task.cancelled() else task.result()
-            self._work = self._loop = self._controllers = None
-            self._post(WorkEnded(attempt, fault, loop.bound_until))
+            self._work = self._listener.loop = None
+            self._post(WorkEnded(attempt, fault, work.loop.bound_until))
 
-        work.task = self._tasks.start(self._run(work, fence, actors), name, ended=ended)
-
-    async def _run(self, work: _Work, fence: api_pb2.Fence, actors: TermActors) -> Exception | None:
-        """Run the tasks of a term; return the error that ended them, None if told to finish."""
-        tasks, controllers = work.tasks, self._parts.controllers
-        tasks.start(work.loop.run(), "scheduling", endless=True)
-        if controllers is not None:
-            tasks.start(self._control(controllers, fence), "controllers", endless=True)
-        tasks.start(actors.run(), "actors", endless=True)
-        try:
-            await tasks.run()
-        except Exception as fault:
-            return fault
-        finally:
-            work.over = True
-        return None
-
-    async def _control(self, parts: ControllerParts, fence: api_pb2.Fence) -> None:
-        """Run the controllers, ``_CONTROL_AFTER`` seconds after the term has begun."""
-        await asyncio.sleep(_CONTROL_AFTER)
-        root_ca = await asyncio.to_thread(_root_ca, parts.root_ca_file)
-        self._controllers = ControllerManager(
-            parts.cluster,
-            self._parts.informer,
-            parts.settings,
-            fence,
-            self.recorder,
-            root_ca=root_ca,
-            metrics=self._parts.controller_metrics,
-        )
-        await self._controllers.run()
-
-    def _loop_parts(self, fence: api_pb2.Fence, actors: TermActors) -> LoopParts:
-        return LoopParts(
-            state=self.state,
-            cluster=self._parts.cluster,
-            fence=fence,
-            decider=self.state.decider(
-                actors.evaluator,
-                actors.dry_run,
-                without=self._parts.settings.evaluation.without,
-            ),
-            binder=actors.binder,
-            recorder=self.recorder,
-            meter=self._parts.meter,
-            settings=self._parts.settings,
-            changes=self._changes,
-            extenders=self._parts.extenders,
-            decisions=self._parts.decisions,
-        )
-
-    # ------------------------------------------------------------------ as a StateListener
-
-    def handled(self, sort: str, seconds: float, count: int) -> None:
-        """See ``StateListener``."""
-        self._parts.meter.queue.handled(sort, seconds, count)
-
-    def anomaly(self, anomaly: Anomaly) -> None:
-        """See ``StateListener``."""
-        _log.warning(anomaly.kind.value, object=anomaly.object, detail=anomaly.detail)
-
-
-def _root_ca(path: str) -> str:
-    """Return the certificates in a file; "" without one, or if it cannot be read now."""
-    try:
-        return read_file(Path(path), _MAX_CA_BYTES).decode() if path else ""
-    except (OSError, UnicodeDecodeError) as error:
-        _log.warning("Pods get no root CA", file=path, error=str(error))
-        return ""
+        work.task = self._tasks.start(work.run(), f"term {fence.term}", ended=ended)
 
 
 def _pause() -> Backoff:

@@ -150,7 +150,7 @@ class _Simulation(LoopListener):
         self._progress = progress
         self._meter = CycleMeter(MetricRegistry(), Tracer())
         self._changes = ClusterChanges()
-        self._loop: SchedulingLoop | None = None
+        self.loop: SchedulingLoop | None = None
         self.state = build_state(
             config,
             factories,
@@ -166,7 +166,7 @@ class _Simulation(LoopListener):
         cluster = SimulatedCluster(self._workload, self._handle, running.time, running.call_later)
         cluster.begin()
         decider = self.state.decider()
-        self._loop = scheduling_loop(
+        self.loop = scheduling_loop(
             self.state,
             cluster,
             cluster.new_term("replay"),
@@ -175,7 +175,7 @@ class _Simulation(LoopListener):
             changes=self._changes,
         )
         tasks = TaskSet("replay")
-        tasks.start(self._loop.run(), "scheduling", endless=True)
+        tasks.start(self.loop.run(), "scheduling", endless=True)
         tasks.start(self._drive(cluster), "workload", ended=lambda task: tasks.end())
         await tasks.run()
         return cluster
@@ -194,8 +194,8 @@ class _Simulation(LoopListener):
     def _handle(self, batch: Batch) -> None:
         self.state.apply_batch(batch, self._clock())
         self._changes.notify()
-        if self._loop is not None:
-            self._loop.wake()
+        if self.loop is not None:
+            self.loop.wake()
 
 
 def scheduling_loop(

@@ -378,19 +378,19 @@ class SchedulingLoop:
 class LoopListener(NoListener):
     """A ``StateListener`` that forwards events about pods to the loop, if there is one."""
 
-    _loop: SchedulingLoop | None = None
+    loop: SchedulingLoop | None = None
 
     def deleted_while_assumed(self, pod: PodInfo) -> None:
         """See ``StateListener``."""
-        if self._loop is not None:
-            self._loop.deleted_while_assumed(pod)
+        if self.loop is not None:
+            self.loop.deleted_while_assumed(pod)
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
         """See ``StateListener``."""
-        if self._loop is not None:
-            self._loop.deleted_while_pending(pod)
+        if self.loop is not None:
+            self.loop.deleted_while_pending(pod)
 
     def changed(self, changes: Sequence[Change], now: float) -> None:
         """See ``StateListener``."""
-        if self._loop is not None:
-            self._loop.changed(changes, now)
+        if self.loop is not None:
+            self.loop.changed(changes, now)
