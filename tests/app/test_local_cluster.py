@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from podsched.app import local_cluster
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.supervisor import ManagedProcess, Place, ProcessFailed, ProcessSpec
 from podsched.lib.tasks import TaskSet
 from support.eventually import eventually
@@ -30,7 +31,7 @@ def test_a_process_listens_where_its_place_is(tmp_path: Path) -> None:
         tmp_path, place=lambda name: apart if name == "scheduler-0" else Place()
     )
     cluster = LocalCluster(options)
-    specs = [cluster._scheduler_spec(index) for index in (0, 1)]
+    specs = [cluster.specs.scheduler(index, cluster.ray) for index in (0, 1)]
     assert [spec.place for spec in specs] == [apart, Place()]
     assert [
         f"--health-listen={host}:{spec.health_port}" in spec.arguments

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.cli import client
 from support.commands import Commands
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from podsched.app.local_cluster import write_kubeconfig
+from podsched.app.local_specs import write_kubeconfig
 from support.commands import Commands
 
 pytestmark = pytest.mark.integration

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from support.commands import Commands
 
 pytestmark = pytest.mark.integration

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
 from podsched.cli.local import data_directory, ready_text, starting_text, what_next
 from podsched.lib.run_directory import files_of_running
@@ -118,9 +119,9 @@ def test_a_cluster_that_is_ready_says_where_it_is_and_what_to_try(
     server: str, first: list[str]
 ) -> None:
     cluster = LocalCluster(LocalClusterOptions(Path("/data"), nodes=1))
-    cluster.api_addresses = [server]
-    cluster.kubeconfig = Path("/data/kubeconfig")
-    cluster.page = "http://127.0.0.1:7480/"
+    cluster.specs.api_addresses = [server]
+    cluster.specs.kubeconfig = Path("/data/kubeconfig")
+    cluster.specs.page = "http://127.0.0.1:7480/"
     text = ready_text(cluster)
     assert text.splitlines() == [
         "podsched is ready",

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from support.kube_cluster import KubeCluster
 
 

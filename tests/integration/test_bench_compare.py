@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.lab.bench import compare
 from podsched.lab.bench.compare import CompareOptions, run_compare
 from podsched.lab.bench.control_plane import NotComparableError
@@ -41,7 +42,7 @@ async def test_both_schedulers_have_their_turns_and_nothing_is_left(
     )
     await cluster.start()
     try:
-        kubeconfig, binary = cluster.kubeconfig, tmp_path / "kube-scheduler"
+        kubeconfig, binary = cluster.specs.kubeconfig, tmp_path / "kube-scheduler"
         assert kubeconfig is not None
         binary.write_text(STAND_IN.format(python=sys.executable, kubeconfig=kubeconfig))
         binary.chmod(0o755)

@@ -61,6 +61,6 @@ async def test_decisions_are_recorded_and_another_configuration_is_taken_over_un
         logs = []
         for replica in real.cluster.schedulers:
             replica.kill()
-            log = str(real.cluster.decision_log(replica.spec.name))
+            log = str(real.cluster.specs.decision_log(replica.spec.name))
             logs.append(await run(sched, "decisions", "pod-7", "--file", log))
         assert "Scheduled, attempt 1" in "".join(logs)

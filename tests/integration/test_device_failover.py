@@ -40,7 +40,7 @@ async def test_no_device_is_given_twice_or_lost_though_the_leader_is_killed_amid
     chance, pods = random.Random(28), nodes * PER_NODE
     devices = {"node_devices": (f"{PER_NODE}x{CLASS}",)}
     async with real_cluster(tmp_path, replicas=3, api_servers=2, nodes=nodes, **devices) as real:
-        store = await connect(real.cluster.tls.etcd_options(real.cluster.etcd_endpoints))
+        store = await connect(real.cluster.tls.etcd_options(real.cluster.specs.etcd_endpoints))
         await real.client.create(template_of_claims(CLASS))
         try:
             async with followed(store) as allocations:

@@ -60,7 +60,7 @@ def test_the_official_client_reads_what_grpc_wrote_and_the_other_way_round(
 async def test_informers_go_on_when_the_api_server_has_been_killed(tmp_path: Path) -> None:
     options: dict[str, Any] = {"replicas": 0, "nodes": 1, "kube_address": "127.0.0.1:0"}
     async with real_cluster(tmp_path, **options) as world:
-        kubeconfig = str(world.cluster.kubeconfig)
+        kubeconfig = str(world.cluster.specs.kubeconfig)
         blocking = kubernetes.config.new_client_from_config(kubeconfig)
         core = kubernetes.client.CoreV1Api(blocking)
         informer = SharedInformer(core.list_namespaced_pod, namespace="default")

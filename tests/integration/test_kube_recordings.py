@@ -17,7 +17,8 @@ import yaml
 
 from podsched.api.etcd_keys import SYNC, object_key
 from podsched.api.kinds import KINDS
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.serve.server.access.tokens import hash_of
 from podsched.serve.server.rest.probes import Probes
 from podsched.serve.server.server import ApiServer
@@ -162,8 +163,8 @@ async def test_controllers_do_what_those_of_kubernetes_do(tmp_path: Path) -> Non
     cluster = LocalCluster(options)
     try:
         await cluster.start()
-        assert cluster.kubeconfig is not None
-        (named,) = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"]
+        assert cluster.specs.kubeconfig is not None
+        (named,) = yaml.safe_load(cluster.specs.kubeconfig.read_text())["clusters"]
         address = named["cluster"]["server"].removeprefix("http://")
         assert await differing_from(address, HERE / f"{CONTROLLERS}.jsonl") == set()
     finally:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from podsched.api.manifest import from_manifest
-from podsched.app.local_cluster import write_kubeconfig
+from podsched.app.local_specs import write_kubeconfig
 from podsched.lib.certificates import SERVER, certify, read_pair
 from podsched.lib.certificates import Request as CertificateRequest
 from podsched.lib.tls_contexts import TlsFiles
@@ -499,7 +499,7 @@ async def test_rights_are_those_of_the_subresource(cluster: Cluster, tmp_path: P
     await cluster.server.core.reflector.wait_until_fresh()
     address = f"127.0.0.1:{cluster.server.kube_port}"
     files = TlsFiles(str(cluster.files.ca), str(cert), str(key))
-    write_kubeconfig(cluster.kubeconfig, address, files)
+    write_kubeconfig(cluster.specs.kubeconfig, address, files)
     pod = "/api/v1/namespaces/default/pods/web"
     await cluster.kubectl("get", "--raw", f"{pod}/log")
     for verb in ("exec?command=ls&stdout=true", "attach", "portforward"):

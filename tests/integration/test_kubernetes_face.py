@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from podsched.api.objects import Lease
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import NotFound
 from support.api_objects import pod

@@ -14,7 +14,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from podsched import Client, from_manifest
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.supervisor import ManagedProcess
 from support.browser import CHROMIUM, browser
 from support.eventually import PATIENCE, eventually_blocking
@@ -35,7 +36,7 @@ class Pages:
 
     @property
     def api_server(self) -> str:
-        return self.cluster.page
+        return self.cluster.specs.page
 
     def read(self, path: str, page: str = "") -> Any:
         with urlopen((page or self.api_server) + path, timeout=PATIENCE) as response:

@@ -41,7 +41,7 @@ async def test_a_leader_cut_off_from_etcd_writes_nothing_more_and_stands_by_once
     tmp_path: Path,
 ) -> None:
     async with real_cluster(tmp_path, replicas=1, scheduler_arguments=ENDLESS_LEASE) as real:
-        relay = Relay(int(real.cluster.etcd_endpoints[0].rpartition(":")[2]))
+        relay = Relay(int(real.cluster.specs.etcd_endpoints[0].rpartition(":")[2]))
         await relay.start()
         try:
             cut_off = await start_behind(real, relay)

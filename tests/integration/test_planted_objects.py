@@ -12,7 +12,8 @@ import pytest
 
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.lab.bench.shapes import node, pod_template
 from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.etcd import connect

@@ -49,7 +49,7 @@ async def test_a_lock_that_somebody_took_for_a_day_is_freed_with_etcdctl(tmp_pat
             replica.kill()
         record = LeaderElectionRecord(holder_identity="ghost", lease_duration_seconds=86_400)
         keys = LockKeys("kube-system", "kube-scheduler")
-        store = await connect(EtcdOptions(endpoints=real.cluster.etcd_endpoints))
+        store = await connect(EtcdOptions(endpoints=real.cluster.specs.etcd_endpoints))
         try:
             lease = encode_lease(record, keys, None)
             await store.txn([], [Put(keys.record, lease.SerializeToString())])
@@ -65,6 +65,6 @@ async def test_a_lock_that_somebody_took_for_a_day_is_freed_with_etcdctl(tmp_pat
         rows = commands("| The lock is stuck")
         assert len(rows) == 2
         for words in rows:
-            assert (await etcdctl(real.cluster.etcd_endpoints[0], words)).strip() == "1"
+            assert (await etcdctl(real.cluster.specs.etcd_endpoints[0], words)).strip() == "1"
         await eventually("a leader", lambda: len(real.observer.leaders) > terms)
         await eventually("it binds", lambda: real.bound("pod"))

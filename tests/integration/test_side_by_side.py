@@ -34,7 +34,7 @@ async def start_second(real: RealCluster, directory: Path) -> ManagedProcess:
     arguments = (
         "scheduler",
         f"--server={real.cluster.server}",
-        f"--etcd-endpoints={real.cluster.etcd_endpoints[0]}",
+        f"--etcd-endpoints={real.cluster.specs.etcd_endpoints[0]}",
         f"--config={config}",
         "--identity=batch-0",
         f"--health-listen=127.0.0.1:{health}",
@@ -80,7 +80,7 @@ async def test_two_schedulers_give_each_device_once(tmp_path: Path) -> None:
     devices = {"node_devices": (f"10x{driver}",)}
     async with real_cluster(tmp_path, replicas=1, api_servers=2, nodes=nodes, **devices) as real:
         second = await start_second(real, tmp_path)
-        store = await connect(real.cluster.tls.etcd_options(real.cluster.etcd_endpoints))
+        store = await connect(real.cluster.tls.etcd_options(real.cluster.specs.etcd_endpoints))
         await real.client.create(template_of_claims(driver))
         async with followed(store) as allocations:
             for number in range(1, rounds + 1):

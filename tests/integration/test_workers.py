@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from podsched.api.objects import Node
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.lab.bench.shapes import pod_template
 from podsched.lib.network import free_port
 from podsched.lib.processes import session_members

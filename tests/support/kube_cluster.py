@@ -25,7 +25,7 @@ class KubeCluster:
 
     @property
     def kubeconfig(self) -> str:
-        return str(self.cluster.kubeconfig)
+        return str(self.cluster.specs.kubeconfig)
 
     @property
     def api_server(self) -> ManagedProcess:

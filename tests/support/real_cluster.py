@@ -16,7 +16,8 @@ from typing import Any
 
 from podsched.api.objects import Lease
 from podsched.app.demo_observer import Observer
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.stored_state import StoredState, read_stored_state
 from podsched.app.supervisor import ManagedProcess
 from podsched.serve.client.api_client import ApiClient
@@ -92,7 +93,7 @@ class RealCluster:
     async def stored_state(self) -> StoredState:
         """What etcd holds."""
         cluster = self.cluster
-        store = await connect(cluster.tls.etcd_options(cluster.etcd_endpoints))
+        store = await connect(cluster.tls.etcd_options(cluster.specs.etcd_endpoints))
         try:
             return await read_stored_state(store)
         finally:

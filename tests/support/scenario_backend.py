@@ -20,7 +20,8 @@ import yaml
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.manifest import ManifestError, from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Node, Pod
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.serve.agent.nodes import SILENCE_ANNOTATION, registration
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, ClientError, Invalid, NotFound

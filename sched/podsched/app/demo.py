@@ -19,7 +19,8 @@ from podsched.api.manifest import from_manifest, load_documents
 from podsched.api.objects import AnyObject, Pod, ReplicaSet, object_key
 from podsched.app.demo_observer import Observer
 from podsched.app.demo_report import DemoReport, Kill
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.stored_state import read_stored_state
 from podsched.lib.tasks import in_background, task_group
 from podsched.serve.client.api_client import ApiClient
@@ -111,7 +112,7 @@ class Demo:
                     "all pods to be bound", lambda: all(key in observer.bound_at for key in keys)
                 )
         self.report.ray_calls = await self._ray_calls()
-        store = await connect(EtcdOptions(endpoints=self._cluster.etcd_endpoints))
+        store = await connect(EtcdOptions(endpoints=self._cluster.specs.etcd_endpoints))
         try:
             self.report.check(keys, await read_stored_state(store), observer)
         finally:

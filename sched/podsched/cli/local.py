@@ -16,7 +16,8 @@ from pathlib import Path
 from podsched.app.demo import DemoOptions, run_demo
 from podsched.app.demo_observer import DemoFailed
 from podsched.app.demo_report import print_report
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
 from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
@@ -207,10 +208,10 @@ def ready_text(cluster: LocalCluster) -> str:
         f"  running  {replicas}, {nodes}",
         f"  logs     {cluster.log_dir}",
     ]
-    if cluster.page:
-        lines.append(f"  page     {cluster.page}")
-    if cluster.kubeconfig is not None:
-        lines.append(f"  kubectl  export KUBECONFIG={cluster.kubeconfig}")
+    if cluster.specs.page:
+        lines.append(f"  page     {cluster.specs.page}")
+    if cluster.specs.kubeconfig is not None:
+        lines.append(f"  kubectl  export KUBECONFIG={cluster.specs.kubeconfig}")
     if (certificates := options.tls_dir) is not None:
         lines += [
             "  TLS      show the administrator's certificate:",

@@ -364,7 +364,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def _problems(cluster: LocalCluster) -> list[str]:
     """Return problems with etcd's content after all rounds."""
-    store = await connect(cluster.tls.etcd_options(cluster.etcd_endpoints))
+    store = await connect(cluster.tls.etcd_options(cluster.specs.etcd_endpoints))
     try:
         nodes = (await read_stored_state(store)).overcommitted_nodes()
     finally:

@@ -12,7 +12,8 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.lab.bench.run import BenchOptions, Progress, create_all
 from podsched.lab.bench.shapes import copies, node, pod_template
 from podsched.lib.network import free_port

@@ -18,7 +18,8 @@ import yaml
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Pod
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.lab.bench.processes import Usage, usage_of, usage_of_session
 from podsched.lib.tasks import in_background, task_group
 from podsched.serve.client.api_client import ApiClient
@@ -211,10 +212,10 @@ async def bench(
 @asynccontextmanager
 async def creating(cluster: LocalCluster, client: ApiClient) -> AsyncIterator[CreatePod]:
     """Yield a function that creates one pod per call, over the REST API if it is served."""
-    if cluster.kubeconfig is None:
+    if cluster.specs.kubeconfig is None:
         yield client.create
         return
-    http = KubeHttp(from_kubeconfig(cluster.kubeconfig))
+    http = KubeHttp(from_kubeconfig(cluster.specs.kubeconfig))
 
     async def create(pod: Pod) -> None:
         path = collection(KINDS["Pod"], pod.metadata.namespace)

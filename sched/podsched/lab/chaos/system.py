@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from podsched.app.local_cluster import LocalCluster, LocalClusterOptions
+from podsched.app.local_cluster import LocalCluster
+from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.supervisor import ManagedProcess, Place
 from podsched.lab.chaos import shapes
 from podsched.lab.chaos.clocks import Clocks, library
@@ -186,7 +187,8 @@ class System:
             if address in self.etcd.endpoints:
                 self._names[address] = f"etcd-{self.etcd.endpoints.index(address)}"
             else:
-                self._names[address] = f"apiserver-{self.cluster.api_addresses.index(address)}"
+                index = self.cluster.specs.api_addresses.index(address)
+                self._names[address] = f"apiserver-{index}"
         return self._names[address]
 
     def _relay(self, source: str, target: str, address: str) -> Relay:
@@ -284,7 +286,7 @@ class System:
 
     def client(self) -> ApiClient:
         """Return a client of the API servers, whose links can be broken."""
-        addresses = [self._route(CLIENT, address) for address in self.cluster.api_addresses]
+        addresses = [self._route(CLIENT, address) for address in self.cluster.specs.api_addresses]
         return ApiClient(addresses, ClientOptions(silence=SILENCE))
 
     def direct_client(self) -> ApiClient:
