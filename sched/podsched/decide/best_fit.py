@@ -76,7 +76,7 @@ class Domains:
         self._among: dict[frozenset[str], Bools] = {}
         self._rows = np.flatnonzero(nodes.alive & (columns != ABSENT).all(axis=0))
         #: By level, the domain of each of the rows, and the domain above each domain. Domains are
-        #: numbered in the order of their values.
+        #: numbered in the order of their values, by which Kueue breaks ties.
         self._of_rows: list[Rows] = []
         self._parents: list[Rows] = []
         above = np.zeros(len(self._rows), dtype=np.intp)

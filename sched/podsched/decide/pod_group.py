@@ -279,6 +279,8 @@ class PodGroupAttempt:
         self.result = GroupDecision()
         done = set[str]()
         for queued, node_name in steps:
+            # The search only assumed members. A decision on the found node also makes the state
+            # that Reserve reads.
             trial.restrict(frozenset((node_name,)))
             [decision] = self._decider.decide(trial, self._runtime, [queued])
             if not self.add(trial, decision):

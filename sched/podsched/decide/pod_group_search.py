@@ -69,7 +69,11 @@ class Step(NamedTuple):
 
 
 class _Kind:
-    """Members that get equal decisions; ``used``: how many of them are placed in this state."""
+    """Members that get equal decisions.
+
+    ``used``: how many of them are placed in this state. ``skipped``: how many are left out of it,
+    because fewer members have to be placed than there are.
+    """
 
     def __init__(self) -> None:
         self.members: list[QueuedPodInfo] = []
@@ -195,6 +199,7 @@ class PodGroupSearch:
             for number, fitting in rows.items():
                 yield from ((number, row) for row in self._different(fitting))
             return
+        # Members that fit no node now never will, because placing others makes no room for them.
         stuck = sum(self._kinds[number].left for number, fitting in rows.items() if not fitting)
         free = {number: self._different(fitting) for number, fitting in rows.items() if fitting}
         if stuck > spare or not free:

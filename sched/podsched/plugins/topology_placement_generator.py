@@ -48,8 +48,8 @@ class TopologyPlacementGenerator(WithoutArgs):
     ) -> Sequence[Placement] | Status:
         """Return one placement per domain, in the order of the domains' first rows.
 
-        Without a constraint, the only domain has all nodes. Domains of preferred labels come first;
-        each label is a level of its own.
+        Without a constraint, the only domain has all nodes. Domains of preferred labels come first,
+        each label at its own level.
         """
         required = self._required(group, placed, cluster)
         if isinstance(required, Status) or not group.preferred_topology:

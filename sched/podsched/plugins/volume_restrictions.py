@@ -1,8 +1,8 @@
 """VolumeRestrictions: only one pod of a node mounts a disk, only one pod a ReadWriteOncePod claim.
 
 Rules: kube-scheduler v1.36 ``framework/plugins/volumerestrictions``. Pods that use a disk or a
-claim are counted per node (``PodQuery``). So it is free in a dry run of preemption that removes its
-user.
+claim are counted per node (``PodQuery``). So in a dry run of preemption that removes these pods, it
+is free.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ class _Entry:
 class _OfClass:
     """The entry of a class.
 
-    ``own``: the class has constraints of its own. Otherwise it has the defaults, and the entry is
-    valid at this ``version`` of them.
+    ``own``: the pods' specs have constraints. Otherwise the defaults apply, and the entry is valid
+    at this ``version`` of them.
     """
 
     entry: _Entry

@@ -2,8 +2,7 @@
 
 A domain is a value that some node has for the label of a topology key, such as a zone. Domains are
 numbered 0, 1, ... until the topology changes. So adding counts up per domain and giving each row
-the sum of its domain are two NumPy steps. Numbers of
-different ``Domains`` have nothing to do with each other.
+the sum of its domain are two NumPy steps. The numbers of different ``Domains`` cannot be compared.
 """
 
 from __future__ import annotations
