@@ -1,4 +1,4 @@
-"""Choose the domains of a Topology for the members of a group, if all members are alike.
+"""Choose the domains of a Topology for those members of a group that are alike.
 
 * **The requested level.** The smallest domain of this level that has room for all members is
   chosen. If none has, and the level is only preferred, the levels above are tried. At the top level
@@ -17,7 +17,7 @@ may have 10,000 hosts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -144,6 +144,23 @@ class Domains:
         completing = [Part(self._nodes_of([domain]), members) for domain, members in late]
         parts = [*completing, *self._parts(sizes[last], new)]
         return Filled(parts, (done + count) // size)
+
+    def holding(
+        self, rooms: Sequence[Int64s], counts: Sequence[int], level: int
+    ) -> Iterator[Bools]:
+        """Yield the rows of each domain with room for members of several shapes, one by one.
+
+        ``rooms``: by shape, how many fit on each row; ``counts``: how many there are. The domain
+        with the least room for the most numerous shape comes first.
+        """
+        sums = [self._by_domain(room, level) for room in rooms]
+        enough = [have >= count for have, count in zip(sums, counts, strict=True)]
+        found = np.flatnonzero(np.logical_and.reduce(enough))
+        largest = sums[int(np.argmax(counts))][found]
+        for domain in found[np.argsort(largest, kind="stable")].tolist():
+            rows = np.zeros(self._nodes.size, dtype=np.bool_)
+            rows[self._rows[self._of_rows[level] == domain]] = True
+            yield rows
 
     def _gaps(self, slices: Slices) -> dict[int, int]:
         """Return how many members each slice that runs in part lacks, by domain of its level."""

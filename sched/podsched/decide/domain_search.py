@@ -3,19 +3,25 @@
 The room of a domain is computed from the nodes that a member fits now, and from the members'
 requests. Constraints between members, such as affinity, are not counted: the caller finds out when
 it tries the members there.
+
+Members of several shapes fill domains one shape after another: the room for a shape is what those
+before it have left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.best_fit import Part, Slices
+from podsched.decide.placement_bounds import PlacementBounds
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.nodes import ClusterView, Int64s
+from podsched.framework.nodes import Bools, ClusterView, Int64s
 from podsched.framework.plugin import ComparesRequests
 from podsched.framework.pod_groups import GroupTrial, Placement, PodGroup
 from podsched.framework.pods import PodInfo, QueuedPodInfo
@@ -24,10 +30,22 @@ from podsched.framework.verdicts import Rows
 REASON_NO_ROOM: Final = 'topology "{}" {} to fit {} of {} {}'
 REASON_NO_SIZE: Final = "slice topology requested, but slice size not provided"
 REASON_SLICES_ABOVE: Final = "podset slice topology {} is above the podset topology {}"
-REASON_SLICES_OF_OTHERS: Final = (
-    "slices of a topology need pods that are all alike, and levels of one topology"
-)
+REASON_SLICES_OF_OTHERS: Final = "slices of a topology need levels of one topology"
 REASON_SLICES_NOT_FILLED: Final = "pods do not fit into the domains of their slices"
+#: Max domains of a level that members of several shapes are tried in.
+_MOST_TRIED: Final = 8
+
+
+class Where(NamedTuple):
+    """Domains to fill: see ``Domains.fill``. ``rows``: only these, None: all.
+
+    ``needed``: how many of all members have to fit.
+    """
+
+    level: int | None
+    required: bool
+    needed: int
+    rows: Bools | None = None
 
 
 class DomainSearch:
@@ -39,64 +57,91 @@ class DomainSearch:
         cluster: ClusterView,
         runtime: ProfileRuntime,
         group: PodGroup,
+        members: Sequence[QueuedPodInfo],
+        scheduled: Sequence[PodInfo],
+        nodes_of: Callable[[PodInfo], frozenset[str] | None],
+        placements: Sequence[Placement],
     ) -> None:
+        """``scheduled``: the members that run; ``nodes_of``: see ``NodesOf``.
+
+        ``placements``: where the members may go.
+        """
         self._decider = decider
         self._cluster = cluster
         self._runtime = runtime
         self._group = group
+        self._members = members
+        self._scheduled = scheduled
+        self._nodes_of = nodes_of
+        self._placements = placements
         self.reason = REASON_SLICES_OF_OTHERS if group.slice_level else ""
         """Why nothing is filled, in Kueue's words; "" if that is not known."""
 
-    def run(
-        self,
-        trial: GroupTrial,
-        members: Sequence[QueuedPodInfo],
-        needed: int,
-        placements: Sequence[Placement],
-        nodes_of: Callable[[PodInfo], frozenset[str] | None],
-        scheduled: Sequence[PodInfo],
-    ) -> Sequence[Part]:
-        """Return the parts that the members fill; none if fewer than ``needed`` fit.
+    @cached_property
+    def shapes(self) -> Sequence[Sequence[QueuedPodInfo]]:
+        """The members, those that are alike together."""
+        shapes: dict[object, list[QueuedPodInfo]] = {}
+        for queued in self._members:
+            key = self._decider.key(queued.info), self._nodes_of(queued.info)
+            shapes.setdefault(key, []).append(queued)
+        return list(shapes.values())
 
-        Also none if the rule does not apply: the members must be alike, and request or prefer one
-        level of their Topology, or no level. ``placements``: where they may go; ``nodes_of``: see
-        ``NodesOf``; ``scheduled``: the members that run.
+    def tries(self, trial: GroupTrial, needed: int) -> Iterator[Where]:
+        """Yield the domains to try in turn; at least ``needed`` members have to fit.
+
+        Nothing if it is not known: members have to ask for a level of their Topology, or for none.
+        All members get one domain of a level; if they differ, this is the smallest domain with room
+        for each shape. If a preferred level has none, nor those above, each shape is spread.
         """
-        group, pods = self._group, [queued.info for queued in members]
+        group = self._group
         asked = group.topology_key or next(iter(group.preferred_topology), "")
         if not group.levels or (asked and asked not in group.levels):
-            return ()
-        if group.topology_key and group.preferred_topology:
-            return ()
-        if len({self._decider.key(pod) for pod in pods}) > 1 or len(set(map(nodes_of, pods))) > 1:
-            return ()
-        if self._misses_slices(asked):
-            return ()
-        domains, rows = self._decider.domains(group.levels), self._rows(trial, pods[0])
-        # Members that run already have left one domain of a required level.
-        for names in (
-            nodes_of(pods[0]),
-            placements[0].node_names if len(placements) == 1 else None,
-        ):
-            if names is not None:
-                rows = rows[domains.are_among(names)[rows]]
-        slices = self._slices(scheduled)
-        parts, fitting = domains.fill(
-            self._room(pods, rows),
-            needed,
-            len(pods),
-            group.levels.index(asked) if asked else None,
-            required=bool(group.topology_key),
-            slices=slices,
+            return
+        if (group.topology_key and group.preferred_topology) or self._misses_slices(asked):
+            return
+        level, required = group.levels.index(asked) if asked else None, bool(group.topology_key)
+        if len(self.shapes) == 1:
+            yield Where(level, required, needed)
+            return
+        if level is not None:
+            yield from self._single(trial, [level] if required else range(level, -1, -1))
+            for shape in self.shapes:  # For the reason.
+                if not self.fill(trial, shape, len(shape), Where(level, required, needed)):
+                    break
+        if not required:
+            yield Where(None if level is None else 0, False, needed)
+
+    def _single(self, trial: GroupTrial, levels: Iterable[int]) -> Iterator[Where]:
+        """Yield domains that may have room for all members, of one level after another."""
+        domains, total = self._decider.domains(self._group.levels), len(self._members)
+        rooms = [self._room(trial, shape) for shape in self.shapes]
+        pods = [queued.info for queued in self._members]
+        bounds = PlacementBounds(self._runtime, self._cluster.nodes, pods, total)
+        for level in levels:
+            found = domains.holding(rooms, list(map(len, self.shapes)), level)
+            may_hold = (rows for rows in found if bounds.may_hold_on(np.flatnonzero(rows)))
+            for rows in islice(may_hold, _MOST_TRIED):
+                yield Where(level, True, total, rows)
+
+    def fill(
+        self, trial: GroupTrial, members: Sequence[QueuedPodInfo], needed: int, where: Where
+    ) -> Sequence[Part]:
+        """Return what alike members fill; nothing if fewer than ``needed`` fit."""
+        room = self._room(trial, members)
+        if where.rows is not None:
+            room[~where.rows] = 0
+        slices = self._slices(members)
+        parts, fitting = self._decider.domains(self._group.levels).fill(
+            room, needed, len(members), where.level, required=where.required, slices=slices
         )
-        if parts:
+        if parts or needed <= 0:
             self.reason = REASON_SLICES_NOT_FILLED if slices else ""
         else:
             number = f"only {fitting} out" if fitting else "any"
             verb = "allows" if fitting else "doesn't allow"
             size = slices.size if slices else 1
             what = -(-needed // size), "pod(s)" if size == 1 else "slice(s)"
-            self.reason = REASON_NO_ROOM.format(group.topology, verb, number, *what)
+            self.reason = REASON_NO_ROOM.format(self._group.topology, verb, number, *what)
         return parts
 
     def _misses_slices(self, asked: str) -> bool:
@@ -115,33 +160,45 @@ class DomainSearch:
             return False
         return True
 
-    def _slices(self, scheduled: Sequence[PodInfo]) -> Slices | None:
-        """Return the requested slices, with the members that run and are not terminating."""
+    def _slices(self, members: Sequence[QueuedPodInfo]) -> Slices | None:
+        """Return the requested slices, with the members like these that run and stay."""
         group, nodes = self._group, self._cluster.nodes
         if not group.slice_level:
             return None
-        held = np.zeros(nodes.size, dtype=np.int64)
-        for pod in scheduled:
-            row = nodes.row_of(pod.node_name)
-            if row is not None and not pod.terminating:
+        held, key = np.zeros(nodes.size, dtype=np.int64), self._decider.key(members[0].info)
+        alone = len(self.shapes) == 1
+        for other in self._scheduled:
+            row = nodes.row_of(other.node_name)
+            if self._decider.key(other) != key:
+                alone = False
+            elif row is not None and not other.terminating:
                 held[row] += 1
-        return Slices(group.levels.index(group.slice_level), group.slice_size, held)
+        size = group.slice_size
+        if not alone:  # The leader of others is a slice of its own.
+            size = min(size, len(members) + int(held.sum()))
+        return Slices(group.levels.index(group.slice_level), size, held)
 
     def _rows(self, trial: GroupTrial, pod: PodInfo) -> Rows:
-        """Return the rows that a member fits now, wherever it may go."""
+        """Return the rows that a member fits now and may go to."""
         with trial.inner() as inner:
             inner.restrict(None)
             evaluation = self._decider.evaluation(self._runtime, pod)
             evaluation.refresh(pod)
             if evaluation.failure is not None:  # The members' decisions report it.
                 return np.empty(0, dtype=np.intp)
-            return evaluation.feasible_rows
+            rows = evaluation.feasible_rows
+        domains, found = self._decider.domains(self._group.levels), self._placements
+        # Members that run already have left one domain of a required level.
+        for names in (self._nodes_of(pod), found[0].node_names if len(found) == 1 else None):
+            if names is not None:
+                rows = rows[domains.are_among(names)[rows]]
+        return rows
 
-    def _room(self, pods: Sequence[PodInfo], rows: Rows) -> Int64s:
-        """Return how many members have room on each row by requests, 0 on others than ``rows``."""
-        nodes, pod = self._cluster.nodes, pods[0]
-        # Filters count these pods as if they were on their nodes, so their room is not free.
-        kept = self._nominated(pods)
+    def _room(self, trial: GroupTrial, members: Sequence[QueuedPodInfo]) -> Int64s:
+        """Return how many alike members have room on each row by requests, shape (nodes.size,)."""
+        nodes, pod = self._cluster.nodes, members[0].info
+        # Filters count nominated pods as if they were on their nodes, so their room is not free.
+        rows, kept = self._rows(trial, pod), self._nominated(pod.priority)
         free = nodes.allowed_pod_number - nodes.pod_count
         for row, _ in kept:
             free[row] -= 1
@@ -159,9 +216,9 @@ class DomainSearch:
                 room[rows] = np.minimum(room[rows], np.maximum(free[rows], 0) // amount)
         return room
 
-    def _nominated(self, pods: Sequence[PodInfo]) -> list[tuple[int, PodInfo]]:
+    def _nominated(self, priority: int) -> list[tuple[int, PodInfo]]:
         """Return nominated pods that go before the members, with their rows."""
-        members, priority = {pod.uid for pod in pods}, pods[0].priority
+        members = {queued.info.uid for queued in self._members}
         return [
             (row, other)
             for name in self._cluster.nominated_nodes()

@@ -30,9 +30,8 @@ from functools import cached_property, partial
 from typing import Final
 
 from podsched.decide.accelerated import AcceleratedDecider
-from podsched.decide.best_fit import Part
 from podsched.decide.decision import Decision, ShouldStop
-from podsched.decide.domain_search import DomainSearch
+from podsched.decide.domain_search import DomainSearch, Where
 from podsched.decide.placement_bounds import PlacementBounds
 from podsched.decide.pod_group_search import (
     MAX_MEMBERS,
@@ -318,15 +317,22 @@ class PodGroupAttempt:
 
         ``note``: see ``Try``.
         """
-        search = DomainSearch(self._decider, self._cluster, self._runtime, self._group)
         group, scheduled = self._group, self._scheduled
+        search = DomainSearch(
+            self._decider,
+            self._cluster,
+            self._runtime,
+            group,
+            self.members,
+            scheduled,
+            self._allowed,
+            placements,
+        )
         # Members that run already may be in several domains of a level that is only preferred.
         if group.slice_level or (group.levels and not (scheduled and group.preferred_topology)):
-            parts = search.run(
-                trial, self.members, self._needed, placements, self._allowed, scheduled
-            )
-            if parts and (yield from self._fill(trial, parts, should_stop, keep=keep, note=note)):
-                return
+            for where in search.tries(trial, self._needed):
+                if (yield from self._fill(trial, search, where, should_stop, keep=keep, note=note)):
+                    return
         if group.slice_level:
             # Only for the members' reasons: such a placement may split a slice.
             yield from self._place_in_one(trial, placements, should_stop, keep=False)
@@ -393,31 +399,51 @@ class PodGroupAttempt:
     def _fill(
         self,
         trial: GroupTrial,
-        parts: Sequence[Part],
+        search: DomainSearch,
+        where: Where,
         should_stop: ShouldStop,
         *,
         keep: bool,
         note: Callable[[Sequence[PodInfo]], object],
     ) -> Generator[None, None, bool]:
         """Place the members in parts; return whether that ends the attempt, also by an error."""
-        self.result, done = GroupDecision(), 0
+        self.result = GroupDecision()
         with trial.inner() as inner:
-            for part in parts:
-                some = self.members[done : done + part.members]
-                place = Placement("", part.node_names)
-                yield from self._try_members(inner, place, some, should_stop)
-                done += part.members
-                if len(self.result.placed) < done:
-                    # A constraint that ``DomainSearch`` does not count keeps members out.
-                    self.take_back()
-                    return self.result.status.code is Code.ERROR
-            rest = Placement("", frozenset().union(*(part.node_names for part in parts)))
-            if self._group.slice_level:  # The rest might split a slice.
-                rest = Placement("", frozenset())
-            yield from self._try_members(inner, rest, self.members[done:], should_stop)
+            if not (yield from self._fill_each(inner, search, where, should_stop)):
+                self.take_back()
+                return self.result.status.code is Code.ERROR
             note([decision.queued.info for decision in self.result.placed])
             self._keep_if_feasible(inner) if keep else self.take_back()
             return True
+
+    def _fill_each(
+        self, trial: GroupTrial, search: DomainSearch, where: Where, should_stop: ShouldStop
+    ) -> Generator[None, None, bool]:
+        """Fill domains with one shape after another; return whether all were filled as planned."""
+        filled: set[str] = set()
+        rest: list[QueuedPodInfo] = []
+        later = len(self.members)
+        for members in search.shapes:
+            later -= len(members)
+            # How many have to fit if all of the later shapes do.
+            needed = where.needed - len(self.result.placed) - later
+            parts, done = search.fill(trial, members, needed, where), 0
+            if not parts and needed > 0:
+                return False
+            for part in parts:
+                some = members[done : done + part.members]
+                place = Placement("", part.node_names)
+                before = len(self.result.placed)
+                yield from self._try_members(trial, place, some, should_stop)
+                if len(self.result.placed) < before + len(some):
+                    return False  # A constraint that ``DomainSearch`` does not count.
+                done += part.members
+                filled |= part.node_names
+            rest += members[done:]
+        # With slices, the rest might split one.
+        names = frozenset() if self._group.slice_level else frozenset(filled)
+        yield from self._try_members(trial, Placement("", names), rest, should_stop)
+        return True
 
     @cached_property
     def _needed(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -169,6 +170,46 @@ async def test_how_many_pods_one_domain_has_room_for_is_told(
         assert told.startswith(f'topology "racks" {why}')
 
 
+def leader(world: TermWorld, name: str, cpu: int, *, workers: int, **more: Any) -> None:
+    """A gang of a leader with so many CPUs, and of workers with one each."""
+    gang(world, name, "team", workers, min_count=workers + 1, cpu=1, **more)
+    spec = {"schedulingGroup": {"podGroupName": name}}
+    job(world, f"{name}-leader", "team", cpu=cpu, spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("asked", "cpus", "found"),
+    [
+        # Only block a has room for all: workers fill the largest rack.
+        (
+            {REQUIRED: BLOCK},
+            {"a1x": 1, "a2x": 3, "a3x": 4, "b1x": 5},
+            {"a3x": 4, "a2x": 2},
+        ),
+        # Both blocks have room, and block b has less.
+        ({REQUIRED: BLOCK}, {"a1x": 8, "b1x": 4, "b2x": 3}, {"b1x": 4, "b2x": 2}),
+        # No rack has room for all, but block b has.
+        ({PREFERRED: RACK}, {"a1x": 4, "b1x": 3, "b2x": 3}, {"b1x": 3, "b2x": 3}),
+        # No block has room for all: workers take the one that they fill, the leader the next.
+        ({PREFERRED: RACK}, {"a1x": 5, "b1x": 4, "c1x": 2}, {"b1x": 4, "c1x": 2}),
+        # Without a level, room that is left over in small parts is used first.
+        ({}, {"a1x": 8, "b1x": 2, "c1x": 4}, {"c1x": 4, "b1x": 2}),
+    ],
+)
+async def test_pods_of_two_shapes_fill_few_domains(
+    asked: dict[str, str], cpus: dict[str, int], found: dict[str, int]
+) -> None:
+    """The CPUs of a leader with two and four workers with one, by node."""
+    world = hosts(**cpus)
+    async with world.running():
+        leader(world, "g", 2, workers=4, annotations=asked)
+        await asyncio.sleep(1)
+        used = Counter[str]()
+        for name in bound(world):
+            used[world.stored(name).spec.node_name] += 2 if name == "g-leader" else 1
+        assert used == found
+
+
 async def test_pods_that_cannot_fill_domains_are_tried_in_one_domain_after_another() -> None:
     world = hosts(a1x=4, b1x=2, b1y=2)
     async with world.running():
@@ -261,6 +302,42 @@ async def test_a_pod_that_is_made_again_completes_its_slice() -> None:
         assert world.stored("g-4").spec.node_name == left
 
 
+@pytest.mark.parametrize(
+    ("cpus", "found"),
+    [
+        # The leader is no part of the workers' slices: rack a1 has room for one of these beside it.
+        ({"a1x": 4, "a2x": 3}, {"a1x": 4, "a2x": 2}),
+        # Five of six CPUs of a rack would be enough for workers that may be anywhere.
+        ({"a1x": 3, "a2x": 3}, {}),
+    ],
+)
+async def test_workers_beside_a_leader_are_in_slices(
+    cpus: dict[str, int], found: dict[str, int]
+) -> None:
+    world = hosts(**cpus)
+    async with world.running():
+        annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
+        leader(world, "g", 2, workers=4, annotations=annotations)
+        await asyncio.sleep(1)
+        used = Counter[str]()
+        for name in bound(world):
+            used[world.stored(name).spec.node_name] += 2 if name == "g-leader" else 1
+        assert used == found
+
+
+async def test_a_worker_that_is_made_again_completes_the_slice_of_another_worker() -> None:
+    """Beside the leader is room, too, and it comes first by name."""
+    world = hosts(a1x=3, b1x=2)
+    async with world.running():
+        leader(world, "g", 2, workers=2, annotations={SLICES: RACK, SLICE_SIZE: "2"})
+        await asyncio.sleep(1)
+        assert world.stored("g-leader").spec.node_name == "a1x"
+        world.cluster.delete("Pod", "default/g-0")
+        job(world, "g-2", "team", cpu=1, spec={"schedulingGroup": {"podGroupName": "g"}})
+        await asyncio.sleep(60)
+        assert world.stored("g-2").spec.node_name == "b1x"
+
+
 async def test_members_beyond_whole_slices_wait() -> None:
     """Two of four pods are enough; the third has room, but not its slice."""
     world = hosts(a1x=3)
@@ -272,29 +349,21 @@ async def test_members_beyond_whole_slices_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotations", "cpus", "why"),
+    ("annotations", "why"),
     [
-        (
-            {SLICES: RACK, SLICE_SIZE: "2"},
-            (1, 2),
-            "slices of a topology need pods that are all alike, and levels of one topology",
-        ),
-        ({SLICES: RACK}, (1, 1), "slice topology requested, but slice size not provided"),
+        ({SLICES: RACK}, "slice topology requested, but slice size not provided"),
         (
             {REQUIRED: RACK, SLICES: BLOCK, SLICE_SIZE: "2"},
-            (1, 1),
             f"podset slice topology {BLOCK} is above the podset topology {RACK}",
         ),
     ],
 )
 async def test_slices_that_cannot_be_placed_wait_and_say_why(
-    annotations: dict[str, str], cpus: tuple[int, int], why: str
+    annotations: dict[str, str], why: str
 ) -> None:
     world = hosts(a1x=4)
     async with world.running():
-        gang(world, "g", "team", 1, min_count=2, cpu=cpus[0], annotations=annotations)
-        spec = {"schedulingGroup": {"podGroupName": "g"}}
-        job(world, "g-1", "team", cpu=cpus[1], spec=spec)
+        gang(world, "g", "team", 2, cpu=1, annotations=annotations)
         await asyncio.sleep(1)
         assert bound(world) == []
         assert condition(world, "g") == ("False", "TopologyPlacementFailed", why)
