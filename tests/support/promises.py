@@ -52,8 +52,8 @@ class Promises:
 
         def recorded(about: Any, **event: Any) -> None:
             if event["reason"] in ("StartWithdrawn", "Scheduled"):
-                pod = self._cluster.object("Pod", f"{about.namespace}/{about.name}")
-                name = about.name if pod is None else _unit(pod)
+                # A pod of a gang is called GANG-0, and may be gone already.
+                name = about.name.partition("-")[0]
             if event["reason"] == "StartWithdrawn":
                 self._withdrawn.setdefault(name, []).append(event["message"])
                 self._told_until[name] = world.clock() + _TOLERANCE

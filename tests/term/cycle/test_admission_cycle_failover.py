@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from podsched.api.objects import ClusterQueue
+from podsched.api.objects import ClusterQueue, Node
+from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
 from support.dying_binder import DyingBinder
 from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, usage
 from support.term_world import TermWorld
@@ -56,6 +57,41 @@ async def test_the_next_leader_takes_a_gang_back_for_which_quota_has_become_shor
         job(world, "small", "team", 100, cpu=3)
         await asyncio.sleep(1)
         assert bound(world) == ["small"]
+        world.check()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+async def test_the_next_leader_completes_no_gang_at_the_cost_of_a_promised_start(
+    count: int,
+) -> None:
+    """The node on which the last leader placed the gang is unschedulable; ``wide`` has the other."""
+    first = TermWorld()
+    for name in ("n1", "n2"):
+        big_node(first, name)
+    flavor(first)
+    cluster_queue(first, "team", {"cpu": 16}, annotations={BACKFILL: "EASY"})
+    binder = DyingBinder(first)
+    async with first.running():
+        job(first, "short", "team", cpu=6, labels={MAX_EXEC_TIME: "50"})
+        await asyncio.sleep(1)
+        job(first, "endless", "team", cpu=4)
+        await asyncio.sleep(1)
+        job(first, "wide", "team", cpu=8, labels={MAX_EXEC_TIME: "50"})
+        await asyncio.sleep(1)
+        binder.dies_after = count
+        gang(first, "g", "team", 2, cpu=1)
+        await asyncio.sleep(1)
+    [taken] = first.nodes_of("endless")
+    node = first.cluster.object("Node", taken)
+    assert isinstance(node, Node)
+    node.spec.unschedulable = True
+    first.cluster.update(node)
+    world = TermWorld(cluster=first.cluster)
+    async with world.running():
+        await asyncio.sleep(30)
+        assert bound(world) == ["endless", "short"]
+        await asyncio.sleep(30)
+        assert "wide" in bound(world)
         world.check()
 
 

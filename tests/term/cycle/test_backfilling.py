@@ -276,6 +276,24 @@ async def test_a_pod_without_a_queue_that_takes_reserved_room_is_named() -> None
         )
 
 
+async def test_a_pod_without_a_queue_is_named_that_is_in_the_way_only_of_a_later_start() -> None:
+    """From 155 s on, node n0 is full with ``first`` and ``second``, and ``stray`` is too much."""
+    world = a_world("Conservative", cpu=100)
+    async with world.running():
+        run(world, "a", 6, 50)
+        run(world, "b", 1, 150)
+        await asyncio.sleep(1)
+        run_gang(world, "first", 1, 6, 200)
+        await asyncio.sleep(1)
+        run(world, "second", 2, 50)
+        await asyncio.sleep(1)
+        world.pod("stray", on="n0")
+        end(world, "a")
+        await asyncio.sleep(2)
+        [said] = world.events("first-0", "StartWithdrawn")
+        assert "is withdrawn: pod default/stray, which is in no queue" in said
+
+
 async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:
     world = a_world()
     async with world.running():
@@ -417,6 +435,29 @@ async def test_room_of_victims_is_not_counted_on_for_a_promised_start_as_well() 
         low = world.cluster.object("Pod", "default/low")
         assert isinstance(low, Pod)
         assert not low.metadata.HasField("deletion_timestamp")
+
+
+async def test_the_victims_of_a_unit_with_a_promised_start_delay_no_other_promised_start() -> None:
+    """``high`` is to be counted once, on the node of its victim, and not there and reserved."""
+    world = a_world(within="LowerPriority", cpu=99)
+    cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        world.budget("low", 0, **{QUEUE: "team"})
+        run(world, "low", 4, 100, grace=20)
+        run(world, "short", 3, 30, priority=5)
+        run(world, "small", 1, 30, priority=5)
+        await asyncio.sleep(1)
+        run(world, "high", 4, 200, priority=1)
+        await asyncio.sleep(1)
+        job(world, "wide", "other", priority=1, cpu=4, labels={MAX_EXEC_TIME: "50"})
+        await asyncio.sleep(1)
+        start, _ = promised(world, "wide") or (0, [])
+        assert 125 <= start <= 135
+        world.cluster.delete("PodDisruptionBudget", "default/low")
+        end(world, "small")
+        await asyncio.sleep(2)
+        assert is_evicted(world, "low")
+        assert not world.events("wide", "StartWithdrawn")
 
 
 def is_evicted(world: TermWorld, name: str) -> bool:

@@ -254,23 +254,24 @@ class Reservations:
         If there are several on the node, it is the one that was bound last.
         """
         nodes = self._cluster.nodes
-        others = [
-            one
-            for other, one in self.of.items()
-            if other != key and one.priority >= old.priority and one.start <= old.start < one.end
-        ]
+        others = [o for k, o in self.of.items() if k != key and o.priority >= old.priority]
+        # What is kept on a node grows only when a reservation starts.
+        starts = {o.start for o in others if old.start < o.start < old.end}
         for name, amounts in old.nodes.items():
             row = nodes.row_of(name)
             pods = () if row is None else nodes.pods(row).values()
-            stay = [pod for pod in pods if self.timetable.ends.get(unit_key(pod), inf) > old.start]
-            need = Counter(amounts)
-            kept = (one.nodes.get(name, {}) for one in others)
-            for used in (*(pod.cls.requests for pod in stay), *kept):
-                need.update(used)
-            without = [pod for pod in stay if unit_key(pod) not in self._units]
-            short = any(need[one] > nodes.allocatable(one)[row] for one in amounts if one != PODS)
-            if without and short:
-                return max(without, key=bound_at), name
+            for at in sorted({old.start, *starts}):
+                stay = [pod for pod in pods if self.timetable.ends.get(unit_key(pod), inf) > at]
+                need = Counter(amounts)
+                kept = (o.nodes.get(name, {}) for o in others if o.start <= at < o.end)
+                for used in (*(pod.cls.requests for pod in stay), *kept):
+                    need.update(used)
+                without = [pod for pod in stay if unit_key(pod) not in self._units]
+                short = any(
+                    need[one] > nodes.allocatable(one)[row] for one in amounts if one != PODS
+                )
+                if without and short:
+                    return max(without, key=bound_at), name
         return None
 
     def _overlaps(self, unit: Unit, old: Reservation) -> bool:

@@ -174,7 +174,9 @@ class Timetable:
         # Units that should have ended already are planned to end at now + SLACK: after that, or
         # after the first end, the plan is not valid.
         self._plan_until = min([now + SLACK, *later])
-        self._plan = Plan(profile, self._reserved)
+        # The quota and nodes of a unit that waits for its victims are taken by its hold already.
+        kept = {key: one for key, one in self._reserved.items() if key not in self._holds.of}
+        self._plan = Plan(profile, kept)
         return self._plan
 
     def delay(

@@ -41,7 +41,7 @@ from podsched.term.cycle.backfilling import Backfilling
 from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.pod_group_cycle import Candidate, PodGroupCycle
+from podsched.term.cycle.pod_group_cycle import NOTHING, Candidate, PodGroupCycle
 from podsched.term.cycle.pod_group_follow_up import Attempted
 from podsched.term.cycle.queue_statuses import QueueStatuses
 from podsched.term.cycle.unit_endings import NOT_ADMITTED, UnitEndings
@@ -265,16 +265,19 @@ class AdmissionCycle:
         """
         admission = self._admission
         workload, terms, passing = admission.turns.workloads.get(key), None, ""
+        beside = NOTHING
         if workload is not None:
             queue = admission.snapshot.queues[workload.queue]
             assignment, _ = nominate(admission.snapshot, queue, workload, admission.rules)
             if assignment.mode is Mode.FIT:
                 found = self._terms(workload, assignment)
-                terms = (one for one in found if one.fits)
+                # Its nodes may be others than those that the last leader chose.
+                beside = self._backfilling.beside(workload, now)
+                terms = (one for one in found if one.fits and not one.delay())
                 passing = key
         with self._lets_pass(passing):
             popped = self._groups.pop_members(key, now)
-        attempted = await self._groups.complete(key, popped, now, terms)
+        attempted = await self._groups.complete(key, popped, now, terms, beside)
         if attempted is not None and workload is not None:
             self._admit(workload, attempted)
 

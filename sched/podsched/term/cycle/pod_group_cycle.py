@@ -198,10 +198,11 @@ class PodGroupCycle:
         popped: Sequence[QueuedPodInfo],
         now: float,
         terms: Iterable[Terms] | None = None,
+        beside: Beside = NOTHING,
     ) -> Attempted | None:
         """Decide for the missing members of a gang that may be partly bound, or take it back.
 
-        Return the outcome if it is decided on ``terms``.
+        Return the outcome if it is decided on ``terms``. ``beside``: as in ``admit``.
         """
         self._attempted = None
         members = self._follow_up.not_skipped(popped)
@@ -211,7 +212,9 @@ class PodGroupCycle:
             return None
         if members and not self._starts.failed_too_often(key):
             with working_on(members[0].info.pod):
+                self._beside = beside
                 await self._schedule_guarded(members, now, group, terms)
+                self._beside = NOTHING
             return self._attempted
         self._state.queue.return_unattempted(members, self._clock())
         self._starts.take_back(group, unschedulable(REASON_UNSCHEDULABLE))
