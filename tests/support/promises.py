@@ -51,13 +51,13 @@ class Promises:
         record = world.recorder.record
 
         def recorded(about: Any, **event: Any) -> None:
-            if event["reason"] in ("StartWithdrawn", "Scheduled"):
-                # A pod of a gang is called GANG-0, and may be gone already.
-                name = about.name.partition("-")[0]
+            # A pod of a gang is called GANG-0, and may be gone already.
+            name = about.name.partition("-")[0]
             if event["reason"] == "StartWithdrawn":
                 self._withdrawn.setdefault(name, []).append(event["message"])
                 self._told_until[name] = world.clock() + _TOLERANCE
-            elif event["reason"] == "Scheduled":
+            elif event["reason"] in ("Scheduled", "Admitted", "Preempted"):
+                # A unit that is preempted at once by its lender has started, though none is bound.
                 self._begun.setdefault(name, world.clock())
             record(about, **event)
 

@@ -64,7 +64,7 @@ async def test_the_next_leader_takes_a_gang_back_for_which_quota_has_become_shor
 async def test_the_next_leader_completes_no_gang_at_the_cost_of_a_promised_start(
     count: int,
 ) -> None:
-    """The node on which the last leader placed the gang is unschedulable; ``wide`` has the other."""
+    """The node that the last leader chose is unschedulable; ``wide`` is promised the other."""
     first = TermWorld()
     for name in ("n1", "n2"):
         big_node(first, name)
