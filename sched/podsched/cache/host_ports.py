@@ -5,7 +5,7 @@ Kept in dictionaries and not in columns, because few pods request a host port.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -60,3 +60,40 @@ class PortsInUse:
         if self._rows is None:
             self._rows = np.array(sorted(self._used), dtype=np.intp)
         return self._rows
+
+
+class ForkedPorts:
+    """The ports in use on a fork's rows: its own counts where they changed, else the base's."""
+
+    __slots__ = ("_base", "_own", "_rows")
+
+    def __init__(self, base: PortsInUse, rows: Rows) -> None:
+        self._base, self._rows = base, rows
+        self._own: dict[int, dict[HostPort, int]] = {}
+
+    def fork(self, rows: Rows, places: Mapping[int, Sequence[int]]) -> ForkedPorts:
+        """Return the same for ``rows`` of the base; ``places``: the new numbers of rows here."""
+        child = ForkedPorts(self._base, rows)
+        child._own = {i: dict(self._own[row]) for row in self._own for i in places.get(row, ())}
+        return child
+
+    def add(self, row: int, ports: Iterable[HostPort], pods: int) -> None:
+        """Count ``pods`` more pods (or fewer, when negative) with these ports on the row."""
+        own = self._own.get(row)
+        if own is None:
+            own = self._own[row] = dict(self._base.on(int(self._rows[row])))
+        for port in ports:
+            own[port] = own.get(port, 0) + pods
+            if not own[port]:
+                del own[port]
+
+    def on(self, row: int) -> Mapping[HostPort, int]:
+        """Return the ports in use on the row, with the number of pods."""
+        own = self._own.get(row)
+        return self._base.on(int(self._rows[row])) if own is None else own
+
+    @property
+    def rows(self) -> Rows:
+        """The rows with a port in use, ascending."""
+        maybe = {*np.flatnonzero(np.isin(self._rows, self._base.rows)).tolist(), *self._own}
+        return np.array(sorted(filter(self.on, maybe)), dtype=np.intp)
