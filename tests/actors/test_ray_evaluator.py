@@ -193,7 +193,7 @@ def test_a_shard_learns_the_label_values_that_a_request_speaks_of() -> None:
     actor.sync(5, dump(encoder.encode()))
     added = node("another")
     added.metadata.labels["l"] = "a new value"
-    world.cache.add_node(added)
+    world.cache.placed.add_node(added)
     new = int(world.cache.columns.label("l").max())
     name = world.runtime.scheduler_name
     request = dump(EvaluationRequest(name, b"", CycleState(), (), ()))

@@ -172,8 +172,8 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     assert world.runner.state is not state
     await asyncio.sleep(0.01)
     cache, queue = world.runner.state.cache, world.runner.state.queue
-    assert cache.assumed_count == 0
-    assert (cache.node_count, cache.pod_count) == (1, 1)
+    assert len(cache.assumed) == 0
+    assert (len(cache.columns.node_table), len(cache.held)) == (1, 1)
     assert queue.place("uid-assumed") == queue.place("uid-waiting") == "active"
     assert queue.place("uid-nominee") == "gated"
     assert queue.place("uid-theirs") == ""
@@ -261,7 +261,7 @@ async def test_what_comes_while_the_state_is_built_anew_is_not_lost(
     state = world.runner.state
     known = {f"default/p{number}" for number in range(2, 5)} | {"default/new"}
     assert set(state.cache.cluster.pods) == known
-    assert state.cache.pod_count > 0
+    assert len(state.cache.held) > 0
     state.queue.check_invariants()
 
 

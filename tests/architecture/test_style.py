@@ -94,7 +94,7 @@ def changes_beside_trials(source: str) -> Iterator[Finding]:
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(func=ast.Attribute(attr=name, value=of)) if name in CHANGES:
-                if re.search(r"(cache|columns|nodes)$", ast.unparse(of)):
+                if re.search(r"(cache|columns|nodes|placed)$", ast.unparse(of)):
                     yield node.lineno, ast.unparse(node.func)
 
 

@@ -167,8 +167,8 @@ class CacheMachine(RuleBasedStateMachine):
         expected = {p.metadata.uid: p.spec.node_name for p in self.told.values()}
         expected = {uid: node for uid, node in expected.items() if node}
         expected.update({uid: node for uid, (node, _) in self.assumed.items()})
-        assert {pod.uid: pod.node_name for pod, _ in self.cache.held_pods()} == expected
-        assert self.cache.assumed_count == len(self.assumed)
+        assert {uid: held.info.node_name for uid, held in self.cache.held.items()} == expected
+        assert len(self.cache.assumed) == len(self.assumed)
 
     @invariant()
     def only_waiting_pods_are_nominated(self) -> None:
@@ -197,11 +197,11 @@ def test_an_assumed_pod_counts_at_once_and_is_confirmed_by_the_informer() -> Non
     cache = cache_with("n0")
     pod = waiting_pod(cache, "p")
     cache.assume(pod, "n0")
-    assert pods_on(cache, "n0") == ["p"] and cache.is_assumed(pod.uid)
+    assert pods_on(cache, "n0") == ["p"] and pod.uid in cache.assumed
     position = cache.columns.position
     applied = cache.apply("Pod", pod.pod, make_pod("p", node="n0"))
     assert events(applied) == ["AssignedPodAdd"] and applied.anomaly is None
-    assert not cache.is_assumed(pod.uid) and pods_on(cache, "n0") == ["p"]
+    assert pod.uid not in cache.assumed and pods_on(cache, "n0") == ["p"]
     assert cache.columns.position == position
 
 
@@ -241,7 +241,7 @@ def test_pods_of_a_removed_node_count_again_when_it_comes_back() -> None:
     node = make_node("n0")
     cache.apply("Pod", None, make_pod("p", node="n0"))
     cache.apply("Node", node, None)
-    assert cache.pod_count == 1 and cache.node_count == 0
+    assert len(cache.held) == 1 and not len(cache.columns.node_table)
     cache.apply("Node", None, node)
     assert pods_on(cache, "n0") == ["p"]
 
@@ -285,7 +285,7 @@ def test_a_pod_made_anew_under_its_name_replaces_the_old_one() -> None:
     applied = cache.apply("Pod", old, make_pod("p", uid="2"))
     assert events(applied) == ["AssignedPodDelete"]
     assert applied.pending is not None and applied.pending.new is not None
-    assert applied.pending.new.uid == "2" and cache.pod_count == 0
+    assert applied.pending.new.uid == "2" and len(cache.held) == 0
 
 
 def test_a_node_update_is_one_event_for_each_thing_that_changed() -> None:

@@ -57,7 +57,7 @@ def content(cache: Cache) -> dict[str, Any]:
         "nodes": {
             name: (
                 columns.node(row).SerializeToString(deterministic=True),
-                [(pod.uid, cache.is_assumed(pod.uid)) for pod in columns.pods(row).values()],
+                [(pod.uid, pod.uid in cache.assumed) for pod in columns.pods(row).values()],
                 int(columns.requested("cpu")[row]),
                 int(counts[row]),
                 dict(columns.used_ports(row)),
@@ -65,7 +65,7 @@ def content(cache: Cache) -> dict[str, Any]:
             for row, name in enumerate(columns.names)
             if name
         },
-        "apart": {n: [p.uid for p in cache.pods_without_node(n)] for n in cache.missing_nodes},
+        "apart": {name: list(pods) for name, pods in cache.placed.without_node.items()},
         "pods": {key: (pod.uid, pod.node_name) for key, pod in cluster.pods.items()},
         "nominated": {n: [p.uid for p in cluster.nominated_pods(n)] for n in NODES},
         "terms": set(columns.terms_in_cluster(LabelTerms())),
@@ -171,21 +171,21 @@ class TrialMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.trials)
     @rule(node=st.sampled_from(NODES), many=st.booleans())
     def assume(self, node: str, many: bool) -> None:
-        pods = [p for p in self.cache.cluster.pods.values() if not self.cache.pod(p.uid)]
+        pods = [p for p in self.cache.cluster.pods.values() if p.uid not in self.cache.held]
         pods = [pod for pod in pods if not pod.node_name]
         if many:
             self.trials[-1].assume_many(pods, [node] * len(pods))
         elif pods:
             self.trials[-1].assume(pods[0], node)
 
-    @precondition(lambda self: self.trials and self.cache.assumed_count)
+    @precondition(lambda self: self.trials and self.cache.assumed)
     @rule(data=st.data())
     def forget(self, data: st.DataObject) -> None:
-        pods = sorted(p.key for p, _ in self.cache.held_pods() if self.cache.is_assumed(p.uid))
+        pods = sorted(self.cache.held[uid].info.key for uid in self.cache.assumed)
         key = data.draw(st.sampled_from(pods))
-        [pod] = [p for p, _ in self.cache.held_pods() if p.key == key]
+        [pod] = [held.info for held in self.cache.held.values() if held.info.key == key]
         self.trials[-1].forget(pod)
-        assert not self.cache.is_assumed(pod.uid) and not pod.node_name
+        assert pod.uid not in self.cache.assumed and not pod.node_name
 
     @precondition(lambda self: self.trials)
     @rule(data=st.data())
@@ -334,7 +334,7 @@ def test_a_committed_trial_is_kept() -> None:
     with Trial(cache) as trial:
         trial.assume(pod, "n0")
         trial.commit()
-    assert cache.is_assumed(pod.uid) and pod.node_name == "n0"
+    assert pod.uid in cache.assumed and pod.node_name == "n0"
 
 
 def test_a_committed_inner_trial_goes_with_the_outer_one() -> None:
@@ -343,7 +343,7 @@ def test_a_committed_inner_trial_goes_with_the_outer_one() -> None:
     with Trial(cache), Trial(cache) as inner:
         inner.assume(pod, "n0")
         inner.commit()
-    assert not cache.is_assumed(pod.uid) and pod.node_name == ""
+    assert pod.uid not in cache.assumed and pod.node_name == ""
 
 
 def test_a_pod_that_was_removed_may_be_tried_on_another_node() -> None:
@@ -369,7 +369,7 @@ def test_a_pod_assumed_before_the_trial_that_forgot_it_is_assumed_again() -> Non
         assert pods[1].node_name == ""
         assert [pod.name for pod in cache.columns.pods(0).values()] == ["a", "c", "d"]
     assert [pod.name for pod in cache.columns.pods(0).values()] == NAMES
-    assert pods[1].node_name == "n0" and cache.is_assumed(pods[1].uid)
+    assert pods[1].node_name == "n0" and pods[1].uid in cache.assumed
     assert versions(cache) == before
 
 
@@ -389,8 +389,8 @@ def test_a_pod_bound_by_somebody_else_meanwhile_is_dropped_from_the_trial() -> N
         trial.assume(pod, "n0")
         cache.apply("Pod", pod.pod, make_pod("p", node="n1"))
         assert trial.dropped == [pod]
-    found = cache.pod(pod.uid)
-    assert found is not None and found.node_name == "n1"
+    found = cache.held[pod.uid].info
+    assert found.node_name == "n1"
 
 
 def test_a_pod_deleted_meanwhile_takes_its_assumption_along() -> None:
@@ -400,7 +400,7 @@ def test_a_pod_deleted_meanwhile_takes_its_assumption_along() -> None:
         trial.assume(pod, "n0")
         cache.apply("Pod", pod.pod, None)
         assert trial.dropped == [pod]
-        assert not cache.is_assumed(pod.uid)
+        assert pod.uid not in cache.assumed
         assert not cache.columns.pods(0)
 
 

@@ -50,7 +50,7 @@ def test_the_domains_are_those_of_queue_cases(
     for number, (block, rack, is_inside, fits) in enumerate(found):
         name = f"h{number}"
         labels = dict(zip(LEVELS, (block, rack, name), strict=True)) if is_inside else {}
-        cache.add_node(node(name, labels=labels))
+        cache.placed.add_node(node(name, labels=labels))
         hosts.append(TopologyNode(labels, {"pods": fits}))
         room.append(fits)
     columns = cache.columns
@@ -89,7 +89,7 @@ def test_the_domains_are_those_of_queue_cases(
 def test_as_many_as_fit_are_counted_if_fewer_are_enough() -> None:
     cache = Cache()
     for name in ("a", "b"):
-        cache.add_node(node(name, labels={LEVELS[1]: name}))
+        cache.placed.add_node(node(name, labels={LEVELS[1]: name}))
     domains = Domains(cache.columns, LEVELS[1:2])
     room = np.array([3, 4], dtype=np.int64)
     room = np.concatenate([room, np.zeros(cache.columns.size - 2, dtype=np.int64)])
@@ -102,7 +102,7 @@ def racks(**cpus: int) -> tuple[Domains, np.ndarray[tuple[int], np.dtype[np.int6
     """The domains of hosts in racks, with their rooms; the first letter of a name is the rack."""
     cache = Cache()
     for name in cpus:
-        cache.add_node(node(name, labels={LEVELS[1]: name[0], LEVELS[2]: name}))
+        cache.placed.add_node(node(name, labels={LEVELS[1]: name[0], LEVELS[2]: name}))
     room = np.zeros(cache.columns.size, dtype=np.int64)
     room[: len(cpus)] = list(cpus.values())
     return Domains(cache.columns, LEVELS[1:]), room

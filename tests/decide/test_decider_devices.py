@@ -156,7 +156,7 @@ class Devices(World):
         elif change == "class":
             self.put(device_class(resource=pick.choice((GPU, GPU, ""))))
         elif change == "cluster":
-            self.cache.update_node(self.random_node(pick.choice(names)))
+            self.cache.placed.add_node(self.random_node(pick.choice(names)))
 
 
 def outcome(decision: Decision, reserved: str) -> tuple[object, ...]:

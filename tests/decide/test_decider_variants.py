@@ -111,7 +111,9 @@ async def test_no_pod_of_another_class_is_decided_on_before_something_was_reserv
 
 def test_a_new_class_joins_a_batch_where_pods_like_it_have_been_decided_on() -> None:
     state = build_state(default_config(), factories(), seed=1)
-    state.cache.add_node(node("n", allocatable={"cpu": "32", "memory": "32Gi", "pods": "110"}))
+    state.cache.placed.add_node(
+        node("n", allocatable={"cpu": "32", "memory": "32Gi", "pods": "110"})
+    )
     decider, runtime = state.decider(), next(iter(state.profiles.values()))
     tolerating = {"tolerations": [{"key": "k", "operator": "Exists"}]}
 

@@ -48,7 +48,7 @@ def test_a_placement_that_holds_the_members_is_never_left_out(
     cache = Cache()
     for number, cpu in enumerate(free):
         allocatable = {"cpu": str(cpu), "memory": "1Gi", "pods": "9"}
-        cache.add_node(node(f"n{number}", allocatable=allocatable))
+        cache.placed.add_node(node(f"n{number}", allocatable=allocatable))
     profile = default_config().profiles[0]
     runtime = ProfileRuntime(profile, factories(), PluginHandle(cache.cluster, Chance(1)))
     members = [member(f"p{n}", cpu) for n, cpu in enumerate(requests)]

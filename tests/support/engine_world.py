@@ -118,7 +118,7 @@ class World:
         self.placed: list[PodInfo] = []
         self.nominees: list[PodInfo] = []
         for _ in range(nodes):
-            self.cache.add_node(self.random_node())
+            self.cache.placed.add_node(self.random_node())
         self.runtime = self.profile(strategy or self.random.choice(STRATEGIES), percentage)
         self.templates = [self.random_spec() for _ in range(4)]
 
@@ -236,9 +236,9 @@ class World:
         elif change == "remove" and self.placed:
             self.cache.forget(self.placed.pop(pick.randrange(len(self.placed))))
         elif change == "node" and names:
-            self.cache.update_node(self.random_node(pick.choice(names)))
+            self.cache.placed.add_node(self.random_node(pick.choice(names)))
         elif change == "new":
-            self.cache.add_node(self.random_node())
+            self.cache.placed.add_node(self.random_node())
         elif change == "gone" and len(names) > 3:
             self._remove_node(pick.choice(names))
         elif change == "nominate":
@@ -248,7 +248,7 @@ class World:
         for there in [p for p in self.placed if p.node_name == name]:
             self.placed.remove(there)
             self.cache.forget(there)
-        self.cache.remove_node(name)
+        self.cache.placed.remove_node(name)
 
     def _renominate(self, names: list[str]) -> None:
         if self.nominees and self.random.random() < 0.5:

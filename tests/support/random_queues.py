@@ -233,7 +233,7 @@ class RandomQueues:
     async def _settle(self, seconds: float) -> None:
         """Let time pass, and what has begun meanwhile, such as at the end of a backoff, end."""
         await asyncio.sleep(seconds)
-        if self.world.state.cache.assumed_count:
+        if self.world.state.cache.assumed:
             await asyncio.sleep(_BOUND)
         self.check()
 
@@ -417,7 +417,7 @@ class RandomQueues:
         admission, cache = self.world.state.admission, self.world.state.cache
         for _ in admission.refresh(self.world.clock()):
             pass
-        assert not cache.assumed_count, "assumed, and not bound in time"
+        assert not cache.assumed, "assumed, and not bound in time"
         held: Usage = {queue: Counter() for queue in used}
         for hold in admission.holds.of.values():
             held[hold.queue].update(hold.counted)

@@ -99,7 +99,7 @@ def test_a_node_that_becomes_unusable_goes_and_comes_back_with_its_pods(
     assert replica.nodes == []
     replica.tell(node("a", "8"))
     assert replica.nodes == ["a"]
-    assert replica.state.cache.pod_count == 1
+    assert len(replica.state.cache.held) == 1
     assert len(replica.state.set_aside) == 0
 
 
@@ -166,10 +166,10 @@ def test_a_pod_that_waited_and_becomes_unusable_leaves_the_queue(replica: Replic
 def test_a_bound_pod_is_counted_again_when_it_was_put_right(replica: Replica) -> None:
     replica.tell(node("a"), pod("p", node_name="a"))
     replica.tell(pod("p", "much", node_name="a"))
-    assert replica.state.cache.pod_count == 0
+    assert len(replica.state.cache.held) == 0
     assert not replica.state.set_aside.take_unreported()
     replica.tell(pod("p", "2", node_name="a"))
-    assert replica.state.cache.pod_count == 1
+    assert len(replica.state.cache.held) == 1
 
 
 @pytest.mark.parametrize("broken", [node("x", "lots"), pod("x", "much")])

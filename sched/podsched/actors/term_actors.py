@@ -95,7 +95,7 @@ class TermActors:
 
     async def run(self) -> None:
         """Create the actors once the cluster is large enough, and keep them until cancelled."""
-        await until_wanted(self._options.settings, lambda: len(self._columns.node_table.live_rows))
+        await until_wanted(self._options.settings, lambda: len(self._columns.node_table))
         await self._cluster.joined.wait()
         self.shards.all = self._make_shards()
         async with asyncio.TaskGroup() as group:

@@ -160,7 +160,7 @@ class Explaining:
         until = time.monotonic() + _GROUP_SECONDS
         key = f"{group.namespace}/{group.name}"
         members = state.cache.cluster.members(key)
-        waiting = next((pod for pod in members if state.cache.pod(pod.uid) is None), None)
+        waiting = next((pod for pod in members if pod.uid not in state.cache.held), None)
         stored = list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
         victims = preempted_pods(state.admission, key)
         queues = sibling_queues(state.admission, key)

@@ -206,7 +206,7 @@ class Replica:
         tasks.start(self._inform(requests), "informer", endless=True)
         tasks.start(self._runner.recorder.run(), "events", endless=True)
         # Returns at once if Ray is not used.
-        tasks.start(self._actors.run(lambda: self._runner.state.cache.node_count), "ray")
+        tasks.start(self._actors.run(self._node_count), "ray")
         read_leadership = self._backend.read_leadership(
             self._source, self._lock
         ) or self._own_leadership(elector)
@@ -306,11 +306,14 @@ class Replica:
     def _renewed(self, result: str, seconds: float) -> None:
         self._election_metrics.renew_duration_seconds.labels(result).observe(seconds)
 
+    def _node_count(self) -> int:
+        return len(self._runner.state.cache.columns.node_table)
+
     async def _elect(self, elector: LeaderElector) -> None:
         if not self._options.config.delay_cache_until_active:
             # A replica with cold caches would only delay those that are ready to lead.
             await self._informer.synced.wait()
-            await self._actors.load(self._runner.state.cache.node_count)
+            await self._actors.load(self._node_count())
         self._racing = True
         await elector.run()
         if not self._process.stopping.is_set():

@@ -58,8 +58,10 @@ def explain_live(
     info = state.cache.cluster.pods.get(key)
     if info is None:
         return explain_ended(finished) if finished is not None else None
-    held = state.cache.pod(info.uid)
-    answer = Explanation(pod=reference(held or info), scheduler_name=info.cls.scheduler_name)
+    held = state.cache.held.get(info.uid)
+    answer = Explanation(
+        pod=reference(held.info if held else info), scheduler_name=info.cls.scheduler_name
+    )
     answer.answered_by.revision = state.revision
     answer.state = _state_of(state, info)
     runtime = state.profiles.get(info.cls.scheduler_name)
@@ -91,7 +93,7 @@ def explain_group_live(
     answer = Explanation(pod_group=standing, message=standing.message)
     answer.answered_by.revision = state.revision
     members = sorted(state.cache.cluster.members(key), key=lambda pod: pod.name)
-    waiting = [pod for pod in members if state.cache.pod(pod.uid) is None]
+    waiting = [pod for pod in members if pod.uid not in state.cache.held]
     answer.state = PodState.PENDING if waiting else PodState.BOUND
     add_admission(answer, state.admission, key)
     if waiting:
@@ -124,7 +126,7 @@ def _add_fit(
 
 
 def _state_of(state: SchedulingState, info: PodInfo) -> PodState:
-    if state.cache.is_assumed(info.uid):
+    if info.uid in state.cache.assumed:
         return PodState.BINDING
     if info.node_name:
         return PodState.BOUND

@@ -3,6 +3,7 @@
 The modules, from the outside in::
 
     cache            applies the informer's events and the scheduler's assumptions; pod states
+      placed_pods    the nodes, and the pods by node, known or unknown
       changes        results of an event: cluster events for the queue, changes of pending pods
       nominator      nominated pods by node
       pod_class      interns pods by everything that can influence a decision

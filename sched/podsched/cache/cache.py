@@ -16,14 +16,8 @@ Expired, which kube-scheduler never enters either (its durationToExpireAssumedPo
 A pod that is deleted while it is being bound (assumed, before ``finish_binding``) stays assumed. A
 ``PendingChange`` tells its binding cycle, which gives up and forgets the pod.
 
-A pod on an unknown node (not seen yet, or removed before its pods) is kept under the node's name
-and counted as soon as the node is added.
-
-Invariants, checked from scratch by ``invariants.check``:
-
-* each pod is counted once: on the row of its node, or among the pods on unknown nodes;
-* the columns equal those built from the same nodes and pods;
-* no pod held here is nominated.
+Invariants, checked from scratch by ``invariants.check``: each pod held here is in ``placed`` once,
+and none is nominated.
 
 Non-goals: threads, clocks, I/O. Changes for the queue are returned, not applied.
 """
@@ -31,7 +25,7 @@ Non-goals: threads, clocks, I/O. Changes for the queue are returned, not applied
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -39,21 +33,17 @@ import numpy as np
 
 from podsched.api.conditions import is_finished
 from podsched.cache.changes import NOTHING, Anomaly, AnomalyKind, Applied, Change, PendingChange
-from podsched.cache.columns import Columns
 from podsched.cache.objects import ClusterState
+from podsched.cache.placed_pods import PlacedPods
 from podsched.cache.pod_class import PodClasses, make_pod_info
-from podsched.cache.pod_table import has_same_usage
 from podsched.framework.classify import (
     OBJECT_RESOURCES,
-    node_update_actions,
     pod_update_actions,
     single_actions,
 )
 from podsched.framework.events import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
-    NODE_ADD,
-    NODE_DELETE,
     UNSCHEDULED_POD_ADD,
     ActionType,
     ClusterEvent,
@@ -74,7 +64,7 @@ class Stage(enum.Enum):
     ADDED = "Added"
 
 
-class _Held(NamedTuple):
+class HeldPod(NamedTuple):
     """A pod with a node, as the columns count it; immutable, so that copies of a cache share it."""
 
     info: PodInfo
@@ -86,7 +76,7 @@ class _Held(NamedTuple):
 class Removed:
     """A pod that a trial has removed, and its number in the order of its node's pods."""
 
-    held: _Held
+    held: HeldPod
     node_name: str
     number: int
 
@@ -105,15 +95,14 @@ class Cache:
     ) -> None:
         self.classes = classes if classes is not None else PodClasses()
         self.cluster = cluster if cluster is not None else ClusterState()
-        self.columns: Columns = self.cluster.columns
+        self.columns = self.cluster.columns
         self.nominator = self.cluster.nominator
+        self.placed = PlacedPods(self.columns, self.cluster.orders)
         self._schedulers = schedulers
-        #: By uid, every pod that counts on a node, known or unknown.
-        self._held: dict[str, _Held] = {}
-        #: The uids of the pods of ``_held`` in stage ASSUMED, so that counting them is O(1).
-        self._assumed: set[str] = set()
-        #: The pods on unknown nodes, by node name and uid.
-        self._pods_without_node: dict[str, dict[str, PodInfo]] = {}
+        #: By uid, every pod that counts on a node, known or unknown; others only read it.
+        self.held: dict[str, HeldPod] = {}
+        #: The uids of the pods of ``held`` in stage ASSUMED, so that counting them is O(1).
+        self.assumed: set[str] = set()
 
     def copy(self) -> Cache:
         """Return a copy of the cluster for another thread, without open trials.
@@ -123,8 +112,8 @@ class Cache:
         """
         # With classes of its own, because interning is not safe for threads.
         made = Cache(None, self._schedulers, self.cluster.copy())
-        made._held, made._assumed = dict(self._held), set(self._assumed)
-        made._pods_without_node = {n: dict(pods) for n, pods in self._pods_without_node.items()}
+        made.held, made.assumed = dict(self.held), set(self.assumed)
+        made.placed.without_node = {n: dict(p) for n, p in self.placed.without_node.items()}
         return made
 
     def let_go(self) -> None:
@@ -134,43 +123,10 @@ class Cache:
 
     # ------------------------------------------------------------------ reading
 
-    @property
-    def node_count(self) -> int:
-        return len(self.columns.node_table.live_rows)
-
-    @property
-    def pod_count(self) -> int:
-        """The number of pods with a node, including assumed pods."""
-        return len(self._held)
-
-    @property
-    def assumed_count(self) -> int:
-        return len(self._assumed)
-
-    def is_assumed(self, uid: str) -> bool:
-        return uid in self._assumed
-
-    def pod(self, uid: str) -> PodInfo | None:
-        """Return the pod as it is counted, if the cache holds it."""
-        held = self._held.get(uid)
-        return held.info if held else None
-
     def scheduled_members(self, group: str) -> list[PodInfo]:
         """Return the pods of a PodGroup ("namespace/name") that have a node, assumed ones too."""
-        held = (self._held.get(pod.uid) for pod in self.cluster.members(group))
+        held = (self.held.get(pod.uid) for pod in self.cluster.members(group))
         return [one.info for one in held if one is not None]
-
-    def held_pods(self) -> Iterable[tuple[PodInfo, Stage]]:
-        return ((held.info, held.stage) for held in self._held.values())
-
-    def pods_without_node(self, node_name: str) -> Collection[PodInfo]:
-        """Return the pods on an unknown node: removed, or not seen yet."""
-        return self._pods_without_node.get(node_name, {}).values()
-
-    @property
-    def missing_nodes(self) -> Collection[str]:
-        """The names of unknown nodes that have pods."""
-        return self._pods_without_node.keys()
 
     def is_responsible_for(self, scheduler_name: str) -> bool:
         """Whether pods with this schedulerName are scheduled here."""
@@ -183,11 +139,11 @@ class Cache:
 
         Raises CacheError if the cache already holds the pod.
         """
-        if pod.uid in self._held:
+        if pod.uid in self.held:
             raise CacheError(f"pod {pod.key} ({pod.uid}) is in the cache, so it can't be assumed")
         pod.node_name = node_name
         self._hold(pod, Stage.ASSUMED)
-        self._place(pod)
+        self.placed.add(pod)
 
     def assume_many(self, pods: Sequence[PodInfo], node_names: Sequence[str]) -> None:
         """Assume pods on nodes; pods of one class on distinct nodes take one NumPy step.
@@ -195,9 +151,9 @@ class Cache:
         Raises CacheError, and assumes none, when the cache holds one of them already.
         """
         for pod in pods:
-            if pod.uid in self._held:
+            if pod.uid in self.held:
                 raise CacheError(f"pod {pod.key} ({pod.uid}) is in the cache already")
-        rows = [self.columns.row_of(name) for name in node_names]
+        rows = [*map(self.columns.node_table.row_of.get, node_names)]
         # NumPy adds once per row even if the row occurs several times in the index.
         # Terminating pods have a ClassUsage of their own, so they cannot share the step.
         distinct = len(pods) > 1 and len(set(rows)) == len(rows) and None not in rows
@@ -212,19 +168,20 @@ class Cache:
 
     def finish_binding(self, uid: str) -> None:
         """Note that the pod is bound; no effect if the pod was added or deleted meanwhile."""
-        held = self._held.get(uid)
+        held = self.held.get(uid)
         if held is not None:
             # Not by ``_replace``, which takes three times as long.
-            self._held[uid] = _Held(held.info, held.stage, binding_finished=True)
+            self.held[uid] = HeldPod(held.info, held.stage, binding_finished=True)
 
     def forget(self, pod: PodInfo) -> Change:
         """Remove an assumed pod, clear ``pod.node_name`` and return the pod's deletion event.
 
         Raises CacheError if the pod is not assumed.
         """
-        if pod.uid not in self._assumed:
+        if pod.uid not in self.assumed:
             raise CacheError(f"pod {pod.key} ({pod.uid}) wasn't assumed so cannot be forgotten")
-        info = self._drop(pod.uid)
+        info = self.held[pod.uid].info
+        self.remove_pod(pod.uid)
         # First, because the event names the node.
         change = _deleted(info)
         info.node_name = pod.node_name = ""
@@ -235,7 +192,7 @@ class Cache:
         # As kube-scheduler's nominator. The nomination of a pod that is gone would never end; a pod
         # with a node would count twice there.
         known = self.cluster.pods.get(pod.key)
-        if known is None or known.uid != pod.uid or pod.uid in self._held:
+        if known is None or known.uid != pod.uid or pod.uid in self.held:
             return False
         self.nominator.add(pod, node_name)
         return True
@@ -244,142 +201,60 @@ class Cache:
 
     def add_pod(self, pod: PodInfo) -> Anomaly | None:
         """Add, confirm or update a pod with a node."""
-        held = self._held.get(pod.uid)
+        held = self.held.get(pod.uid)
         if held is None:
             self._hold(pod, Stage.ADDED)
-            self._place(pod)
+            self.placed.add(pod)
             return None
         anomaly = None
         if held.info.node_name != pod.node_name:
             detail = f"{held.info.node_name} ({held.stage.value}), informed: {pod.node_name}"
             anomaly = Anomaly(AnomalyKind.NODE_MISMATCH, pod.key, detail)
-            self._displace(held.info)
-            self._place(pod)
+            self.placed.remove(held.info)
+            self.placed.add(pod)
         else:
-            self._replace(pod)
-        self._held[pod.uid] = _Held(pod, Stage.ADDED)
-        self._assumed.discard(pod.uid)
+            self.placed.replace(pod)
+        self.held[pod.uid] = HeldPod(pod, Stage.ADDED)
+        self.assumed.discard(pod.uid)
         return anomaly
 
-    def remove_pod(self, uid: str) -> PodInfo | None:
-        """Remove and return a pod, assumed or not; None if the cache does not hold it."""
-        return self._drop(uid) if uid in self._held else None
+    def remove_pod(self, uid: str) -> None:
+        """Stop holding and counting a pod, assumed or not; no effect if it is not held."""
+        held = self.held.pop(uid, None)
+        if held is not None:
+            self.assumed.discard(uid)
+            self.placed.remove(held.info)
+            self.cluster.note_pod(held.info.key)
 
     def take_out(self, uid: str) -> Removed | None:
         """Remove a pod for a trial, assumed or not; None if the cache does not hold it."""
-        held = self._held.get(uid)
+        held = self.held.get(uid)
         if held is None:
             return None
         node_name = held.info.node_name
         # First: once the pod has left the list, its place in it is unknown.
-        number = self.cluster.orders.take(node_name, self._pods_of(node_name), uid)
-        self._drop(uid)
+        number = self.cluster.orders.take(node_name, self.placed.on(node_name), uid)
+        self.remove_pod(uid)
         return Removed(held, node_name, number)
 
     def put_back(self, removed: Removed) -> None:
         """Restore a pod removed by a trial, at its old place in the order of its node's pods."""
         held, pod = removed.held, removed.held.info
         pod.node_name = removed.node_name
-        self._held[pod.uid] = held
+        self.held[pod.uid] = held
         if held.stage is Stage.ASSUMED:
-            self._assumed.add(pod.uid)
-        self._place(pod)
-        pods = self._pods_of(pod.node_name)
+            self.assumed.add(pod.uid)
+        self.placed.add(pod)
+        pods = self.placed.on(pod.node_name)
         self.cluster.orders.put_back(pod.node_name, pods, pod.uid, removed.number)
-
-    def _pods_of(self, node_name: str) -> dict[str, PodInfo]:
-        """Return the pods on a node, known or unknown, in order."""
-        row = self.columns.row_of(node_name)
-        if row is None:
-            return self._pods_without_node[node_name]
-        return self.columns.pod_table.rows[row]
 
     def _hold(self, pod: PodInfo, stage: Stage) -> None:
         """Record a pod as held in a stage; a held pod is not nominated any more."""
-        self._held[pod.uid] = _Held(pod, stage)
+        self.held[pod.uid] = HeldPod(pod, stage)
         if stage is Stage.ASSUMED:
-            self._assumed.add(pod.uid)
+            self.assumed.add(pod.uid)
         self.nominator.delete(pod.uid)
         self.cluster.note_pod(pod.key)
-
-    def _drop(self, uid: str) -> PodInfo:
-        """Stop holding a pod, and stop counting it."""
-        held = self._held.pop(uid)
-        self._assumed.discard(uid)
-        self._displace(held.info)
-        self.cluster.note_pod(held.info.key)
-        return held.info
-
-    def _place(self, pod: PodInfo) -> None:
-        """Count a pod on its node's row, or keep it with the pods on unknown nodes."""
-        row = self.columns.row_of(pod.node_name)
-        if row is None:
-            self._pods_without_node.setdefault(pod.node_name, {})[pod.uid] = pod
-        else:
-            self.columns.pod_table.add(row, pod)
-        self.cluster.orders.added(pod.node_name, pod.uid)
-
-    def _displace(self, pod: PodInfo) -> None:
-        """Undo ``_place``."""
-        row = self.columns.row_of(pod.node_name)
-        if row is not None:
-            self.columns.pod_table.remove(row, pod)
-            return
-        pods = self._pods_without_node[pod.node_name]
-        del pods[pod.uid]
-        if not pods:
-            del self._pods_without_node[pod.node_name]
-
-    def _replace(self, pod: PodInfo) -> None:
-        """Replace a pod by a newer state, in its old place, or last if its usage changed.
-
-        The order is the same for known and unknown nodes, because a trial may have added the node.
-        """
-        row = self.columns.row_of(pod.node_name)
-        if row is not None:
-            keeps_place = self.columns.pod_table.replace(row, pod)
-        else:
-            pods = self._pods_without_node[pod.node_name]
-            keeps_place = has_same_usage(pods[pod.uid], pod)
-            if not keeps_place:
-                del pods[pod.uid]
-            pods[pod.uid] = pod
-        if not keeps_place:
-            self.cluster.orders.added(pod.node_name, pod.uid)
-
-    # ------------------------------------------------------------------ nodes
-
-    def add_node(self, node: v1.Node, row: int | None = None) -> None:
-        """Add a node, with pods already known to be on it, or update it.
-
-        ``row``: the row that was kept when the node was removed.
-        """
-        name = node.metadata.name
-        if self.columns.row_of(name) is not None:
-            self.columns.update_node(node)
-            return
-        row = self.columns.add_node(node, row)
-        for pod in self._pods_without_node.pop(name, {}).values():
-            self.columns.pod_table.add(row, pod)
-
-    def update_node(self, node: v1.Node) -> Anomaly | None:
-        if self.columns.row_of(node.metadata.name) is None:
-            self.add_node(node)
-            return Anomaly(AnomalyKind.UNKNOWN_NODE, node.metadata.name, "updated")
-        self.columns.update_node(node)
-        return None
-
-    def remove_node(self, name: str, *, keep_row: bool = False) -> Anomaly | None:
-        """Remove a node. Its pods are kept until they are deleted, because the node may return.
-
-        ``keep_row``: see ``Columns.remove_node``.
-        """
-        if self.columns.row_of(name) is None:
-            return Anomaly(AnomalyKind.UNKNOWN_NODE, name, "removed")
-        pods = self.columns.remove_node(name, keep_row=keep_row)
-        if pods:
-            self._pods_without_node[name] = {pod.uid: pod for pod in pods}
-        return None
 
     # ------------------------------------------------------------------ informers
 
@@ -399,41 +274,8 @@ class Cache:
         if kind == "Pod":
             return self._apply_pod(old, new)
         if kind == "Node":
-            return self._apply_node(old, new)
-        return self._apply_object(kind, old, new)
-
-    def _apply_object(self, kind: str, old: Any | None, new: Any | None) -> Applied:
-        """Apply an event about an object that is neither a Pod nor a Node."""
-        meta = (new if new is not None else old).metadata  # type: ignore[union-attr]
-        if new is not None:
-            self.cluster.put(kind, new)
-        else:
-            self.cluster.delete(kind, meta.namespace, meta.name)
-        # After the object is replaced, because the assumption is compared with the new object.
-        self.cluster.drop_outdated_assumption(kind, meta.namespace, meta.name)
-        resource = OBJECT_RESOURCES.get(kind)
-        if resource is None:
-            return NOTHING
-        if old is None:
-            action = ActionType.ADD
-        else:
-            action = ActionType.DELETE if new is None else ActionType.UPDATE
-        return Applied((Change(ClusterEvent(resource, action), old, new),))
-
-    def _apply_node(self, old: v1.Node | None, new: v1.Node | None) -> Applied:
-        """Apply an event about a Node; an update is one cluster event for each kind of change."""
-        if new is None:
-            assert old is not None
-            anomaly = self.remove_node(old.metadata.name)
-            return Applied((Change(NODE_DELETE, old, None),), anomaly=anomaly)
-        known = self.cluster.get("Node", "", new.metadata.name)
-        if known is None:
-            self.add_node(new)
-            return Applied((Change(NODE_ADD, None, new),))
-        actions = node_update_actions(known, new)
-        self.columns.update_node(new)
-        events = (ClusterEvent(Resource.NODE, action) for action in single_actions(actions))
-        return Applied(tuple(Change(event, known, new) for event in events))
+            return self.placed.apply(old, new)
+        return _apply_object(self.cluster, kind, old, new)
 
     def _apply_pod(self, old: v1.Pod | None, new: v1.Pod | None) -> Applied:
         """Apply an event about a Pod.
@@ -466,13 +308,13 @@ class Cache:
         self.cluster.put_pod(info)
         if info.node_name:
             return self._pod_assigned(known, info)
-        held = self._held.get(info.uid)
+        held = self.held.get(info.uid)
         if held is not None and held.stage is Stage.ASSUMED:
             # An update from before the binding arrives while it is written. The columns keep the
             # version that was assumed: the update with the node replaces it.
             return Applied(pending=PendingChange(known, info, assumed=True))
         if held is not None:
-            self._drop(info.uid)
+            self.remove_pod(info.uid)
             change = _deleted(held.info)
             anomaly = Anomaly(AnomalyKind.UNASSIGNED, info.key, held.info.node_name)
             return Applied((change,), PendingChange(None, info), anomaly)
@@ -487,7 +329,7 @@ class Cache:
 
     def _pod_assigned(self, known: PodInfo | None, info: PodInfo) -> Applied:
         """Apply the addition or update of a pod with a node; this confirms an assumed pod."""
-        held = self._held.get(info.uid)
+        held = self.held.get(info.uid)
         if held is not None and held.stage is Stage.ADDED:
             before = held.info
             anomaly = self.add_pod(info)
@@ -505,7 +347,7 @@ class Cache:
     def _pod_gone(self, known: PodInfo) -> Applied:
         """Remove a pod; ``known`` is its last version from the informer."""
         self.cluster.delete_pod(known.key)
-        held = self._held.get(known.uid)
+        held = self.held.get(known.uid)
         if held is None:
             self.nominator.delete(known.uid)
             return Applied(pending=PendingChange(known, None))
@@ -513,7 +355,7 @@ class Cache:
             # Its binding cycle ends the assumption, together with what plugins reserved for the
             # pod.
             return Applied(pending=PendingChange(known, None, assumed=True))
-        self._drop(known.uid)
+        self.remove_pod(known.uid)
         change = _deleted(held.info)
         # Bound, but deleted before the informer saw it with its node.
         pending = None
@@ -534,3 +376,22 @@ def _deleted(pod: PodInfo) -> Change:
         message.CopyFrom(pod.pod)
         message.spec.node_name = pod.node_name
     return Change(ASSIGNED_POD_DELETE, message, None)
+
+
+def _apply_object(cluster: ClusterState, kind: str, old: Any | None, new: Any | None) -> Applied:
+    """Apply an event about an object that is neither a Pod nor a Node."""
+    meta = (new if new is not None else old).metadata  # type: ignore[union-attr]
+    if new is not None:
+        cluster.put(kind, new)
+    else:
+        cluster.delete(kind, meta.namespace, meta.name)
+    # After the object is replaced, because the assumption is compared with the new object.
+    cluster.drop_outdated_assumption(kind, meta.namespace, meta.name)
+    resource = OBJECT_RESOURCES.get(kind)
+    if resource is None:
+        return NOTHING
+    if old is None:
+        action = ActionType.ADD
+    else:
+        action = ActionType.DELETE if new is None else ActionType.UPDATE
+    return Applied((Change(ClusterEvent(resource, action), old, new),))

@@ -79,10 +79,9 @@ def compare_pods(
     An assumed pod is never redundant nor different: its binding cycle notices such changes.
     """
     unfinished = {p.metadata.uid: p for p in stored if not is_finished(p)}
-    held = {pod.uid: (pod, stage) for pod, stage in cache.held_pods()}
-    added = {uid: pod for uid, (pod, stage) in held.items() if stage is Stage.ADDED}
+    added = {uid: held.info for uid, held in cache.held.items() if held.stage is Stage.ADDED}
     waiting = {pod.uid: pod for pod in queued}
-    known = held.keys() | waiting.keys() | {pod.uid for pod in in_flight}
+    known = cache.held.keys() | waiting.keys() | {pod.uid for pod in in_flight}
     missed = (
         _key(pod)
         for uid, pod in unfinished.items()
@@ -120,8 +119,9 @@ def dump_nodes(cache: Cache) -> Iterator[NodeDump]:
                 pods=tuple(describe_pod(pod, cache) for pod in columns.pods(row).values()),
                 nominated=tuple(describe_pod(pod, cache) for pod in cache.nominator.pods(name)),
             )
-    for name in sorted(cache.missing_nodes):
-        pods = tuple(describe_pod(pod, cache) for pod in cache.pods_without_node(name))
+    for name in sorted(cache.placed.without_node):
+        apart = cache.placed.without_node.get(name, {})
+        pods = tuple(describe_pod(pod, cache) for pod in apart.values())
         yield NodeDump(name, deleted=True, requested={}, allocatable={}, pods=pods, nominated=())
 
 
@@ -131,7 +131,7 @@ def describe_pod(pod: PodInfo, cache: Cache) -> str:
         f"name: {pod.name}, namespace: {pod.namespace}, uid: {pod.uid}, "
         f"phase: {pod.pod.status.phase}, nominated node: {pod.nominated_node_name}"
     )
-    return f"{text}, assumed" if cache.is_assumed(pod.uid) else text
+    return f"{text}, assumed" if pod.uid in cache.assumed else text
 
 
 def _requested(cache: Cache, row: int) -> dict[str, int]:

@@ -36,11 +36,11 @@ def _differences(cache: Cache) -> Iterator[str]:
     fresh = Columns(size=columns.size)
     for row in columns.node_table.live_rows.tolist():
         fresh.add_node(columns.node(row))
-    for pod, _ in cache.held_pods():
+    for pod in (held.info for held in cache.held.values()):
         row_number = fresh.row_of(pod.node_name)
         if row_number is not None:
             fresh.pod_table.add(row_number, pod)
-        elif pod.uid not in {other.uid for other in cache.pods_without_node(pod.node_name)}:
+        elif pod.uid not in cache.placed.without_node.get(pod.node_name, ()):
             yield f"pod {pod.key} is on no row and not kept for node {pod.node_name}"
         if cache.nominator.node_of(pod.uid) is not None:
             yield f"pod {pod.key} has node {pod.node_name} and is nominated"

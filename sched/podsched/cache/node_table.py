@@ -107,6 +107,10 @@ class NodeTable:
         made.images, made._zones = self.images.copy(), self._zones.copy()
         return made
 
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self.row_of)
+
     @property
     def is_full(self) -> bool:
         return not self._free

@@ -307,7 +307,7 @@ class _Forgetting(_PodChange):
     removed: Removed | None = None
 
     def do(self) -> bool:
-        if not self.cache.is_assumed(self.pod.uid):
+        if self.pod.uid not in self.cache.assumed:
             return False
         removed = self.removed = self.cache.take_out(self.pod.uid)
         assert removed is not None
@@ -408,19 +408,19 @@ class _NodeChange:
         self.order = columns.node_table.order() if self._leaves_its_place() else {}
         self.row = None
         if self.node is not None:
-            cache.add_node(self.node)
+            cache.placed.add_node(self.node)
         elif self.before is not None:
             self.row = columns.row_of(self.name)
             # The row stays reserved, so that evaluations find the node there again after a
             # rollback.
-            cache.remove_node(self.name, keep_row=True)
+            cache.placed.remove_node(self.name, keep_row=True)
         return self.node is not None or self.before is not None
 
     def undo(self) -> None:
         if self.before is None:
-            self.cache.remove_node(self.name)
+            self.cache.placed.remove_node(self.name)
         else:
-            self.cache.add_node(self.before, self.row)
+            self.cache.placed.add_node(self.before, self.row)
             self.row = None
         if self.order:
             self.cache.columns.node_table.put_in_order(self.order)

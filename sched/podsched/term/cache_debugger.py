@@ -99,7 +99,7 @@ class CacheDebugger:
         Other tasks run in between, so the lines may describe different moments.
         """
         state = self._state()
-        lines = [f"nodes: {state.cache.node_count}"]
+        lines = [f"nodes: {len(state.cache.columns.node_table)}"]
         for number, node in enumerate(islice(dump_nodes(state.cache), MOST_LINES), start=1):
             lines.append(
                 f"node {node.name}{' (deleted)' if node.deleted else ''}: "

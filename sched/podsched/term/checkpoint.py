@@ -55,9 +55,9 @@ def checkpoint_of(
         "free": columns.node_table.free_rows,
         "pods": {name: uids for name, uids in placed.items() if uids},
         "assumed": {
-            info.uid: info.node_name
-            for info, stage in state.cache.held_pods()
-            if stage is Stage.ASSUMED
+            uid: held.info.node_name
+            for uid, held in state.cache.held.items()
+            if held.stage is Stage.ASSUMED
         },
         "nominated": [[p.uid, node] for node in nominator.nodes() for p in nominator.pods(node)],
         "evicting": [

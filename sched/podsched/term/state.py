@@ -196,14 +196,14 @@ class SchedulingState:
     def _pending(self, change: PendingChange, now: float) -> None:
         old, new = change.old, change.new
         if change.assumed:
-            if new is None and old is not None and not self.cache.pod(old.uid):
+            if new is None and old is not None and old.uid not in self.cache.held:
                 self.queue.delete(old, now, bound=True)
-            elif new is None and old is not None and self.cache.is_assumed(old.uid):
+            elif new is None and old is not None and old.uid in self.cache.assumed:
                 self.listener.deleted_while_assumed(old)
             return
         if new is None:
             assert old is not None
-            bound = self.cache.pod(old.uid) is not None
+            bound = old.uid in self.cache.held
             self.queue.delete(old, now, bound=bound)
             if not bound:
                 self.listener.deleted_while_pending(old)

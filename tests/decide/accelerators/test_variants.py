@@ -83,7 +83,7 @@ def plain(nodes: int = 4) -> World:
     """A world of equal nodes of 4 CPUs."""
     world = World(1, nodes=0, strategy={"type": "LeastAllocated"})
     for number in range(nodes):
-        world.cache.add_node(node(f"n{number}"))
+        world.cache.placed.add_node(node(f"n{number}"))
     return world
 
 
@@ -108,7 +108,7 @@ def test_a_variant_goes_where_it_would_go_on_its_own(seed: int, calm: bool) -> N
             labels = {"zone": pick.choice("abc"), "kubernetes.io/hostname": name}
             cpu, pods = pick.choice(["1", "2", "8"]), str(pick.choice([2, 3, 10]))
             allocatable = {"cpu": cpu, "memory": "4Gi", "pods": pods}
-            world.cache.update_node(node(name, labels=labels, allocatable=allocatable))
+            world.cache.placed.add_node(node(name, labels=labels, allocatable=allocatable))
         for template in world.templates:
             template.pop("affinity", None)
     varied = Varied(world)
@@ -189,7 +189,7 @@ def test_the_state_of_a_variant_is_its_own() -> None:
 
 
 def changed_node(world: World) -> None:
-    world.cache.update_node(node("n1", taints=[{"key": "k", "effect": "NoSchedule"}]))
+    world.cache.placed.add_node(node("n1", taints=[{"key": "k", "effect": "NoSchedule"}]))
 
 
 def nomination(world: World) -> None:
@@ -214,7 +214,7 @@ def test_what_other_plugins_read_must_not_have_changed(change: Any) -> None:
 
 def test_scores_that_depend_on_which_nodes_are_feasible_are_left_to_evaluations() -> None:
     world = plain()
-    world.cache.add_node(node("n4", taints=[{"key": "k", "effect": "PreferNoSchedule"}]))
+    world.cache.placed.add_node(node("n4", taints=[{"key": "k", "effect": "PreferNoSchedule"}]))
     assert Varied(world).learn(asking(world, "first")) is None
 
 
@@ -246,7 +246,7 @@ def zones() -> World:
     for number in range(6):
         name = f"n{number}"
         labels = {"zone": "abc"[number % 3], "kubernetes.io/hostname": name}
-        world.cache.add_node(node(name, labels=labels))
+        world.cache.placed.add_node(node(name, labels=labels))
     return world
 
 

@@ -42,7 +42,9 @@ class Scene:
                 del labels["zone"]
             cpu = str(random.choice([2, 4, 8]))
             allocatable = {"cpu": cpu, "memory": "8Gi", "pods": str(random.choice([3, 20]))}
-            self.cache.add_node(node(f"n{number:02}", labels=labels, allocatable=allocatable))
+            self.cache.placed.add_node(
+                node(f"n{number:02}", labels=labels, allocatable=allocatable)
+            )
         self.template = self._template(random, soft=soft)
         for number in range(random.randrange(6) if nodes else 0):
             placed = self.info(f"placed-{number}")
@@ -108,7 +110,7 @@ def test_as_long_as_no_domain_reaches_its_limit_a_run_takes_few_evaluations(
 ) -> None:
     scene = Scene(0, nodes=0)
     for number in range(30):
-        scene.cache.add_node(node(f"n{number:02}", labels={"zone": "abc"[number % 3]}))
+        scene.cache.placed.add_node(node(f"n{number:02}", labels={"zone": "abc"[number % 3]}))
     constraint = {
         "maxSkew": 5,
         "topologyKey": "zone",
@@ -170,7 +172,7 @@ def test_pods_for_which_something_is_reserved_are_placed_in_short_runs(
 ) -> None:
     scene = Scene(0, nodes=0)
     for number in range(100):
-        scene.cache.add_node(node(f"n{number:02}"))
+        scene.cache.placed.add_node(node(f"n{number:02}"))
     scene.template = {}
     monkeypatch.setattr(scene.runtime, "reserving", lambda state, pod: {"Reserves"})
     scene.runtime.lookahead = {**scene.runtime.lookahead, "Reserves": Reserves()}

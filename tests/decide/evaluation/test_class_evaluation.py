@@ -68,7 +68,7 @@ def test_a_plugin_that_reads_only_nodes_is_not_asked_again_about_a_row_that_it_l
     monkeypatch: pytest.MonkeyPatch, plugin: str, asked: list[int]
 ) -> None:
     world = World(1, nodes=0)
-    world.cache.add_node(node("n"))
+    world.cache.placed.add_node(node("n"))
     world.templates = [{}] * 4
     pending = world.pending(0)
     evaluation = world.evaluation(pending)
@@ -83,7 +83,7 @@ def test_a_plugin_that_reads_only_nodes_is_not_asked_again_about_a_row_that_it_l
     monkeypatch.setattr(world.runtime.plugins[plugin], "filter", counting)
     assert evaluation.fits_row(pending, 0)
     assert found == asked
-    world.cache.update_node(node("n", labels={"new": "label"}))
+    world.cache.placed.add_node(node("n", labels={"new": "label"}))
     found.clear()
     assert evaluation.fits_row(pending, 0)
     assert found == [1]
@@ -115,7 +115,7 @@ def test_only_changed_rows_are_asked_about_again(
     evaluation.refresh(pending)
     assert asked == after_a_pod
     asked.clear()
-    world.cache.update_node(world.random_node(name))
+    world.cache.placed.add_node(world.random_node(name))
     evaluation.refresh(pending)
     assert asked == after_a_node
 
@@ -140,7 +140,7 @@ def test_a_failing_plugin_ends_the_cycle_and_is_tried_again(
 def test_a_nominated_pod_of_lower_priority_does_not_count() -> None:
     world = World(3, nodes=0)
     world.templates = [{"priority": 5}, {"priority": 4, "containers": [_big()]}] * 2
-    world.cache.add_node(world.random_node("only"))
+    world.cache.placed.add_node(world.random_node("only"))
     _, nominee, pending = world.pending(0), world.pending(1), world.pending(0)
     evaluation = world.evaluation(pending)
     before = seen(evaluation, pending)
@@ -152,7 +152,7 @@ def test_what_is_normalised_while_a_node_is_taken_by_a_nominee_reaches_it_when_i
     world = World(4, nodes=0)
     soft = [{"key": "k", "value": "1", "effect": "PreferNoSchedule"}]
     for name in ("a", "b"):
-        world.cache.add_node(
+        world.cache.placed.add_node(
             node(name, taints=soft, allocatable={"cpu": "4", "memory": "8Gi", "pods": "1"})
         )
     world.templates = [{}] * 4
@@ -161,7 +161,7 @@ def test_what_is_normalised_while_a_node_is_taken_by_a_nominee_reaches_it_when_i
     assert seen(evaluation, pending) == from_scratch(world, pending)
     world.cluster.nominator.add(nominee, "a")
     assert seen(evaluation, pending) == from_scratch(world, pending)
-    world.cache.add_node(node("c", taints=soft * 2))
+    world.cache.placed.add_node(node("c", taints=soft * 2))
     assert seen(evaluation, pending) == from_scratch(world, pending)
     world.cluster.nominator.delete(nominee.uid)
     assert seen(evaluation, pending) == from_scratch(world, pending)

@@ -23,7 +23,7 @@ SOFT = [{"key": "k", "value": "1", "effect": "PreferNoSchedule"}]
 def world_of_two_nodes() -> World:
     world = World(4, nodes=0)
     for name in ("a", "b"):
-        world.cache.add_node(node(name, taints=SOFT, allocatable=ONE_POD))
+        world.cache.placed.add_node(node(name, taints=SOFT, allocatable=ONE_POD))
     world.templates = [{}] * 4
     return world
 
@@ -47,7 +47,9 @@ def override(evaluation: ClassEvaluation, name: str) -> int:
 def test_as_long_as_every_row_has_its_status_the_outcome_is_the_same_one() -> None:
     world = World(5, nodes=0)
     for name in ("a", "b"):
-        world.cache.add_node(node(name, allocatable={"cpu": "1", "memory": "8Gi", "pods": "1"}))
+        world.cache.placed.add_node(
+            node(name, allocatable={"cpu": "1", "memory": "8Gi", "pods": "1"})
+        )
     world.templates = [{}] * 4
     for name in ("a", "b"):
         world.cache.assume(world.pending(), name)
@@ -58,7 +60,7 @@ def test_as_long_as_every_row_has_its_status_the_outcome_is_the_same_one() -> No
     world.cluster.nominator.add(world.pending(), "b")
     evaluation.refresh(pending)
     assert evaluation.outcome() is outcome
-    world.cache.update_node(node("b", unschedulable=True))
+    world.cache.placed.add_node(node("b", unschedulable=True))
     evaluation.refresh(pending)
     changed = evaluation.outcome()
     assert changed.status(1).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -87,7 +89,7 @@ def test_an_overridden_row_that_stays_rejected_is_normalised_anew_when_it_fits()
     world.cache.assume(other, "a")
     assert seen(evaluation, pending) == from_scratch(world, pending)
     two = [*SOFT, {"key": "l", "value": "1", "effect": "PreferNoSchedule"}]
-    world.cache.update_node(node("b", taints=two, allocatable=ONE_POD))
+    world.cache.placed.add_node(node("b", taints=two, allocatable=ONE_POD))
     assert seen(evaluation, pending) == from_scratch(world, pending)
     world.cache.forget(other)
     assert seen(evaluation, pending) == from_scratch(world, pending)

@@ -16,7 +16,9 @@ def world() -> World:
     """Nodes a and b; templates of priority 5 and of priority 4."""
     made = World(0, nodes=0)
     for name in ("a", "b"):
-        made.cache.add_node(node(name, allocatable={"cpu": "4", "memory": "8Gi", "pods": "1"}))
+        made.cache.placed.add_node(
+            node(name, allocatable={"cpu": "4", "memory": "8Gi", "pods": "1"})
+        )
     made.templates = [{"priority": 5}, {"priority": 4}] * 2
     return made
 

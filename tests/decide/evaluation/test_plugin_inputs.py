@@ -46,12 +46,12 @@ def test_at_first_every_plugin_is_stale_and_afterwards_none() -> None:
 
 def test_a_plugin_whose_inputs_changed_stays_stale_until_that_is_settled() -> None:
     world = World(1, nodes=0)
-    world.cache.add_node(node("a"))
+    world.cache.placed.add_node(node("a"))
     world.templates = [{"topologySpreadConstraints": [_spread()]}] * 4
     pending, inputs = world.pending(0), inputs_of(world)
     inputs.refresh(pending)
     inputs.mark_current()
-    world.cache.add_node(node("b", labels={"zone": "a"}))
+    world.cache.placed.add_node(node("b", labels={"zone": "a"}))
     assert inputs.now(pending) != inputs.last
     for _ in range(2):
         inputs.refresh(pending)

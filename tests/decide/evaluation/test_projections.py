@@ -168,7 +168,7 @@ def keys(world: World, *specs: dict[str, Any]) -> list[EvaluationKey]:
 
 def test_an_image_that_no_node_has_makes_no_difference() -> None:
     world = World(1, nodes=0)
-    world.cache.add_node(node("a", images=["app:1"]))
+    world.cache.placed.add_node(node("a", images=["app:1"]))
     one, other, there = keys(
         world,
         {"containers": [container(image="x:1")]},

@@ -136,7 +136,7 @@ def test_a_batch_in_parts_is_placed_as_in_one_go(seed: int, rounds: int) -> None
 def test_equal_pods_on_equal_nodes_take_one_round() -> None:
     world = World(0, nodes=0, strategy=LEAST)
     for number in range(100):
-        world.cache.add_node(node(f"n{number:03}"))
+        world.cache.placed.add_node(node(f"n{number:03}"))
     world.templates = [{}] * 4
     pods = [world.pending(0) for _ in range(90)]
     decider = Decider(world)
@@ -148,7 +148,7 @@ def test_equal_pods_on_equal_nodes_take_one_round() -> None:
 def test_room_kept_for_a_nominated_pod_is_not_given_away_in_a_batch() -> None:
     world = World(0, nodes=0, strategy={"type": "MostAllocated"})
     for name, pods in (("a", "9"), ("b", "4")):
-        world.cache.add_node(
+        world.cache.placed.add_node(
             node(
                 name,
                 allocatable={"cpu": "1" if name == "b" else "4", "memory": "8Gi", "pods": pods},
@@ -166,10 +166,10 @@ def test_room_kept_for_a_nominated_pod_is_not_given_away_in_a_batch() -> None:
 def test_a_node_that_fills_up_changes_how_the_others_are_normalised() -> None:
     world = World(0, nodes=0, strategy=LEAST)
     small = {"cpu": "8", "memory": "64Gi", "pods": "2"}
-    world.cache.add_node(node("first", labels={"rank": "2"}, allocatable=small))
+    world.cache.placed.add_node(node("first", labels={"rank": "2"}, allocatable=small))
     full = {"cpu": "8", "memory": "64Gi", "pods": "10"}
-    world.cache.add_node(node("second", labels={"rank": "1"}, allocatable=full))
-    world.cache.add_node(node("third", allocatable=full, images=["base:2"]))
+    world.cache.placed.add_node(node("second", labels={"rank": "1"}, allocatable=full))
+    world.cache.placed.add_node(node("third", allocatable=full, images=["base:2"]))
     preferred = [
         {"weight": w, "preference": {"matchExpressions": [
             {"key": "rank", "operator": "In", "values": [rank]}]}}
@@ -189,7 +189,7 @@ def test_a_node_that_fills_up_changes_how_the_others_are_normalised() -> None:
 
 def test_a_batch_ends_at_the_first_pod_that_fits_nowhere() -> None:
     world = World(0, nodes=0, strategy=LEAST)
-    world.cache.add_node(node("n", allocatable={"cpu": "1", "memory": "8Gi", "pods": "10"}))
+    world.cache.placed.add_node(node("n", allocatable={"cpu": "1", "memory": "8Gi", "pods": "10"}))
     world.templates = [{}] * 4
     pods = [world.pending(0) for _ in range(12)]
     selector = Selector(world.evaluation(pods[0]))
@@ -202,7 +202,9 @@ def test_a_batch_ends_at_the_first_pod_that_fits_nowhere() -> None:
 def test_the_nominated_node_is_taken_when_it_fits_though_others_are_better() -> None:
     world = World(0, nodes=0, strategy=LEAST)
     for name, cpu in (("worse", "1"), ("better", "8")):
-        world.cache.add_node(node(name, allocatable={"cpu": cpu, "memory": "8Gi", "pods": "9"}))
+        world.cache.placed.add_node(
+            node(name, allocatable={"cpu": cpu, "memory": "8Gi", "pods": "9"})
+        )
     world.templates = [{}] * 4
     pending = world.pending(0)
     selector = Selector(world.evaluation(pending))
@@ -220,7 +222,7 @@ def test_the_nominated_node_is_taken_when_it_fits_though_others_are_better() -> 
 def test_a_pod_that_fits_its_nominated_node_is_placed_without_a_look_at_other_rows() -> None:
     world = World(0, nodes=0, strategy=LEAST)
     for name in ("a", "b", "c"):
-        world.cache.add_node(node(name))
+        world.cache.placed.add_node(node(name))
     world.templates = [{}] * 4
     nominees = [world.pending(0) for _ in range(2)]
     for nominee, name in zip(nominees, ("c", "b"), strict=True):
@@ -239,7 +241,7 @@ def test_a_nominated_pod_does_not_stand_in_its_own_way_but_in_that_of_others(
     status_knows: bool,
 ) -> None:
     world = World(0, nodes=0, strategy=LEAST)
-    world.cache.add_node(node("n", allocatable={"cpu": "1", "memory": "8Gi", "pods": "1"}))
+    world.cache.placed.add_node(node("n", allocatable={"cpu": "1", "memory": "8Gi", "pods": "1"}))
     world.templates = [{}] * 4
     nominee, other = world.pending(0), world.pending(0)
     nominee.nominated_node_name = "n" if status_knows else ""
@@ -253,7 +255,7 @@ def test_a_nominated_pod_does_not_stand_in_its_own_way_but_in_that_of_others(
 def test_a_share_of_the_nodes_is_scored_when_configured() -> None:
     world = World(0, nodes=0, percentage=1, strategy=LEAST)
     for number in range(300):
-        world.cache.add_node(node(f"n{number:03}"))
+        world.cache.placed.add_node(node(f"n{number:03}"))
     world.templates = [{}] * 4
     pending = world.pending(0)
     selector = Selector(world.evaluation(pending))

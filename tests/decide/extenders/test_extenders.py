@@ -406,7 +406,7 @@ async def test_a_pod_that_goes_while_extenders_are_asked_leaves_nothing_behind()
         await asyncio.sleep(2)
         assert world.cluster.bound == []
         assert world.place("a") == ""
-        assert world.state.cache.pod_count == 0
+        assert len(world.state.cache.held) == 0
         world.check()
 
 
@@ -421,7 +421,7 @@ async def test_a_pod_that_somebody_else_binds_while_extenders_are_asked_is_left_
         world.change("a", lambda pod: setattr(pod.spec, "node_name", "n2"))
         await asyncio.sleep(3)
         assert world.cluster.bound == []
-        assert world.state.cache.pod_count == 1
+        assert len(world.state.cache.held) == 1
         world.check()
 
 
@@ -653,7 +653,7 @@ async def test_an_extender_binds_in_place_of_the_api() -> None:
         assert world.cluster.bound == []
         assert first.calls[0][1]["PodUID"] == "uid-a"
         assert world.events("a", "Scheduled") == ["Successfully assigned default/a to n1"]
-        assert world.state.cache.assumed_count == 0
+        assert len(world.state.cache.assumed) == 0
         world.check()
 
 
@@ -666,7 +666,7 @@ async def test_a_pod_that_an_extender_could_not_bind_is_tried_again() -> None:
         world.pod("a")
         await asyncio.sleep(0.5)
         assert world.scheduled("a").message == "device is gone"
-        assert world.state.cache.pod_count == 0
+        assert len(world.state.cache.held) == 0
         first.answers["bind"] = binding(world, made)
         await asyncio.sleep(3)
         assert made == ["a to n1"]
@@ -689,9 +689,9 @@ async def test_a_pod_that_is_not_seen_bound_is_not_believed_to_be() -> None:
     async with world.running():
         world.pod("a")
         await asyncio.sleep(CONFIRMED_WITHIN - 1)
-        assert world.state.cache.is_assumed("uid-a")
+        assert "uid-a" in world.state.cache.assumed
         await asyncio.sleep(1.5)
-        assert not world.state.cache.is_assumed("uid-a")
+        assert "uid-a" not in world.state.cache.assumed
         assert world.scheduled("a").message == (
             'extender "http://e0" says that it has bound the pod to node "n1", but it is not bound'
         )
@@ -707,7 +707,7 @@ async def test_a_pod_that_goes_while_an_extender_binds_it_leaves_nothing_behind(
         await asyncio.sleep(0.5)
         world.cluster.delete("Pod", "default/a")
         await asyncio.sleep(2)
-        assert world.state.cache.pod_count == 0
+        assert len(world.state.cache.held) == 0
         world.check()
 
 

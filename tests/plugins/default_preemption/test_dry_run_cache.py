@@ -159,7 +159,7 @@ def test_a_second_pod_of_a_class_tries_only_nodes_that_changed() -> None:
     world = World(7, nodes=0)
     world.templates = [{"priority": 0}, {"priority": 10}, {}, {}]
     for _ in range(5):
-        world.cache.add_node(world.random_node())
+        world.cache.placed.add_node(world.random_node())
     for name in list(world.cluster.nodes.names)[:5]:
         world.cache.assume(world.pending(0), name)
     cache, tried = DryRunCache(), []

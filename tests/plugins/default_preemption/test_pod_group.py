@@ -46,7 +46,7 @@ def search(
 
 def cluster() -> Cache:
     cache = Cache()
-    cache.add_node(node("n1"))
+    cache.placed.add_node(node("n1"))
     return cache
 
 

@@ -29,7 +29,7 @@ class World:
             of_class.spec.selectors.add().cel.expression = expression
         self.put(of_class)
         for name in ("a", "b", "c"):
-            self.cache.add_node(node(name))
+            self.cache.placed.add_node(node(name))
         self.put(devices("a", 3, attributes={"model": ["x", "x", "y"]}))
         self.put(devices("b", 1, attributes={"model": "y"}))
 
@@ -77,7 +77,7 @@ def test_slices_and_nodes_that_change_are_counted_again() -> None:
     world.found()
     world.put(devices("a", 1))
     world.put(devices("c", 2))
-    world.cache.add_node(node("d"))
+    world.cache.placed.add_node(node("d"))
     world.put(devices("d", 1))
     assert world.found() == {"a": (1, 0), "b": (1, 0), "c": (2, 0), "d": (1, 0)}
     world.put(device_class())
@@ -127,7 +127,7 @@ def test_a_node_may_go_while_devices_are_counted(monkeypatch: pytest.MonkeyPatch
     cluster = world.cache.cluster
     steps = world.counts.prepare("gpu", world.known.of(cluster), cluster.nodes)
     next(steps)
-    world.cache.remove_node("c")
+    world.cache.placed.remove_node("c")
     list(steps)
     assert world.found() == {"a": (2, 0), "b": (0, 0)}
 

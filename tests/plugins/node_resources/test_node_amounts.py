@@ -42,7 +42,7 @@ REQUESTS = st.fixed_dictionaries(
 def nodes_of(cache: Cache, amounts: list[tuple[str, str]]) -> None:
     for at, (cpu, memory) in enumerate(amounts):
         allocatable = {"cpu": cpu, "memory": memory, "pods": "3", "example.com/gpu": str(at % 2)}
-        cache.add_node(node(f"n{at}", allocatable=allocatable))
+        cache.placed.add_node(node(f"n{at}", allocatable=allocatable))
 
 
 def info(cache: Cache, number: int, requests: dict[str, str]) -> PodInfo:
@@ -107,7 +107,7 @@ def test_verdicts_and_scores_are_the_same_while_pods_and_nodes_come_and_go(
         cache.assume(pending, f"n{at % len(amounts)}")
     nodes_of(cache, [*amounts, odd])
     check(cache, plugins, info(cache, 98, {"cpu": "1m", "memory": "1"}))
-    cache.remove_node("n0")
+    cache.placed.remove_node("n0")
     check(cache, plugins, info(cache, 99, {"cpu": "1m", "memory": "1"}))
 
 

@@ -135,7 +135,7 @@ def test_a_member_that_fits_alone_is_left_alone_while_its_gang_does_not_fit() ->
     gang(state, 2, "3", "3")
     told(state, "Node", node("n1"), 2.0)
     assert auditor.audit() == []
-    assert state.cache.assumed_count == 0
+    assert len(state.cache.assumed) == 0
 
 
 def test_a_gang_that_fits_and_was_not_woken_is_found() -> None:
@@ -146,7 +146,7 @@ def test_a_gang_that_fits_and_was_not_woken_is_found() -> None:
     found = {missed.pod.key for missed in auditor.audit()}
     assert found
     assert found <= {"default/member-0", "default/member-1"}
-    assert state.cache.assumed_count == 0
+    assert len(state.cache.assumed) == 0
 
 
 def test_a_pod_that_permit_turned_down_is_not_looked_at() -> None:

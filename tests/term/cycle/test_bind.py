@@ -87,7 +87,7 @@ async def test_a_pod_that_a_plugin_does_not_bind_is_undone_and_tried_again(
         assert (condition.reason, condition.message) == (reason, message)
         assert world.events("a", "FailedScheduling") == [message]
         assert "Script.unreserve a" in world.log
-        assert not world.state.cache.is_assumed("uid-a")
+        assert "uid-a" not in world.state.cache.assumed
         world.script.on_bind = lambda pod: SKIP
         world.change("a", lambda pod: pod.metadata.labels.update({"touched": "yes"}))
         await asyncio.sleep(30)
@@ -102,5 +102,5 @@ async def test_a_pod_that_no_plugin_takes_is_an_error() -> None:
         await asyncio.sleep(0.5)
         condition = world.scheduled("a")
         assert (condition.reason, condition.message) == ("SchedulerError", "bind status: Skip, ")
-        assert not world.state.cache.is_assumed("uid-a")
+        assert "uid-a" not in world.state.cache.assumed
         assert world.place("a") == "backoff"

@@ -212,7 +212,7 @@ async def test_a_member_that_permit_rejects_takes_all_along_before_any_is_bound(
         gang(world, "a", "b", "c")
         await asyncio.sleep(1)
         assert bound(world) == []
-        assert world.state.cache.assumed_count == 0
+        assert len(world.state.cache.assumed) == 0
         assert world.scheduled("a").message == (
             "another pod of the pod group was rejected: 0/1 nodes are available: 1 not this one."
         )

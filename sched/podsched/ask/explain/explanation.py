@@ -160,7 +160,7 @@ def explain_fit(
     ``wanted``: nodes to describe one by one; ``chosen``: the node whose scores come first. Returns
     None if a plugin failed; the message says so.
     """
-    answer.nodes = len(cluster.columns.node_table.live_rows)
+    answer.nodes = len(cluster.columns.node_table)
     try:
         fitting = fit(runtime, cluster, pod)
     except PluginFailure as failure:

@@ -156,7 +156,7 @@ class World:
 
     def has_node(self, pod: PodInfo) -> bool:
         """Whether a pod is bound or assumed."""
-        return self._cache.pod(pod.uid) is not None
+        return pod.uid in self._cache.held
 
     def question(self, pod: PodInfo) -> Question:
         """Return the input of a search for changes with which a pod would fit here."""

@@ -117,7 +117,7 @@ class ExtendedDecider:
     def _is_gone(self, pod: PodInfo) -> bool:
         cache = self._cache
         known = cache.cluster.pods.get(pod.key)
-        return known is None or known.uid != pod.uid or cache.pod(pod.uid) is not None
+        return known is None or known.uid != pod.uid or pod.uid in cache.held
 
     # ------------------------------------------------------------------ PostFilter
 

@@ -32,7 +32,7 @@ def run_queue(pods: int = PODS) -> QueueResult:
     """Measure the microseconds to add, pop and return a pod, and to handle an event."""
     state = build_state(load_config({}), factories(), seed=0)
     queue = state.queue
-    state.cache.add_node(node("node-0"))
+    state.cache.placed.add_node(node("node-0"))
     small, leaving = _placed("small", "500m"), _placed("leaving", "1")
     for pod in (small, leaving, _placed("staying", "2500m")):
         state.cache.apply("Pod", None, pod)

@@ -293,7 +293,7 @@ class _Repetition:
         while self._undone and self._undone[0][0] < first.number:
             self._undo(heappop(self._undone)[1])
         for record in records:
-            if self._state.cache.is_assumed(record.uid):
+            if record.uid in self._state.cache.assumed:
                 self._undo(record.uid)
         self._place_chance(first)
         decided = first.decided_time.ToMicroseconds() / 1e6
@@ -380,11 +380,11 @@ class _Repetition:
         """Bring the state to that after the recorded decision."""
         cache, uid = self._state.cache, record.uid
         if self._collector.found.get(uid, {}).get("node_name", "") != record.node_name:
-            if cache.is_assumed(uid):
+            if uid in cache.assumed:
                 self._undo(uid)
-            if info is not None and record.node_name and cache.pod(uid) is None:
+            if info is not None and record.node_name and uid not in cache.held:
                 cache.assume(info, record.node_name)
-        if not record.node_name or not cache.is_assumed(uid):
+        if not record.node_name or uid not in cache.assumed:
             return
         if record.outcome in _UNDONE:
             heappush(self._undone, (record.ended_after, uid))
@@ -393,11 +393,11 @@ class _Repetition:
 
     def _undo(self, uid: str) -> None:
         """Undo an assumption, as the binding cycle did."""
-        held = self._state.cache.pod(uid)
-        if held is None or not self._state.cache.is_assumed(uid):
+        if uid not in self._state.cache.assumed:
             return
-        queued = self._queued.get(uid) or QueuedPodInfo(held, 0.0)
-        assignment = Assignment(queued, held.node_name, CycleState())
+        pod = self._state.cache.held[uid].info
+        queued = self._queued.get(uid) or QueuedPodInfo(pod, 0.0)
+        assignment = Assignment(queued, pod.node_name, CycleState())
         self._loop.binding.bind_failed(assignment, error("as recorded"))
 
 

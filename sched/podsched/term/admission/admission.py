@@ -328,7 +328,7 @@ class Admission:
         if self.active:
             # A pod that is deleted while it is being bound is only in the cache: it uses quota
             # until its binding ends.
-            assumed = [pod.key for pod, _ in self._cache.held_pods()]
+            assumed = [held.info.key for held in self._cache.held.values()]
             for key in dict.fromkeys([*cluster.pods, *assumed]):
                 self.pods.count_one(key)
                 yield

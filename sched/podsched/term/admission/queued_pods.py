@@ -178,10 +178,9 @@ class QueuedPods:
         A pod that was deleted while it was being bound keeps its node until its binding ends.
         """
         known = self._cluster.pods.get(key)
-        for uid in (known.uid if known else None, old.pod.uid if old else None):
-            found = self._cache.pod(uid) if uid is not None else None
-            if found is not None:
-                return found, True
+        for pod in (known, old.pod if old else None):
+            if pod is not None and (held := self._cache.held.get(pod.uid)) is not None:
+                return held.info, True
         if known is None or known.terminating:
             return None, False
         ours = self._cache.is_responsible_for(known.cls.scheduler_name)

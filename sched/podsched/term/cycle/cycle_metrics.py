@@ -281,6 +281,6 @@ class CycleMeter:
         in_flight = {(label,): count for label, count in queue.in_flight.event_counts().items()}
         in_flight[(POD_POPPED,)] = len(queue.in_flight)
         _set_all(metrics.inflight_events, in_flight.items())
-        metrics.cache_size.labels("nodes").set(cache.node_count)
-        metrics.cache_size.labels("pods").set(cache.pod_count)
-        metrics.cache_size.labels("assumed_pods").set(cache.assumed_count)
+        metrics.cache_size.labels("nodes").set(len(cache.columns.node_table))
+        metrics.cache_size.labels("pods").set(len(cache.held))
+        metrics.cache_size.labels("assumed_pods").set(len(cache.assumed))

@@ -122,7 +122,7 @@ class FailureHandler:
         # In kube-scheduler's order (unreserveAndForget): plugins release while the pod is assumed.
         run_unreserve(runtime, assignment)
         self._patches.write(assignment.state, pod)
-        return cache.forget(pod) if cache.is_assumed(pod.uid) else None
+        return cache.forget(pod) if pod.uid in cache.assumed else None
 
     def _return(self, assignment: Assignment, status: Status, *, try_at_once: bool = False) -> None:
         """Return the pod to the queue, unless it is gone or bound by another scheduler."""

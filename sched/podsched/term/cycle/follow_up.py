@@ -70,7 +70,7 @@ class FollowUp:
         if pod.terminating:
             self._failures.record(pod, f"skip schedule deleting pod: {pod.key}")
         # An informer may have deleted the pod, or shown it bound, since it was popped.
-        elif known is not None and known.uid == pod.uid and not self._state.cache.pod(pod.uid):
+        elif known is not None and known.uid == pod.uid and pod.uid not in self._state.cache.held:
             return False
         self._state.queue.in_flight.done(pod.uid)
         self._meter.dropped(queued)

@@ -265,7 +265,7 @@ class PodGroupCycle:
             self._decider.discard(pod)
             if pod.uid not in in_flight or pod.uid in self._binding.waiting:
                 continue
-            if self._state.cache.is_assumed(pod.uid):
+            if pod.uid in self._state.cache.assumed:
                 runtime = self._state.profiles[pod.cls.scheduler_name]
                 self._failures.undo(runtime, self._assignments[pod.uid], status, at_once=True)
             else:

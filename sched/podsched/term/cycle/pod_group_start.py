@@ -316,7 +316,7 @@ class GroupStarts:
         self._activator.activate(self._state.cache.cluster.members(group.key))
 
     def _is_assumed(self, pod: PodInfo) -> bool:
-        return self._state.cache.is_assumed(pod.uid)
+        return pod.uid in self._state.cache.assumed
 
     def _evicted(self, pod: PodInfo, was_there: bool) -> None:
         self._evicted_uids.add(pod.uid)

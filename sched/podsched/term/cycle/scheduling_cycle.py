@@ -104,8 +104,8 @@ class SchedulingCycle:
         begun = [
             q for q in batch if q.info.uid in in_flight and q.info.uid not in self._binding.waiting
         ]
-        assumed = [q for q in begun if self._state.cache.is_assumed(q.info.uid)]
-        others = [q for q in begun if not self._state.cache.is_assumed(q.info.uid)]
+        assumed = [q for q in begun if q.info.uid in self._state.cache.assumed]
+        others = [q for q in begun if q.info.uid not in self._state.cache.assumed]
         _log.error(
             "A scheduling cycle failed",
             pod=(others or assumed or batch)[0].key,

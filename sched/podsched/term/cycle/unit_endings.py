@@ -150,7 +150,7 @@ class UnitEndings:
             for pod in unit.held.values()
             if pod.uid not in self._asked
             and not pod.terminating
-            and not self._state.cache.is_assumed(pod.uid)
+            and pod.uid not in self._state.cache.assumed
         ]
         if pods:
             self._asked.update(pod.uid for pod in pods)

@@ -142,7 +142,7 @@ async def _is_confirmed(assignment: Assignment, cache: Cache, changes: ClusterCh
     pod = assignment.pod
     clock = asyncio.get_running_loop().time
     deadline = clock() + CONFIRMED_WITHIN
-    while cache.is_assumed(pod.uid):
+    while pod.uid in cache.assumed:
         known = cache.cluster.pods.get(pod.key)
         left = deadline - clock()
         if known is None or known.uid != pod.uid or left <= 0:
