@@ -33,8 +33,12 @@ AMOUNT = {
     "x-kubernetes-int-or-string": True,
     "pattern": r"^[+]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3}|[numkMGTPE]|[KMGTPE]i)?$",
 }
+#: The version of Kueue's manifests that is served, too. Without a webhook the API server converts
+#: nothing: an object keeps the fields that it was written with. So both versions have one schema,
+#: and that of a ClusterQueue has the fields and values of both.
+FORMER_VERSION = "v1beta1"
 STOP = {"enum": ["None", "Hold", "HoldAndDrain"]}
-SEARCH = {"enum": ["MayStopSearch", "TryNextFlavor"]}
+SEARCH = {"enum": ["MayStopSearch", "TryNextFlavor", "Borrow", "Preempt"]}
 EFFECT = {"enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"]}
 
 
@@ -47,10 +51,10 @@ def rules(*several: dict[str, Any]) -> dict[str, Any]:
     return {key: [each for one in several for each in one[key]]}
 
 
-def no_limits(owner: str, named: str) -> list[dict[str, Any]]:
+def no_limits(owner: str, has_one: str) -> list[dict[str, Any]]:
     return [
         rule(
-            f"has(self.{named}) || !has(self.resourceGroups) || self.resourceGroups.all(g, "
+            f"{has_one} || !has(self.resourceGroups) || self.resourceGroups.all(g, "
             f"g.flavors.all(f, f.resources.all(r, !has(r.{limit}))))",
             f"{limit} must be nil when {owner} is empty",
         )
@@ -100,8 +104,14 @@ MORE: dict[str, dict[str, Any]] = {
     "Taint.effect": EFFECT,
     "Toleration.operator": {"enum": ["Equal", "Exists"]},
     "Toleration.effect": EFFECT,
-    "ClusterQueueSpec": rules(*no_limits("cohort", "cohortName")),
-    "CohortSpec": rules(*no_limits("parent", "parentName")),
+    "ClusterQueueSpec": rules(
+        *no_limits("cohort", "has(self.cohortName) || has(self.cohort)"),
+        rule(
+            "!has(self.cohort) || !has(self.cohortName)",
+            "cohort is the former name of cohortName: set one of them",
+        ),
+    ),
+    "CohortSpec": rules(*no_limits("parent", "has(self.parentName)")),
     "ClusterQueueSpec.resourceGroups": {"maxItems": 16, "x-kubernetes-list-type": "atomic"},
     "CohortSpec.resourceGroups": {"maxItems": 16, "x-kubernetes-list-type": "atomic"},
     "ClusterQueueSpec.cohortName": NAME,
@@ -188,6 +198,14 @@ MORE: dict[str, dict[str, Any]] = {
     "Condition": {"required": ["type", "status"]},
 }
 
+#: Fields that only ``FORMER_VERSION`` had, by message.
+FORMER_FIELDS: dict[str, dict[str, Any]] = {
+    "ClusterQueueSpec": {
+        "cohort": {"type": "string", **NAME},
+        "admissionChecks": {"type": "array", "items": {"type": "string"}, "maxItems": 64},
+    },
+}
+
 
 def schema_of(message: Any) -> dict[str, Any]:
     descriptor: Descriptor = message
@@ -200,6 +218,7 @@ def schema_of(message: Any) -> dict[str, Any]:
         for field in descriptor.fields
         if field.name != "metadata"
     }
+    properties |= FORMER_FIELDS.get(descriptor.name, {})
     return {"type": "object", "properties": properties, **MORE.get(descriptor.name, {})}
 
 
@@ -279,6 +298,7 @@ def definition(kind: Kind) -> dict[str, Any]:
         version["subresources"] = {"status": {}}
     if columns := columns_of(kind):
         version["additionalPrinterColumns"] = columns
+    former = {**version, "name": FORMER_VERSION, "storage": False}
     names = {"plural": kind.plural, "singular": kind.name.lower(), "kind": kind.name}
     names |= {"listKind": f"{kind.name}List", "shortNames": [*kind.short_names]}
     return {
@@ -291,7 +311,7 @@ def definition(kind: Kind) -> dict[str, Any]:
             "group": kind.group,
             "names": names,
             "scope": "Namespaced" if kind.namespaced else "Cluster",
-            "versions": [version],
+            "versions": [version, former],
         },
     }
 
@@ -310,6 +330,14 @@ def text() -> str:
 
 def test_the_definitions_are_made_of_the_messages() -> None:
     assert FILE.read_text() == text(), "run `make crds`"
+
+
+def test_both_versions_of_a_kind_have_one_schema() -> None:
+    """Else a field that one version stores could be lost in the other."""
+    for document in yaml.safe_load_all(FILE.read_text()):
+        stored, former = document["spec"]["versions"]
+        assert (stored["storage"], former["storage"]) == (True, False)
+        assert stored["schema"] == former["schema"]
 
 
 def test_each_message_and_field_that_rules_are_for_exists() -> None:

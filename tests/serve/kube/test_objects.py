@@ -53,6 +53,16 @@ def test_a_pod_reads_as_its_manifest_does() -> None:
     assert read(POD) == from_manifest({"apiVersion": "v1", "kind": "Pod", **POD}).message
 
 
+def test_a_cluster_queue_that_was_applied_as_v1beta1_reads_as_one_of_v1beta2() -> None:
+    """A CustomResourceDefinition that converts nothing shows it as v1beta2 with its old fields."""
+    queue: dict[str, Any] = {"kind": "ClusterQueue", "metadata": {"name": "team"}}
+    former = {"cohort": "all", "flavorFungibility": {"whenCanBorrow": "Borrow"}}
+    spec = {"cohortName": "all", "flavorFungibility": {"whenCanBorrow": "MayStopSearch"}}
+    manifest = {"apiVersion": "kueue.x-k8s.io/v1beta2", **queue, "spec": spec}
+    read = read_object(KINDS["ClusterQueue"], {**queue, "spec": former})
+    assert read == from_manifest(manifest).message
+
+
 @pytest.mark.parametrize(
     "kind", ["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"]
 )

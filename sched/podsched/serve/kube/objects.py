@@ -22,6 +22,7 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.codec import parse_time
+from podsched.api.former_versions import hide_former_queue
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Pod
 from podsched.v1 import objects_pb2
@@ -52,6 +53,10 @@ def read_object(kind: Kind, content: dict[str, Any], known: AnyObject | None = N
 
     known: an earlier state of the object, from which an unchanged spec is copied.
     """
+    if kind.name == "ClusterQueue":
+        # A CustomResourceDefinition converts nothing: what was applied as v1beta1 is stored as it
+        # is, and the schema of v1beta2 has its fields, too.
+        content = hide_former_queue(content)
     try:
         convert = _converter(kind.message.DESCRIPTOR)
         if isinstance(known, Pod) and _has_spec_of(content, known):
