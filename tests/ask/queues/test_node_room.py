@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from podsched.api.objects import AnyObject
-from podsched.api.queue_labels import REQUIRED_LEVEL
+from podsched.api.queue_labels import REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE
 from podsched.ask.offline_explanation import explain_group_offline, explain_offline
 from podsched.config.load import default_config
 from podsched.registry import factories
@@ -38,7 +38,7 @@ async def explained(world: TermWorld, name: str, *, group: bool = False) -> Expl
     await asyncio.sleep(2)
     objects: list[AnyObject] = [one for kind in KINDS for one in world.cluster.objects(kind)]
     ask = explain_group_offline if group else explain_offline
-    request = ExplainRequest(namespace="default", name=name)
+    request = ExplainRequest(namespace="default", name=name, changes=group)
     found = ask(objects, default_config(), factories(), request)
     assert found is not None
     return found
@@ -92,6 +92,25 @@ async def test_a_gang_that_has_to_be_in_one_domain_says_how_many_of_its_pods_a_d
         assert not found.pod_group.fits
         assert found.pod_group.topology_key == "rack"
         assert found.admission.nodes.startswith("r1 holds 2 of its pods, 1 too few")
+
+
+async def test_a_gang_whose_slices_would_be_split_says_so_and_what_would_help() -> None:
+    """Each rack has room for three of six pods, and for one slice of two."""
+    made = TermWorld()
+    for rack in ("r1", "r2"):
+        big_node(made, rack, labels={"rack": rack}, of={"cpu": "3"})
+    topology(made, "racks", "rack")
+    flavor(made, "default", topology="racks")
+    cluster_queue(made, "team", {"cpu": 40})
+    slices = {SLICE_LEVEL: "rack", SLICE_SIZE: "2"}
+    async with made.running():
+        gang(made, "train", "team", 6, cpu=1, annotations=slices)
+        found = await explained(made, "train", group=True)
+        assert not found.pod_group.fits
+        why = 'topology "racks" allows to fit only 2 out of 3 slice(s)'
+        assert found.admission.nodes == why
+        assert found.admission.sentence == f"Its quota suffices, so it waits for nodes: {why}."
+        assert [change.description for change in found.changes] == ["add a node like r1"]
 
 
 async def test_a_gang_that_is_kept_out_of_its_queue_would_not_start() -> None:

@@ -149,6 +149,24 @@ def test_a_gang_that_fits_and_was_not_woken_is_found() -> None:
     assert len(state.cache.assumed) == 0
 
 
+def test_a_gang_in_a_queue_is_left_alone_because_it_also_waits_for_quota() -> None:
+    state, auditor = world(deaf=True)
+    gang(state, 2, "3", "3")
+    for kind, name, spec in (
+        ("ClusterQueue", "team", {"namespaceSelector": {}}),
+        ("LocalQueue", "default", {"clusterQueue": "team"}),
+    ):
+        meta = {"name": name, "namespace": "default" if kind == "LocalQueue" else ""}
+        version = "kueue.x-k8s.io/v1beta2"
+        item = {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}
+        told(state, kind, from_manifest(item).message, 1.0)
+    for name in ("n1", "n2"):
+        told(state, "Node", node(name), 2.0)
+    for _ in state.admission.refresh(2.0):
+        pass
+    assert auditor.audit() == []
+
+
 def test_a_pod_that_permit_turned_down_is_not_looked_at() -> None:
     state, auditor = world(deaf=True)
     told(state, "Node", node("n1"), 0.5)

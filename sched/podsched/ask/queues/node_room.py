@@ -13,6 +13,7 @@ from typing import Final
 from podsched.ask.whatif.pod_group_explanation import asked_group
 from podsched.ask.whatif.world import World, exhaust, never
 from podsched.framework.pods import PodInfo
+from podsched.framework.status import Status
 from podsched.term.admission.units import LONE, is_lone, lone_group
 from podsched.v1.scheduling_pb2 import Explanation
 
@@ -33,11 +34,11 @@ def add_node_room(answer: Explanation, world: World, unit: str, victims: Sequenc
         return
     admission = answer.admission
     fits = answer.pod_group.fits if domains else answer.feasible_nodes > 0
-    text = "room for all of it now" if fits else _lack(answer)
+    text = "room for all of it now" if fits else _lack(answer, world, unit, pods)
     if not fits and victims:
-        then = (
-            "room" if _fits_without(world, unit, pods, victims) else "no room, so none is evicted"
-        )
+        then = "no room, so none is evicted"
+        if _attempt(world, unit, pods, victims).ok:
+            then = "room"
         text += f"; without those it would preempt, {then}"
     admission.nodes = text
     sentence = f"{admission.sentence[:1].lower()}{admission.sentence[1:]}"
@@ -47,10 +48,12 @@ def add_node_room(answer: Explanation, world: World, unit: str, victims: Sequenc
         admission.sentence = f"{admission.sentence.rstrip('.')}: {text}."
 
 
-def _lack(answer: Explanation) -> str:
+def _lack(answer: Explanation, world: World, unit: str, pods: Sequence[PodInfo]) -> str:
     if not answer.pod_group.domains:
         return answer.message.rstrip(".")
     best = answer.pod_group.domains[0]
+    if not best.lacks:  # It holds the pods, but would split their slices.
+        return _attempt(world, unit, pods).reasons[0]
     where = best.name or "all nodes together"
     text = f"{where} hold{'s' if best.name else ''} {best.holds} of its pods, {best.lacks} too few"
     return f"{text} ({best.misfit.message.rstrip('.')})" if best.misfit.message else text
@@ -65,7 +68,10 @@ def _waiting(world: World, unit: str) -> list[PodInfo]:
     return [pod for pod in pods if not world.has_node(pod)]
 
 
-def _fits_without(world: World, unit: str, pods: Sequence[PodInfo], victims: Sequence[str]) -> bool:
+def _attempt(
+    world: World, unit: str, pods: Sequence[PodInfo], victims: Sequence[str] = ()
+) -> Status:
+    """Return whether the pods could start together without the victims, and why not."""
     group = asked_group(world.cluster, unit) or lone_group(unit, pods[0])
     with world.trial() as trial:
         for key in victims:
@@ -74,4 +80,4 @@ def _fits_without(world: World, unit: str, pods: Sequence[PodInfo], victims: Seq
                 world.remove(victim)
         attempt = world.attempt(trial, group, pods)
         exhaust(attempt.run(trial, never, preempts=False))
-        return attempt.result.status.ok
+        return attempt.result.status

@@ -80,16 +80,24 @@ def explain_pod_group(
 
 
 def asked_group(cluster: ClusterView, key: str) -> PodGroup | None:
-    """Return a group; if it is in a queue, with the level of a Topology that it requires."""
+    """Return a group; if it is in a queue, with the level and the slices that it requires."""
     group, first = pod_group(cluster, key), next(iter(cluster.members(key)), None)
     if group is None or first is None or group.topology_key or not local_queue(cluster, first):
         return group
     level = asked_level(cluster, first)
-    topologies = map(read_levels, cast(Iterable[Topology], cluster.list("Topology")))
-    levels = next((each for each in topologies if level.label in each), ())
-    if not level.required or not levels:
-        return group
-    return replace(group, topology_key=level.label, levels=levels)
+    required = level.label if level.required else ""
+    wanted = {required, level.slice_level} - {""}
+    for one in cast(Iterable[Topology], cluster.list("Topology")) if wanted else ():
+        if wanted.issubset(levels := read_levels(one)):
+            return replace(
+                group,
+                topology_key=required,
+                levels=levels,
+                topology=one.metadata.name,
+                slice_level=level.slice_level,
+                slice_size=level.slice_size,
+            )
+    return group
 
 
 class _GroupQuestion:
@@ -166,7 +174,7 @@ class _GroupQuestion:
         if self.missing:
             text = f"create {counted(self.missing, 'more member')}"
             yield Change(kind="members", description=text, cost=self.missing)
-        if self._group.min_count is not None and best.holds:
+        if self._group.min_count is not None and best.holds and best.lacks:
             yield self._lower_min_count(best.holds)
         if self.missing:
             return
@@ -198,7 +206,9 @@ class _GroupQuestion:
             if not self._is_in(shape.name, best.name):
                 continue
             tried += 1
-            most = min(MAX_NODES, best.lacks) if found is None else found[0] - 1
+            # If it lacks none, the slices of its pods have too little room.
+            most = min(MAX_NODES, best.lacks or len(self.waiting))
+            most = most if found is None else found[0] - 1
             number = self._fewest(question, shape.name, most)
             if number is not None:
                 found = number, shape.name

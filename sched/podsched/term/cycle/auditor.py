@@ -7,7 +7,8 @@ and logged, so that the hint can be fixed.
 
 Only pods rejected by Filter plugins are checked: pods held back by Permit or a gate may well fit.
 A member of a PodGroup is checked with its group: it may fit alone. Large groups are left out,
-because a check must be over before the event loop's lag is felt.
+because a check must be over before the event loop's lag is felt. Pods of queues are left out, too:
+they also wait for quota, for nodes of flavors, and for domains of their slices.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pod_groups import pod_group
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS
+from podsched.term.admission.units import unit_key
 from podsched.term.state import SchedulingState
 
 #: Events remembered to find the one that should have woken a pod.
@@ -105,6 +107,8 @@ class Auditor:
         pod = queued.info
         runtime = self._state.profiles.get(pod.cls.scheduler_name)
         if runtime is None or queued.pending_plugins:
+            return None
+        if unit_key(pod) in self._state.admission.units:
             return None
         if pod.group:
             return self._look_at_group(runtime, queued)
