@@ -127,7 +127,7 @@ def run_allocation_case(
 def _load(entry: EntryPoint) -> PluginFactory:
     try:
         factory = entry.load()
-    # Importing a package runs whatever it likes.
+    # Importing a package runs its code, which may raise anything.
     except Exception as error:
         raise PluginNotLoaded(
             f"plugin {entry.name!r}: {entry.value} cannot be imported: "

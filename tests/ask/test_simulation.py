@@ -142,8 +142,8 @@ def test_a_profile_can_switch_scores_off() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"objects": [["a"]]}, r"objects\[0\]: \['a'\] is no manifest"),
-        ({"config": [1]}, r"config: \[1\] is no object"),
+        ({"objects": [["a"]]}, r"objects\[0\]: \['a'\] is not a manifest"),
+        ({"config": [1]}, r"config: \[1\] is not an object"),
     ],
 )
 def test_a_part_of_the_wrong_type_is_named_with_its_value(

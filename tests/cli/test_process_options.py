@@ -138,7 +138,7 @@ def test_the_port_of_https_that_is_taken_is_one_line_with_its_option(
 
 def test_an_address_of_another_machine_is_told_from_one_that_is_taken() -> None:
     done = Commands()("apiserver", "--insecure-listen", "--listen", "192.0.2.1:7443")
-    why = "this is no address of this machine"
+    why = "this is not an address of this machine"
     assert done.err == f"error: --listen 192.0.2.1:7443: cannot listen: {why}\n"
 
 

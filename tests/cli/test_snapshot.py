@@ -21,7 +21,7 @@ def test_what_is_no_snapshot_is_refused_in_a_line(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no snapshot")
     done = Commands()("snapshot", "restore", str(tmp_path / "text"), str(tmp_path / "data"))
     assert (done.code, done.out) == (1, "")
-    assert "is no complete snapshot: its size is 11 bytes" in done.err
+    assert "is not a complete snapshot: its size is 11 bytes" in done.err
     assert not (tmp_path / "data").exists()
     done = Commands()("snapshot", "status", str(tmp_path / "none"))
     assert done.code == 2

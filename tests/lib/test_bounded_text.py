@@ -28,8 +28,8 @@ def test_lines_that_never_end_are_too_much() -> None:
     [
         (b"[" * 100_000, "nested too deeply"),
         (b"[" + b"[]," * 100 + b"[]]", "more than 100 values"),
-        (b'{"t": Infinity}', "Infinity is no number"),
-        (b'{"t": NaN}', "NaN is no number"),
+        (b'{"t": Infinity}', "Infinity is not a number"),
+        (b'{"t": NaN}', "NaN is not a number"),
         (b"\xff", "can't decode"),
     ],
 )

@@ -8,7 +8,7 @@ it. Ray's errors end here: callers get ``RayUnavailable`` and do the work themse
 
 Two settings of Ray make losing it harmless: without RAY_gcs_rpc_server_reconnect_timeout_s a driver
 ends its process 60 s after the head is gone (seen with 2.60), and without
-RAY_ENABLE_AUTO_CONNECT=0 a call between two connections would start a cluster of its own.
+RAY_ENABLE_AUTO_CONNECT=0 a call between two connections would start a new cluster.
 """
 
 from __future__ import annotations

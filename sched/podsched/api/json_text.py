@@ -22,7 +22,7 @@ def load_json(
 ) -> Any:
     """Parse JSON. Raises ValueError, also for too many values, and RecursionError.
 
-    Text that is no Unicode, such as half a surrogate pair, is refused: nothing could be answered
+    Text that is not Unicode, such as half a surrogate pair, is refused: nothing could be answered
     that quotes it.
     """
     text = raw.decode()

@@ -49,7 +49,7 @@ def is_left_alone(item: AnyObject) -> bool:
 
 
 def held_until(lease: AnyObject | None) -> float:
-    """Return the Unix time until which a holder's Lease lasts, 0 if nobody holds it."""
+    """Return the Unix time until which a holder's Lease lasts, 0 if it has no holder."""
     if not isinstance(lease, Lease) or not lease.spec.holder_identity:
         return 0.0
     return seconds_of(lease.spec.renew_time) + lease.spec.lease_duration_seconds

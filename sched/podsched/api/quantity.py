@@ -4,7 +4,7 @@ Values are exact fractions; nothing passes through floating point. As in Kuberne
 (k8s.io/apimachinery/pkg/api/resource) what is finer than a nano is rounded up (away from zero),
 ``value`` and ``milli_value`` round up likewise, and integers saturate at the bounds of int64.
 
-Non-goal: keeping the suffix somebody wrote; messages keep the string as it came.
+Non-goal: keeping the suffix; messages keep the string as it was written.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _SAMPLED = 0x01
 
 
 def parse(context: str) -> tuple[int, int, bool] | None:
-    """Return trace id, span id and whether it is sampled; None for what is no traceparent."""
+    """Return trace id, span id and whether it is sampled; None for what is not a traceparent."""
     match = _PARENT.fullmatch(context)
     if match is None:
         return None

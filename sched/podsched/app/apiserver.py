@@ -115,7 +115,7 @@ def _pending_of(cache: WatchCache) -> PendingSource:
 async def _serve_page(
     process: Process, tasks: TaskSet, server: ApiServer, probes: Probes
 ) -> HttpServer | None:
-    """Serve the page if enabled; its actions go through the REST API's handlers."""
+    """Serve the page if enabled; the REST API's handlers carry out its actions."""
     if process.options.web_listen is None:
         return None
     from podsched.app.apiserver_page import CallerApi, WatchCacheSource

@@ -1,6 +1,6 @@
 """The data of an API server's web page, and actions on behalf of the browser's user.
 
-Actions go through the pipeline of all calls, so that authentication, authorization, fairness and
+Actions pass the pipeline of all calls, so that authentication, authorization, fairness and
 audit apply to them.
 """
 

@@ -120,7 +120,7 @@ class KubeBackend:
         self._registry.before_collect(about)
 
     def read_leadership(self, source: Source, lock: str) -> None:
-        """Return None: replicas write no Leases of their own there."""
+        """Return None: replicas write no other Leases there."""
 
     def not_ready(self) -> str:
         """See ``Backend``."""

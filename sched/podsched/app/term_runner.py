@@ -65,7 +65,7 @@ _log = get_logger("replica")
 
 #: Seconds before the work of a term, or the building of a state, starts again after a bug.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-#: Seconds within which the tasks of a term end after they were told to.
+#: Seconds within which the tasks of a term end after they were asked to.
 _ENDING = 1.0
 #: Milliseconds between two responses of a standby's watch. Of a pod that is created and bound in
 #: between, it decodes one event instead of two. When it becomes the leader, it is behind by at most

@@ -113,7 +113,7 @@ def _config(
     if not written:
         return default_config()
     if not isinstance(written, dict):
-        raise BadScenario(f"config: {reprlib.repr(written)} is no object")
+        raise BadScenario(f"config: {reprlib.repr(written)} is not an object")
     return load_config(written, known_plugins=user_plugin_specs(plugins))
 
 
@@ -135,7 +135,7 @@ def _read(scenario: Mapping[str, Any]) -> tuple[Cache, PodInfo]:
     pods: list[v1.Pod] = []
     for number, manifest in enumerate(scenario["objects"]):
         if not isinstance(manifest, dict):
-            raise BadScenario(f"objects[{number}]: {reprlib.repr(manifest)} is no manifest")
+            raise BadScenario(f"objects[{number}]: {reprlib.repr(manifest)} is not a manifest")
         message: Any = from_manifest(manifest).message
         if isinstance(message, v1.Pod):
             message.metadata.uid = message.metadata.uid or f"uid-{number}"

@@ -173,7 +173,7 @@ class DeltaEncoder:
         name = columns.names[row]
         sent = self._sent.get(row)
         if sent is None:
-            # 0 is no node's version, so the node is sent.
+            # No node has the version 0, so the node is sent.
             sent = self._sent[row] = _SentRow(name, 0, {})
         version = columns.node_table.row_version(row)
         if sent.version != version:

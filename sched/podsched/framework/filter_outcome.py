@@ -16,7 +16,7 @@ from podsched.framework.verdicts import Bits, Reason, Rows, status_of
 #: The plugin that rejects a row, by its index among the filters, or one of the values below.
 PluginIndices = NDArray[np.int16]
 
-#: Values of ``FilterOutcome.plugin`` that are no index.
+#: Values of ``FilterOutcome.plugin`` that are not an index.
 PASSED = -1
 EXCLUDED = -2
 

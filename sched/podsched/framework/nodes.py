@@ -149,7 +149,7 @@ class NodeColumns(Protocol):
     # Forks.
     @property
     def base(self) -> NodeColumns:
-        """The columns that a fork was made from; the columns themselves if they are no fork."""
+        """The columns that a fork was made from; the columns themselves if they are not a fork."""
         ...
 
     @property

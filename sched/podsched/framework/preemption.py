@@ -41,7 +41,7 @@ class EvictionListener(Protocol):
 
     The scheduler evicts all victims but one, releases the preemptors, and evicts the last one,
     whose deletion is then the event that wakes the preemptors. The preemptors are one pod, or the
-    members of a PodGroup. The victims of a plugin that is no EvictionListener are evicted as well.
+    members of a PodGroup. The victims of a plugin that is not an EvictionListener are evicted, too.
     """
 
     def evictions_started(self, preemptors: Sequence[PodInfo], victims: Victims) -> None:

@@ -24,7 +24,7 @@ _reserved: Final[deque[socket.socket]] = deque(maxlen=64)
 
 _ADVICE: Final = {
     errno.EADDRINUSE: "another process listens there: stop it, or choose another port",
-    errno.EADDRNOTAVAIL: "this is no address of this machine",
+    errno.EADDRNOTAVAIL: "this is not an address of this machine",
     errno.EACCES: "permission denied: choose a port from 1024 on, or run as root",
 }
 

@@ -184,7 +184,7 @@ class PendingPods:
         """Replace a pod of activeQ or a backoff queue by its new version, and reorder it."""
         before = self.order(pod)
         pod.info = new
-        # Usually nothing that the order depends on has changed, and the heap can stay as it is.
+        # Usually nothing that the order depends on has changed, so the heap need not change.
         if self.order(pod) == before:
             return
         if self.active.remove(new.uid) is not None:

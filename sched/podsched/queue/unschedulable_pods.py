@@ -57,8 +57,8 @@ def group_key(pod: QueuedPodInfo) -> Hashable:
         frozenset(pod.unschedulable_plugins),
         frozenset(pod.pending_plugins),
         pod.gating_plugin,
-        # A pod with ephemeral volumes is a group of its own, because its claims are named after it.
-        # Other pods are told apart by PodGroup, which is not part of the class.
+        # A pod with ephemeral volumes is alone in its group, because its claims are named after it.
+        # Other pods are distinguished by PodGroup, which is not part of the class.
         pod.info.uid if _has_ephemeral_volumes(pod.info.cls) else pod.info.group,
     )
 

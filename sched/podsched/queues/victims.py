@@ -215,7 +215,7 @@ def fill_back(snapshot: Snapshot, taken: list[Victim], fits: Callable[[], bool])
 
 
 def restore(snapshot: Snapshot, taken: Iterable[Victim]) -> None:
-    """Put victims back into the snapshot, as far as they are not there."""
+    """Put those victims back into the snapshot that are not in it."""
     for victim in taken:
         if victim.workload.key not in snapshot.workloads[victim.workload.queue]:
             snapshot.add(victim.workload)
@@ -239,7 +239,7 @@ def _sorted(candidates: list[_Candidate], preemptor: Preemptor) -> list[_Candida
 
 
 def _valid(preemptor: Preemptor, candidate: _Candidate, *, borrowing: bool) -> bool:
-    """Whether a candidate may be preempted in this attempt, with the usage as it is now."""
+    """Whether a candidate may be preempted in this attempt, given the present usage."""
     if borrowing and not candidate.borrowing:
         return False
     return all(node.borrows_any(preemptor.short) for node in candidate.below)

@@ -82,7 +82,7 @@ def test_a_row_that_is_no_decision_is_passed_over_and_told(garbled: Any) -> None
     told: list[str] = []
     found = find([[*whole, bad]], DecisionQuery(), told.append)
     assert [record.number for record in found] == [2]
-    assert len(told) == 1 and told[0].startswith("a row is no decision: ")
+    assert len(told) == 1 and told[0].startswith("a row is not a decision: ")
 
 
 @pytest.mark.parametrize("facts", [7, {"fields": 7}, {"fields": ["number"]}, {"fields": [[]]}])

@@ -34,7 +34,7 @@ def test_an_api_server_may_be_one_minor_version_newer(server: str) -> None:
         ("v1.37.0", "v1.37.0", "podsched behaves as 1.36"),
         ("v1.36.2", "v1.35.0", "the API server is v1.35.0"),
         ("v1.36.2", "v1.38.0", "the API server is v1.38.0"),
-        ("v1.36.2", "None", '"None" is no version of Kubernetes'),
+        ("v1.36.2", "None", '"None" is not a version of Kubernetes'),
     ],
 )
 def test_other_versions_are_refused(scheduler: str, server: str, reason: str) -> None:

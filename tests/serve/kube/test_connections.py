@@ -180,7 +180,7 @@ async def test_what_is_no_http_is_an_error(
 ) -> None:
     task = await begin(connections)
     opened[0].receive(b"SSH-2.0-OpenSSH\r\n")
-    with pytest.raises(BrokenConnectionError, match="no HTTP"):
+    with pytest.raises(BrokenConnectionError, match="not HTTP"):
         await task
     assert not opened[0].is_open
 

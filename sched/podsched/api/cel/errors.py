@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class CompileError(Exception):
-    """The expression is no CEL, or not of the right type: a fault of its author."""
+    """The expression is not CEL, or not of the right type: a fault of its author."""
 
 
 class EvaluationError(Exception):

@@ -22,7 +22,7 @@ from podsched.api.cel.values import (
     type_name,
 )
 
-#: Marks a step of a program that is no constant.
+#: Marks a step of a program that is not a constant.
 VARIES: Any = object()
 
 

@@ -176,7 +176,7 @@ class _Parser:
                 left = Call(position, operator[1], None, (left, right))
         if not binding and self.peek() == "?":
             position = self.take()[2]
-            # As in the grammar, the first branch is no ternary, unless in parentheses.
+            # As in the grammar, the first branch is not a ternary, unless in parentheses.
             chosen = self.expression(_NO_TERNARY)
             self.expect(":")
             left = Call(position, "_?_:_", None, (left, chosen, self.expression()))

@@ -157,7 +157,7 @@ def find(
                     continue
                 found.append(message_of(row, shape, replica))
             except _GARBLED as error:
-                garbled(f"a row is no decision: {reprlib.repr(row)}: {error}")
+                garbled(f"a row is not a decision: {reprlib.repr(row)}: {error}")
                 continue
             if len(found) >= query.limit:
                 return sorted(found, key=_order)

@@ -63,7 +63,7 @@ _CONTAINER_STATUS: Final = ("name", "resources", "allocatedResources")
 
 
 class BadBundle(ValueError):
-    """The file is no bundle, or has another format."""
+    """The file is not a bundle, or has another format."""
 
 
 @dataclass(frozen=True, slots=True)

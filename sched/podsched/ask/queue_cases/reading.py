@@ -75,7 +75,7 @@ def read_amounts(written: Mapping[str, int]) -> dict[FlavorResource, int]:
     for key, number in written.items():
         flavor, slash, resource = key.partition("/")
         if not slash or not isinstance(number, int):
-            raise BadCase(f"{key!r}: {number!r} is no amount of flavor/resource")
+            raise BadCase(f"{key!r}: {number!r} is not an amount of flavor/resource")
         amounts[FlavorResource(flavor, resource)] = number
     return amounts
 

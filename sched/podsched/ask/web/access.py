@@ -132,7 +132,7 @@ def foreign_site_reason(request: web.Request, hosts: frozenset[str]) -> str:
     try:
         host = urlsplit(f"//{request.host}").hostname or ""
     except ValueError:
-        return "the Host header is no name and no address"
+        return "the Host header is neither a name nor an address"
     if not request.secure and host.lower() not in hosts and not _is_address(host):
         return f"the page is not called {host[:100]} here: use the address it listens on, or TLS"
     site = request.headers.get("Sec-Fetch-Site", "none")

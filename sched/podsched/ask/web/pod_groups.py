@@ -61,7 +61,7 @@ class PodGroupLine:
 
 
 def line_key(group: str) -> str:
-    """Return the key of a group's line, which is no pod's key."""
+    """Return the key of a group's line, which is not a pod's key."""
     return f"PodGroup {group}"
 
 

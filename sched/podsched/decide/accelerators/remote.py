@@ -1,4 +1,4 @@
-"""Have other processes make first evaluations, which go through all rows."""
+"""Have other processes make first evaluations, which cover all rows."""
 
 from __future__ import annotations
 

@@ -384,7 +384,7 @@ def _others(evaluation: ClassEvaluation) -> _Others | None:
 
 
 def _scores_for_same_rows(columns: Sequence[ScoreColumn]) -> Mapping[str, Scores | int] | None:
-    """Return the weighted scores as they are, for pods with the same feasible rows.
+    """Return the evaluation's weighted scores, for pods with the same feasible rows.
 
     None if nothing has been scored.
     """
@@ -404,7 +404,7 @@ def _scores_for_any_rows(
     """Return weighted scores by plugin, a number if all are equal; None if variants may differ.
 
     Normalised scores must be equal on all rows that may be feasible. Others must be known for all
-    rows, as they are in shared columns or if ``all_fit``.
+    rows, which is so in shared columns, or if ``all_fit``.
     """
     parts: dict[str, Scores | int] = {}
     for column in columns:

@@ -252,7 +252,7 @@ class Projections:
         found: Sequence[_OfPart] = ()
         try:
             found = tuple([self._of_part(part, pod) for part in self._fixed])
-        # The class gets a key of its own; its evaluation fails in the same way and reports it.
+        # The class's id makes the key unique; its evaluation fails in the same way and reports it.
         except (PluginFailure, TypeError):
             own = cls.id
         numbers = [of_part.number for of_part in found]

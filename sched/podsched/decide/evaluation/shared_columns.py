@@ -111,7 +111,7 @@ class SharedColumns:
         if verdicts.reasons:
             verdicts.bits[self._rows()[1]] = 0
         column.put_whole(verdicts)
-        # A column object of its own, because the class may clear its column; the arrays are shared.
+        # A separate column object, because the class may clear its own; the arrays are shared.
         own = FilterColumn(column.index, column.named)
         own.adopt(column)
         self._keep(key, inputs, bits=own)

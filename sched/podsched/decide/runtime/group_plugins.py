@@ -16,7 +16,7 @@ from podsched.framework.pod_groups import (
 
 
 class GroupPlugins(NamedTuple):
-    """See ``framework.pod_groups``. The last two are not configured at a point of their own."""
+    """See ``framework.pod_groups``. The last two are not configured separately."""
 
     generate: Sequence[Named[PlacementGeneratePlugin]]
     score: Sequence[Named[PlacementScorePlugin]]

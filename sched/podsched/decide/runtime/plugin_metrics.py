@@ -41,7 +41,7 @@ _VOLUME_OPERATIONS = {
 }
 
 
-#: The points that an evaluation goes through.
+#: The extension points of an evaluation.
 _EVALUATION: Final = (
     ExtensionPoint.PRE_FILTER,
     ExtensionPoint.FILTER,

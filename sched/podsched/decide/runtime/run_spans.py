@@ -1,6 +1,6 @@
 """Record runs of plugins as spans.
 
-In a module of its own, because deciding code imports ``run_log`` and must not import spans.
+A separate module, because deciding code imports ``run_log`` and must not import spans.
 """
 
 from __future__ import annotations

@@ -88,7 +88,9 @@ def check_versions(scheduler: str, server: str) -> None:
 def _minor(version: str) -> tuple[int, int]:
     found = _VERSION.fullmatch(version)
     if not found:
-        raise NotComparableError(f'"{version}" is no version of Kubernetes, such as v{VERSION}.0')
+        raise NotComparableError(
+            f'"{version}" is not a version of Kubernetes, such as v{VERSION}.0'
+        )
     return int(found[1]), int(found[2])
 
 

@@ -6,7 +6,7 @@ soon as one is answered, without any backoff.
     creates   batches of 500 pods of the same names, so that the work is done but nothing grows
     lists     all pods, all pages
     watches   streams of all objects, which it does not read
-    garbage   bytes that are no request, some of them 2 MiB, to existing or unknown methods
+    garbage   bytes that are not a request, some of them 2 MiB, to existing or unknown methods
 
 Watches that end with UNAVAILABLE were refused by HTTP/2 (REFUSED_STREAM): the client cancels a
 hundred streams at once, and opens as many before the server has seen the first one end.
@@ -59,7 +59,7 @@ def batch_for(client: int) -> bytes:
 
 
 def garbage(chance: random.Random) -> tuple[str, bytes]:
-    """Return a known or unknown method, and bytes that are no request of it."""
+    """Return a known or unknown method, and bytes that are not a request of it."""
     method = chance.choice(("Create", "CreateBatch", "List", "Patch", "Nonsense"))
     size = _LARGE if chance.random() < 0.02 else chance.randrange(1, 4096)
     return f"{OBJECTS}{method}", b"\xff" + chance.randbytes(size)

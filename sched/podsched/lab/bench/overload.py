@@ -244,7 +244,7 @@ async def run_overload(
             progress("phases", number, 2 * ROUNDS + 2)
             part = _Part(run, number, nodes or NODES, pods or PODS)
             phases.append(await part.run(pids_of(run.cluster)))
-    # The first two are for practice: after them everybody has had as much to remember as ever.
+    # The first two are for practice: after them, caches have reached their usual size.
     return OverloadResult(phases[2:], filling)
 
 

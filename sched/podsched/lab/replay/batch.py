@@ -7,7 +7,7 @@ is the policy, without the rest of the scheduler. A job ends after its run time,
 | --- | --- |
 | FIFO | in the order of the queue: the first that has no room blocks all others |
 | EASY | also later ones that do not delay the first |
-| Conservative | also later ones that delay nobody |
+| Conservative | also later ones that delay no other |
 """
 
 from __future__ import annotations

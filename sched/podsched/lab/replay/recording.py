@@ -269,7 +269,7 @@ def _number(line: Mapping[str, Any], name: str, most: float) -> float:
     """Return a number of at least 0. Raises ValueError."""
     value = line.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{name}: {_shown(value)} is no number")
+        raise ValueError(f"{name}: {_shown(value)} is not a number")
     if not 0 <= value <= most:
         raise ValueError(f"{name}: {_shown(value)} is not between 0 and {most:.0f}")
     return float(value)
@@ -279,7 +279,7 @@ def _revision(line: Mapping[str, Any], name: str) -> int:
     _number(line, name, _MAX_REVISION)
     revision = line[name]
     if not isinstance(revision, int):
-        raise ValueError(f"{name}: {_shown(revision)} is no number of a revision")
+        raise ValueError(f"{name}: {_shown(revision)} is not a number of a revision")
     return revision
 
 
@@ -288,7 +288,7 @@ def _object(line: Mapping[str, Any], name: str) -> Mapping[str, Any]:
         raise ValueError(f"{name} is missing")
     value = line[name]
     if not isinstance(value, dict):
-        raise ValueError(f"{name}: {_shown(value)} is no object")
+        raise ValueError(f"{name}: {_shown(value)} is not an object")
     return value
 
 

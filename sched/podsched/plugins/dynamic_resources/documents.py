@@ -196,7 +196,7 @@ def _device(document: Document, driver: str) -> Device:
         view=DeviceView(
             driver,
             document.get("attributes") or {},
-            # Quantities as they are written: CEL distinguishes 1000m from 1.
+            # Quantities unchanged: CEL distinguishes 1000m from 1.
             {name: entry["value"] for name, entry in capacity.items()},
             allow_multiple_allocations,
         ),

@@ -86,7 +86,7 @@ def consumer_of(pod: PodInfo, name: str, cluster: ClusterView) -> dict[str, str]
 
 
 def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
-    """Return the pod's claims as they are stored. Raises ClaimUnusableError."""
+    """Return the pod's stored claims. Raises ClaimUnusableError."""
     generated = _generated_names(pod)
     found: dict[str, v1.ResourceClaim] = {}
     for name in claim_names(pod):

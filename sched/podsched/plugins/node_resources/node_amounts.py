@@ -5,7 +5,7 @@ Both plugins of this package share them, so a placed pod is applied only once.
 **Why float64.** A division of int64 takes ten times as long as one of float64. The results are
 equal within limits: for integers a < 2**53 and b < 2**45 with a quotient below 128, floor(a / b)
 equals the floor of the float64 quotient. Rounding changes the quotient by at most 128 * 2**-53 =
-2**-46, and an exact quotient that is no integer is at least 1/b > 2**-45 below the next integer.
+2**-46, and a quotient that is not an integer is at least 1/b > 2**-45 below the next integer.
 
 **Why all rows, both resources in one array.** To pick rows out of a column takes as long as five
 passes over it.

@@ -82,7 +82,7 @@ class DevicePublisher:
                 self._put_deletion(name)
 
     def withdraw(self, node: str) -> None:
-        """Delete the slices of a node that is gone; without a leader nobody else does."""
+        """Delete the slices of a node that is gone, which otherwise only a leader does."""
         for name in self._made.pop(node, ()):
             self._put_deletion(name)
 

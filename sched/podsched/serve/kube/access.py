@@ -110,7 +110,9 @@ def from_kubeconfig(path: Path, *, master: str = "", context: str = "") -> Clust
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ConfigError([FieldError("", None, reason)], str(path)) from error
     if not isinstance(document, Mapping):
-        raise ConfigError([FieldError("", None, "is no kubeconfig: expected an object")], str(path))
+        raise ConfigError(
+            [FieldError("", None, "is not a kubeconfig: expected an object")], str(path)
+        )
     try:
         return _Kubeconfig(document, path.parent).access(master, context)
     except ConfigError as error:

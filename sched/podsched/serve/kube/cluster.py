@@ -198,7 +198,7 @@ class KubeCluster:
         body, kind = writes.object_patch(wanted), find_kind(wanted.kind)
         metadata = body.get("metadata", {})
         if "status" in body and "finalizers" in metadata:
-            # A patch of the status leaves finalizers as they are.
+            # A patch of the status does not change finalizers.
             path = of_object(kind, wanted.name, wanted.namespace)
             version = await self._write_finalizers(path, metadata, fence, form)
             body["metadata"] = {"resourceVersion": version}

@@ -135,7 +135,7 @@ class _Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(f"the answer is no HTTP: {error}")
+            self._fail(f"the answer is not HTTP: {error}")
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

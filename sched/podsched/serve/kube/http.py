@@ -121,9 +121,9 @@ class KubeHttp:
         try:
             answer = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
-            raise Unreadable(f"the answer to {method} {path} is no JSON") from error
+            raise Unreadable(f"the answer to {method} {path} is not JSON") from error
         if not isinstance(answer, dict):
-            raise Unreadable(f"the answer to {method} {path} is no object")
+            raise Unreadable(f"the answer to {method} {path} is not an object")
         return answer
 
     async def request_bytes(
@@ -142,7 +142,7 @@ class KubeHttp:
     ) -> bytes:
         """Send a request and return the answer. Raises ClientError.
 
-        body: bytes are sent as they are, anything else as JSON.
+        body: bytes are sent unchanged, anything else as JSON.
         repeatable: the request is idempotent, so it is retried if its outcome is unknown.
         retry_after: 429 means that the server is overloaded, not that the operation is refused.
         before: called right before each attempt, after all waiting; its exceptions end the request.

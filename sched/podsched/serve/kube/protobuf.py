@@ -32,7 +32,7 @@ def add_finalizers(
     Raises Unreadable if it is not an object in this encoding.
     """
     if not encoded.startswith(_MAGIC):
-        raise Unreadable("the answer is no object in Kubernetes' protobuf")
+        raise Unreadable("the answer is not an object in Kubernetes' protobuf")
     try:
         envelope = list(delimited_fields(encoded[len(_MAGIC) :]))
         [raw] = [content for number, content in envelope if number == _RAW]
@@ -44,7 +44,7 @@ def add_finalizers(
             if number == _FINALIZERS
         }
     except (DecodeError, ValueError) as error:
-        raise Unreadable(f"the answer is no object in Kubernetes' protobuf: {error}") from error
+        raise Unreadable(f"the answer is not an object in Kubernetes' protobuf: {error}") from error
     added = b"".join(_field(_FINALIZERS, name.encode()) for name in finalizers if name not in there)
     if uid:
         added += _field(_UID, uid.encode())

@@ -264,7 +264,7 @@ def _parsed(line: bytes) -> tuple[str, dict[str, Any]]:
         event = orjson.loads(line)
         type_, content = event["type"], event["object"]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise Unreadable("a line of the watch is no event") from error
+        raise Unreadable("a line of the watch is not an event") from error
     if not isinstance(content, dict) or not isinstance(content.get("metadata") or {}, dict):
         raise Unreadable("a line of the watch has no object")
     return type_, content

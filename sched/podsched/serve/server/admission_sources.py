@@ -49,7 +49,7 @@ class _NodeKinds:
         self._real = 0
 
     def changed(self, key: str, entry: Entry | None) -> None:
-        """Note a node as it is now; None: it is removed."""
+        """Note a node's present version; None: it is removed."""
         if self._hollow.pop(key, True) is False:
             self._real -= 1
         if entry is not None:

@@ -3,7 +3,7 @@
 A kubelet gives containers the address of this Service, in KUBERNETES_SERVICE_HOST and _PORT. Its
 clusterIP and port are the address of an API server itself, so that pods reach it without
 kube-proxy. kube-apiserver takes an address of the Services' network instead, which only kube-proxy
-serves; a Service that is already there stays as it is.
+serves; a Service that already exists is not changed.
 
 Each API server renews a Lease in kube-system. Those with a valid Lease are in the EndpointSlice.
 
@@ -142,7 +142,7 @@ class Advertiser:
         return item
 
     def _endpoints(self, addresses: Sequence[str]) -> Endpoints:
-        # kube-controller-manager is not to mirror them into an EndpointSlice of its own.
+        # kube-controller-manager must not mirror them into another EndpointSlice.
         labels = {"endpointslice.kubernetes.io/skip-mirror": "true"}
         item = Endpoints(metadata={"namespace": _NAMESPACE, "name": _NAME, "labels": labels})
         subset = item.subsets.add(ports=[self._endpoint_port()])

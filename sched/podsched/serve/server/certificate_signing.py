@@ -269,7 +269,7 @@ class CertificateSigner:
         for address in request.ips:
             nodes = self._nodes_at.get(address, set())
             if name not in nodes:
-                return f"{address} is no address of the node"
+                return f"{address} is not an address of the node"
             if others := nodes - {name}:
                 return f"{address} is an address of node {min(others)} too"
         return ""

@@ -44,7 +44,7 @@ _CLAIM = KINDS["ResourceClaim"]
 def with_device_keys(mutation: Mutation, fence: Fence | None, cache: WatchCache) -> Mutation:
     """Return a mutation that also maintains the keys of a claim's devices.
 
-    Mutations of other kinds are returned as they are.
+    Mutations of other kinds are returned unchanged.
     """
     return _Guarded(mutation, fence, cache).mutation if mutation.kind is _CLAIM else mutation
 

@@ -1,6 +1,6 @@
 """Serves gRPC server reflection to authenticated callers.
 
-gRPC's own reflection service would answer anyone who can connect.
+gRPC's own reflection service would answer every client that can connect.
 """
 
 from __future__ import annotations

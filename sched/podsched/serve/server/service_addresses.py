@@ -115,7 +115,7 @@ class ServiceAddresses:
         return next((number for number in numbers if not is_used(number)), None)
 
     def guarded(self, mutation: Mutation) -> Mutation:
-        """Return a mutation of a Service that also allocates; others as they are."""
+        """Return a mutation of a Service that also allocates; others are returned unchanged."""
         return _Guarded(self, mutation).mutation if mutation.kind is _SERVICE else mutation
 
 

@@ -165,7 +165,7 @@ class ObjectStorage:
     # ------------------------------------------------------------------ creating
 
     async def message(self, kind: Kind, namespace: str, name: str) -> AnyObject:
-        """Return an object as it is in etcd. Raises ApiError."""
+        """Return an object from etcd, not from the cache. Raises ApiError."""
         entry = await self.get(kind, local_key(kind, namespace, name))
         if not entry.is_readable():
             raise errors.unreadable(kind, name)

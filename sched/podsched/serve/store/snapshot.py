@@ -97,7 +97,7 @@ def check_snapshot(file: Path) -> None:
     """Raise SnapshotError unless the file is complete and its checksum is correct."""
     size = file.stat().st_size
     if size <= _DIGEST or size % _PAGE != _DIGEST:
-        raise SnapshotError(f"{file} is no complete snapshot: its size is {size} bytes")
+        raise SnapshotError(f"{file} is not a complete snapshot: its size is {size} bytes")
     digest, left = hashlib.sha256(), size - _DIGEST
     with file.open("rb") as content:
         while left:

@@ -74,7 +74,7 @@ def counted_against_quota(key: str) -> bytes:
 
     etcd 3.5 counts the puts in a transaction's own branches and ignores nested transactions:
     without this, groups would be accepted under the NOSPACE alarm and beyond the quota. A group has
-    no compares of its own, so its failure branch is counted but never runs. Its key is one that the
+    no compares, so its failure branch is counted but never runs. Its key is one that the
     group puts anyway, because etcd checks the user's permission for that branch, too.
     """
     return _field(_TXN_FAILURE, _op(Put(key, b"")))

@@ -2,7 +2,7 @@
 
 Everything is derived from the cache. Pods with a node, bound or assumed, use quota (``usage``);
 pods without a node wait. So a new leader knows what the last one knew, except the victims that a
-unit waits for: it chooses them again, as they are terminating already.
+unit waits for: it chooses them again, because they are terminating already.
 
 A pod of a queue never enters activeQ: the gate keeps it out, and the admission cycle pops the pods
 of a unit when it is the head of its queue (``turns``).
@@ -363,7 +363,7 @@ class Admission:
         empty = not unit.held and not unit.waiting
         group = None if empty else unit_group(self._cluster, unit)
         admitted = self.snapshot.workloads.get(unit.queue, {})
-        # The victim of one unit is no candidate for another: each waits for victims of its own.
+        # The victim of one unit is not a candidate for another: each waits for its own victims.
         # Nor may it start more pods, else it would never be gone.
         is_victim = bool(unit.held) and self.holds.is_victim(key)
         if unit.held and not is_victim:

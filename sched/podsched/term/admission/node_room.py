@@ -27,7 +27,7 @@ class NodeRoom:
         endings: Iterable[tuple[float, str, Mapping[str, int]]],
         pods: Mapping[PodClass, int],
     ) -> None:
-        """Read the nodes as they are now; ``pods``: the unit's number of pods of each class.
+        """Read the present nodes; ``pods``: the unit's number of pods of each class.
 
         ``endings``: for pods that will end, in ascending order: when, on which node, and requests.
         """

@@ -127,7 +127,7 @@ class QueuedPods:
         return "" if needed else None
 
     def count(self, keys: Collection[str]) -> None:
-        """Count pods as they are in the cache now, given by their keys, and settle their usage."""
+        """Count pods, given by their keys, from the cache, and settle their usage."""
         for key in keys:
             self.count_one(key)
         while self._stale_pods:
@@ -135,7 +135,7 @@ class QueuedPods:
         self.settle()
 
     def count_one(self, key: str) -> None:
-        """Count a pod for its unit as it is in the cache now, without settling its usage."""
+        """Count a pod for its unit from the cache, without settling its usage."""
         old, known = self._places.get(key), self._cluster.pods.get(key)
         name = None if known is None else self.queue_of(known)
         if old is None and name is None:

@@ -4,7 +4,7 @@ A unit is a pod group, or a pod without a group. Its key is "namespace/name" of 
 "namespace/pod:name". Its pods without a node wait in the queue, and those with a node use quota.
 
 A unit is what Kueue calls a workload (https://kueue.sigs.k8s.io/docs/concepts/workload), but there
-is no Workload object.
+is not a Workload object.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Effects(NamedTuple):
 
 
 def condition_of(rule: DeviceTaintRule) -> Condition | None:
-    """Return the condition EvictionInProgress as it is."""
+    """Return the present condition EvictionInProgress."""
     return next((of for of in rule.status.conditions if of.type == _IN_PROGRESS), None)
 
 

@@ -1,4 +1,4 @@
-"""Decide what to do for a Job, from the Job and its pods as they are stored. Pure.
+"""Decide what to do for a Job, from the stored Job and its stored pods. Pure.
 
 A pod that has finished is counted exactly once, in three steps. A step begins only after the one
 before it is stored, so a new leader continues where the last one stopped:

@@ -1,4 +1,4 @@
-"""Token buckets, without a clock of their own."""
+"""Token buckets, without a clock."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ in separate tasks, which put events into a queue. One loop takes the events and 
 Guarantee: callbacks run in that loop, one after another, in the order of the effects.
 on_started_leading and on_stopped_leading alternate, and on_stopped_leading is called even if the
 elector is cancelled or fails. ``is_leader()`` reads the clock each time, so a process that was
-paused until its lease ended is no leader, even before the loop has noticed.
+paused until its lease ended is not a leader, even before the loop has noticed.
 """
 
 from __future__ import annotations

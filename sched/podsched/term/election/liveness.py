@@ -48,7 +48,7 @@ class LivenessLease:
             await asyncio.sleep(self._ttl / 4)
 
     async def revoke(self) -> None:
-        """End the lease and thereby the liveness key, if the store can be reached."""
+        """End the lease, and with it the liveness key, if the store can be reached."""
         lease_id, self._id = self._id, 0
         if lease_id:
             with contextlib.suppress(StoreError, TimeoutError):

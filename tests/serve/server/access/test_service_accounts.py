@@ -179,7 +179,7 @@ def test_a_server_that_knows_the_other_key_accepts_its_tokens(
 
 def test_a_signed_token_without_the_claims_is_refused(tokens: Tokens) -> None:
     for claims in ({"iss": ISSUER}, {"iss": ISSUER, "exp": NOW, "kubernetes.io": []}):
-        with pytest.raises(TokenRejected, match="no token of a service account"):
+        with pytest.raises(TokenRejected, match="not a token of a service account"):
             tokens.issued.identity_of(tokens.issued.keys.signed(dict(claims)))
 
 

@@ -56,7 +56,7 @@ def test_names_that_a_line_cannot_hold_are_refused(tmp_path: Path, name: str) ->
         (f"sha256:{'0' * 63},alice", "begins with sha256:"),
         (f"{hash_of('a')},", "the second field, the user, is empty"),
         (f"{hash_of('a')},alice,staff,admins,2100-01-01", "more than 4 fields"),
-        (f"{hash_of('a')},alice,,tomorrow", "'tomorrow' is no time"),
+        (f"{hash_of('a')},alice,,tomorrow", "'tomorrow' is not a time"),
         (f"{hash_of('a')},alice\n{hash_of('a')},bob", "tokens:2: there is a line for this token"),
     ],
 )

@@ -289,7 +289,7 @@ def _passing(
     if bounds.rows <= 0:
         bounds.cut_short(size)
     # The caller adds single pods of other nodes to each batch. They have to be tried even if there
-    # is no set of this size.
+    # is not a set of this size.
     yield []
 
 

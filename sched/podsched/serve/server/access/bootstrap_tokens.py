@@ -40,7 +40,7 @@ class BootstrapTokens:
         self._now = now
 
     def identity_of(self, token: str) -> Identity | None:
-        """Return the identity of a token; None if it is no valid bootstrap token."""
+        """Return the identity of a token; None if it is not a valid bootstrap token."""
         found = _TOKEN.fullmatch(token) if len(token) < 32 else None
         if found is None:
             return None

@@ -138,21 +138,21 @@ class JwtVerifier:
         user, groups = claims[settings.user_claim], claims.get(settings.groups_claim, [])
         groups = [groups] if isinstance(groups, str) else groups
         if not isinstance(user, str) or not user:
-            raise TokenRejected(f'its claim "{settings.user_claim}" is no name')
+            raise TokenRejected(f'its claim "{settings.user_claim}" is not a name')
         if not isinstance(groups, list) or not all(isinstance(g, str) for g in groups):
-            raise TokenRejected(f'its claim "{settings.groups_claim}" is no list of names')
+            raise TokenRejected(f'its claim "{settings.groups_claim}" is not a list of names')
         if len(groups) > _MAX_GROUPS:
             raise TokenRejected(f"it has more than {_MAX_GROUPS} groups")
         for name in (user, *groups):
             if not _is_text(name):
-                raise TokenRejected("it claims a name that is no Unicode text")
+                raise TokenRejected("it claims a name that is not Unicode text")
             if name.startswith("system:") and not name.startswith(SERVICE_ACCOUNT_PREFIX):
                 raise TokenRejected(f'no token of an issuer may claim the name "{name[:100]}"')
         names = frozenset({*groups, AUTHENTICATED})
         try:
             expires = float(claims["exp"])
         except (OverflowError, ValueError):
-            raise TokenRejected('its claim "exp" is no time') from None
+            raise TokenRejected('its claim "exp" is not a time') from None
         return Identity(user, names, Authentication.JWT, expires)
 
     # ------------------------------------------------------------------ keys

@@ -33,7 +33,7 @@ class NodePods:
         self._lock = asyncio.Lock()
         self._nodes: dict[str, dict[str, Pod]] = {}
         self._node_of: dict[str, str] = {}
-        #: What each pod refers to, once somebody has asked.
+        #: What each pod refers to, computed on the first request.
         self._references: dict[str, frozenset[tuple[str, str]]] = {}
 
     def uid_of(self, node: str) -> str:

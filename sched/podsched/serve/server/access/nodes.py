@@ -3,7 +3,7 @@
 As Kubernetes' NodeRestriction (plugin/pkg/admission/noderestriction, v1.36): a member of the group
 system:nodes writes its own Node, without its taints, its owners and labels that decide about
 security, the Lease and CSINode of that Node, the ResourceSlices with its devices, and the status of
-the pods bound to it, without their labels. It creates mirror pods of its own, and tokens for its
+the pods bound to it, without their labels. It creates its own mirror pods, and tokens for its
 pods.
 
 As Kubernetes' node authorizer (plugin/pkg/auth/authorizer/node, v1.36): it reads by name what its
@@ -92,7 +92,7 @@ class NodeScope(NamedTuple):
     def permits(
         self, pods: NodePods, verb: str, group: str, resource: str, namespace: str, name: str
     ) -> bool:
-        """Return whether the node may do this because a pod of its own refers to the object."""
+        """Return whether the node may do this because one of its pods refers to the object."""
         kind, verbs = _REFERRED.get(resource, ("", frozenset()))
         if verb not in verbs or group != _REFERRED_GROUPS.get(resource, ""):
             return False
@@ -204,7 +204,7 @@ class NodeScope(NamedTuple):
         pod: Pod | None,
         audiences: Sequence[str],
     ) -> None:
-        """Raise ApiError unless a token, bound as ``reference`` says, is for a pod of its own.
+        """Raise ApiError unless a token, bound as ``reference`` says, is for one of its pods.
 
         name: of the ServiceAccount; audiences: those asked for, which the pod must name.
         """

@@ -1,6 +1,6 @@
 """Answers reviews of identities and their rights, as Kubernetes' authorization.k8s.io does.
 
-A review about somebody else requires the verb ``impersonate`` on the users and groups in question.
+A review of another subject requires the verb ``impersonate`` on the users and groups in question.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ def _check_claims(claims: Mapping[str, Any], issuer: str) -> None:
     except (KeyError, TypeError):
         good = False
     if not good or claims.get("iss") != issuer:
-        raise TokenRejected("it is no token of a service account of this issuer")
+        raise TokenRejected("it is not a token of a service account of this issuer")
 
 
 def _digest(token: str) -> bytes:

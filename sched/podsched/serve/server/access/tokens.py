@@ -38,7 +38,7 @@ def new_token() -> str:
 
 
 def hash_of(token: str) -> str:
-    """Return the hash of a token as it is in the file."""
+    """Return the hash of a token in the form that the file has."""
     return _PREFIX + hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -91,7 +91,7 @@ def _entry(line: str, place: str) -> tuple[str, Identity]:
     try:
         ends = expiry_of(expires)
     except ValueError:
-        why = f"{expires!r} is no time such as 2027-01-01T00:00:00Z"
+        why = f"{expires!r} is not a time such as 2027-01-01T00:00:00Z"
         raise TokenFileError(f"{place}: {why}") from None
     names = frozenset(name.strip() for name in groups.split(",") if name.strip())
     return hashed, Identity(user, names | {AUTHENTICATED}, Authentication.TOKEN, ends)

@@ -59,7 +59,7 @@ class Endpoint:
 
 
 def kubelet_port(node: Node) -> int:
-    """Return the port of a node's kubelet. Raises NoAddress for one that is no port."""
+    """Return the port of a node's kubelet. Raises NoAddress for one that is not a port."""
     endpoint = node.status.daemon_endpoints.fields.get("kubeletEndpoint")
     found = endpoint.struct_value.fields.get("Port") if endpoint is not None else None
     port = found.number_value if found is not None else 0

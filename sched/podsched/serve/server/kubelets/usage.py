@@ -106,8 +106,8 @@ def usage_between(
 ) -> dict[Key, Usage]:
     """Return what was used between two readings; of a new container, since its start.
 
-    A kubelet reads each container at a time of its own, so some have the same reading twice. Their
-    usage is that before, of ``earlier``.
+    A kubelet reads its containers at different times, so some have the same reading twice. Their
+    usage is the one of ``earlier``.
     """
     found: dict[Key, Usage] = {}
     for key, now in after.items():

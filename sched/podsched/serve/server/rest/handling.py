@@ -55,7 +55,7 @@ Verb = Callable[[Target, Request], Awaitable[Answer]]
 _BROWSERS: Final = frozenset({"origin", "sec-fetch-site"})
 _NO_BROWSERS: Final = "requests of web pages are refused where callers are not authenticated"
 _NO_IMPERSONATION: Final = (
-    "impersonation is not served where callers are not authenticated: everybody has all rights here"
+    "impersonation is not served where callers are not authenticated: every caller has all rights"
 )
 #: Subresources that are a part of their object, which is answered.
 _OF_PARTS: Final = ("status", "approval", *POD_PARTS)

@@ -75,7 +75,7 @@ def checked_labels(text: str) -> str:
     try:
         requirements = parse_selector(text).requirements or ()
     except SelectorError as error:
-        # Kubernetes omits this prefix for text that is no requirement at all.
+        # Kubernetes omits this prefix for text that is not a requirement at all.
         text = str(error)
         lead = "" if "'end of string'" in text else "unable to parse requirement: "
         raise bad_request(lead + text) from None

@@ -105,7 +105,7 @@ def _operations(patch: Any) -> Callable[[Content], Content]:
             text = "the server rejected our request due to an error in our request"
             raise RestError(422, "Invalid", text, {}) from None
         if not isinstance(result, dict):
-            raise bad_request("error decoding patch: the result is no object")
+            raise bad_request("error decoding patch: the result is not an object")
         return result
 
     return change

@@ -1,7 +1,7 @@
 """Passes requests on to kubelets: log, exec, attach, port-forward, and proxy of nodes and pods.
 
 exec, attach and port-forward switch protocols (SPDY, or a WebSocket). The kubelet speaks them; here
-all bytes pass as they are. kubectl first asks for a WebSocket, which a kubelet of v1.36 or later
+all bytes pass unchanged. kubectl first asks for a WebSocket, which a kubelet of v1.36 or later
 speaks; if an older one refuses, kubectl asks for SPDY.
 
 pods/proxy and services/proxy reach a pod through its kubelet's port-forward
@@ -402,7 +402,7 @@ def _end(asking: asyncio.Task[aiohttp.ClientResponse]) -> None:
 
 
 def _proxied(request: Request) -> str:
-    """Return path and query of a request below the proxy, as they are."""
+    """Return path and query of a request below the proxy, unchanged."""
     found = _PROXIED_PATH.fullmatch(request.target)
     rest = found["rest"] if found else None
     return rest if rest and rest[0] == "/" else f"/{rest or ''}"

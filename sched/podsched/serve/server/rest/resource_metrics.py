@@ -121,7 +121,7 @@ def _asked(rest: Sequence[str]) -> _Asked:
 
 
 def _containers(pod: Pod, usage: Mapping[Key, Usage]) -> dict[str, Usage]:
-    """Return the usage of a pod's containers, of which its own node has told."""
+    """Return the usage of a pod's containers that its own node has reported."""
     metadata, spec = pod.metadata, pod.spec
     names = [c.name for c in (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)]
     found = {name: usage.get((metadata.namespace, metadata.name, name)) for name in names}

@@ -1,4 +1,4 @@
-"""Answers Kubernetes' reviews in the REST API: who a caller is, and what somebody may do.
+"""Answers Kubernetes' reviews in the REST API: who a caller is, and what a subject may do.
 
     SelfSubject...Review         of the caller itself; everyone may ask
     TokenReview                  of a bearer token
@@ -196,7 +196,7 @@ def _user_info(identity: Identity) -> dict[str, Any]:
 
 
 def _access(asked: Rights, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the status of a review of somebody's rights."""
+    """Return the status of a review of a subject's rights."""
     path = spec.get("nonResourceAttributes")
     if isinstance(path, dict):
         return _path_access(asked, str(path.get("verb") or ""), str(path.get("path") or ""))
