@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from podsched.api.objects import Job, Pod, timestamp
-from podsched.term.controllers.job_plan import Plan, Seen, plan
+from podsched.term.controllers.job_plan import Plan, plan
+from podsched.term.controllers.job_pods import Seen
 from podsched.term.controllers.pod_records import PodSet, record_of
 from support.jobs import job
 

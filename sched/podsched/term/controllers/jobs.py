@@ -38,7 +38,8 @@ from podsched.term.controllers.controller import (
     without_finalizer,
 )
 from podsched.term.controllers.job_gangs import GANG_KINDS, Gang, JobGangs
-from podsched.term.controllers.job_plan import NewPod, Plan, Seen, finished, is_indexed, plan
+from podsched.term.controllers.job_plan import NewPod, Plan, finished, plan
+from podsched.term.controllers.job_pods import Seen, is_indexed
 from podsched.term.controllers.owned_pods import MOST_AT_ONCE, Owned
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, JOB_TRACKING, OwnedPod
 from podsched.term.controllers.workload_controller import WorkloadController
@@ -63,7 +64,9 @@ class JobController(WorkloadController):
     ) -> None:
         """``gangs``: whether to create PodGroups for Jobs whose pods start together."""
         super().__init__(objects, writes, recorder)
-        self._gangs = JobGangs(objects, writes, self._pods.record, self._notify) if gangs else None
+        self._gangs = (
+            JobGangs(objects, writes, self._pod_writes.record, self._notify) if gangs else None
+        )
         self._orphans: dict[str, None] = {}
         """Pods that may have a finalizer that no Job removes."""
 
@@ -145,7 +148,7 @@ class JobController(WorkloadController):
             self._orphans.update(dict.fromkeys(owned.pods.uncounted))
             self._orphans.update((key, None) for key, p in owned.pods.live.items() if p.is_tracked)
             return
-        self._pods.claim(key, owner, finalizer=JOB_TRACKING)
+        self._adoption.claim(key, owner, finalizer=JOB_TRACKING)
         # Before the evicted pods are released: they tell the next leader of it, too.
         if not owner.spec.suspend and self._is_deactivated(owned):
             request = object_patch(owner, {"spec": {"suspend": True}})
@@ -186,19 +189,19 @@ class JobController(WorkloadController):
     def _act(self, key: str, job: Job, owned: Owned, todo: Plan, group: PodGroup | None) -> None:
         some_done = todo.status.succeeded or todo.status.uncounted_terminated_pods.succeeded
         if todo.create:
-            count = self._pods.room(owned, len(todo.create))
+            count = self._pod_writes.room(owned, len(todo.create))
             pods = self._new_pods(job, todo.create[:count], group)
             if some_done:
                 _leave_queue_group(job, pods)
-            self._pods.create(key, job, pods)
+            self._pod_writes.create(key, job, pods)
         elif not owned.creating:
             owned.batch = 1
         self._hand_on_priority(key, job, owned)
         release = [pod for pod in todo.release if pod.uid not in owned.releasing]
-        self._pods.delete(key, job, todo.delete[:MOST_AT_ONCE])
-        self._pods.drop(key, job, todo.drop[:MOST_AT_ONCE], JOB_TRACKING)
+        self._pod_writes.delete(key, job, todo.delete[:MOST_AT_ONCE])
+        self._pod_writes.drop(key, job, todo.drop[:MOST_AT_ONCE], JOB_TRACKING)
         if some_done:
-            self._pods.drop(key, job, self._waiting_in_vain(job, owned), JOB_TRACKING)
+            self._pod_writes.drop(key, job, self._waiting_in_vain(job, owned), JOB_TRACKING)
         for record in release[:MOST_AT_ONCE]:
             self._release(owned, record)
         if max(map(len, (todo.delete, todo.drop, release))) > MOST_AT_ONCE:
@@ -206,7 +209,7 @@ class JobController(WorkloadController):
 
         def written(error: ClientError | None) -> None:
             for type_, reason, message in todo.events if error is None else ():
-                self._pods.record(job.metadata, reason, message, type_)
+                self._pod_writes.record(job.metadata, reason, message, type_)
 
         self._write_status(key, job, todo.status, written)
 
@@ -239,7 +242,7 @@ class JobController(WorkloadController):
         pod = self._pod_of(record)
         if pod is None:
             return
-        self._pods.change_pod(owned, record, without_finalizer(pod, JOB_TRACKING))
+        self._pod_writes.change(owned, record, without_finalizer(pod, JOB_TRACKING))
         owned.ended[record.uid] = record
         if len(owned.ended) > _MOST_ENDED:
             del owned.ended[next(iter(owned.ended))]
@@ -273,10 +276,10 @@ class JobController(WorkloadController):
     def _new_pod(self, job: Job, template: PodTemplateSpec, new: NewPod) -> Pod:
         name = job.metadata.name
         if new.completion < 0:
-            return self._pods.new_pod(job, template, f"{name}-")
+            return self._pod_writes.new_pod(job, template, f"{name}-")
         suffix = f"-{new.completion}-"
         prefix = name[: _LONGEST_PREFIX - len(suffix)] + suffix
-        pod = self._pods.new_pod(job, template, prefix, new.completion)
+        pod = self._pod_writes.new_pod(job, template, prefix, new.completion)
         pod.metadata.annotations[COMPLETION_INDEX] = str(new.completion)
         pod.metadata.annotations.update(new.annotations)
         pod.metadata.labels[COMPLETION_INDEX] = str(new.completion)

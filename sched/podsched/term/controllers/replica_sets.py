@@ -51,7 +51,7 @@ class ReplicaSetController(WorkloadController):
 
     def _examine(self, key: str, owner: ReplicaSet, owned: Owned, now: Instant) -> None:
         """Create or delete pods, and write the status."""
-        self._pods.claim(key, owner)
+        self._adoption.claim(key, owner)
         seen = _Seen(key, owner, owned, owned.active(), now)
         if not owner.metadata.HasField("deletion_timestamp"):
             self._scale(seen)
@@ -61,16 +61,16 @@ class ReplicaSetController(WorkloadController):
         key, item, owned, active, _ = seen
         missing = item.spec.replicas - len(active) - len(owned.creating) - len(owned.adoptable)
         if missing > 0:
-            count = self._pods.room(owned, missing)
+            count = self._pod_writes.room(owned, missing)
             template, prefix = item.spec.template, f"{item.metadata.name}-"
-            new = [self._pods.new_pod(item, template, prefix) for _ in range(count)]
-            self._pods.create(key, item, new)
+            new = [self._pod_writes.new_pod(item, template, prefix) for _ in range(count)]
+            self._pod_writes.create(key, item, new)
             return
         if not owned.creating:
             owned.batch, owned.error = 1, ""
         if missing < 0 and active:
             surplus = min(-missing, _MOST_DELETED, len(active))
-            self._pods.delete(key, item, self._least_useful(seen, surplus))
+            self._pod_writes.delete(key, item, self._least_useful(seen, surplus))
             if surplus < -missing:
                 self._agenda.put(key, self._now)
 

@@ -27,6 +27,8 @@ from podsched.term.controllers.controller import (
     earliest,
 )
 from podsched.term.controllers.owned_pods import Owned, PodsOfOwners
+from podsched.term.controllers.pod_adoption import Adoption
+from podsched.term.controllers.pod_writes import PodWrites
 
 #: Seconds for which changes of pods are collected, for each pod of their owner.
 _PER_POD: Final = 0.0002
@@ -51,13 +53,10 @@ class WorkloadController(ABC):
         self._written: dict[str, str] = {}
         """By key, the version of the owner from which the status being written was computed."""
         self._pods = PodsOfOwners(
-            self.owner_kind,
-            objects,
-            writes,
-            recorder,
-            selector_of=_selector_of,
-            notify=self._notify,
+            self.owner_kind, objects, selector_of=_selector_of, notify=self._notify
         )
+        self._pod_writes = PodWrites(self._pods, objects, writes, recorder, self._notify)
+        self._adoption = Adoption(self._pods, objects, writes, self._pod_writes, self._notify)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -84,8 +83,11 @@ class WorkloadController(ABC):
             self._pod_changed(event.key, event.old, event.new)
         elif event.kind == self.owner_kind:
             self._owner_changed(event.key, event.old, event.new)
-            if event.new is not None and self._searches(event.new):
-                self._pods.search_for(event.key, event.old)
+            old, new = event.old, event.new
+            if old is None or new is None or old.metadata.uid != new.metadata.uid:
+                self._adoption.unsearched.pop(event.key, None)
+                if new is not None and self._searches(new):
+                    self._adoption.unsearched[event.key] = None
 
     def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         self._written.pop(key, None)
@@ -109,11 +111,12 @@ class WorkloadController(ABC):
     def work(self, now: Instant) -> float | None:
         """Examine the owners that are due, up to a number of pods."""
         self._now = now.monotonic
-        more = self._pods.search(now)
+        self._pods.now = now.monotonic
+        more = self._adoption.search()
         budget = _POD_BUDGET
         for key in self._agenda.due(now.monotonic):
             owner = self._objects.get(self.owner_kind, key)
-            if owner is None or self._pods.is_searching(key):
+            if owner is None or key in self._adoption.unsearched:
                 continue
             owned = self._pods.of(owner.metadata.uid)
             owned.forget_lost(now.monotonic)
