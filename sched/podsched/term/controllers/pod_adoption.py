@@ -30,7 +30,7 @@ _STEP = 2000
 
 
 class Adoption:
-    """Adopts and releases pods; ``requests`` sends the patches, ``writes`` those of owned pods."""
+    """Adopts pods by ``requests``, and releases owned pods by ``writes``."""
 
     def __init__(
         self,
@@ -50,10 +50,7 @@ class Adoption:
         self.unsearched: dict[str, None] = {}
 
     def search(self) -> bool:
-        """Search for pods that new owners adopt, in steps; return whether there is more.
-
-        It is called before owners are examined.
-        """
+        """Search for pods that new owners adopt, in steps; return whether there is more."""
         if self._searching is None and self.unsearched:
             self._searching = self._search(dict(self.unsearched))
         if self._searching is not None and next(self._searching, self) is self:
