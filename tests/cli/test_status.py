@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -113,7 +114,7 @@ def a_cluster() -> FakeCluster:
 
 async def told(cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> list[str]:
     client = CommandClient(cluster)
-    client.endpoint = "api:1"  # type: ignore[attr-defined]
+    client.channels = SimpleNamespace(endpoint="api:1")  # type: ignore[attr-defined]
     _print(await collect(cast(ApiClient, client), LOCK))
     return capsys.readouterr().out.splitlines()
 

@@ -62,7 +62,7 @@ async def test_a_program_of_the_documents_runs(
 ) -> None:
     assert ADDRESS in program
     async with scheduling() as client:
-        code = compile(program.replace(ADDRESS, client.endpoint), "program", "exec")
+        code = compile(program.replace(ADDRESS, client.channels.endpoint), "program", "exec")
         await asyncio.to_thread(exec, code, {"__name__": "program"})
         assert (await client.list("Pod")).items
         await asyncio.to_thread(exec, code, {"__name__": "program"})

@@ -96,11 +96,11 @@ class PodschedBackend:
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
         """See ``Backend``."""
         assert self._store is not None
-        self._client.follow_reachability(elector.note_reachability)
+        self._client.channels.on_reachability = elector.note_reachability
 
         def whole() -> dict[str, str]:
             etcd = ",".join(self._options.etcd.endpoints)
-            return {**about(), "api": self._client.endpoint, "etcd": etcd}
+            return {**about(), "api": self._client.channels.endpoint, "etcd": etcd}
 
         self._lease = ReplicaLease(self._client, self._name, self._identity, whole)
         tasks.start(self._lease.run(), "replica lease", endless=True)

@@ -129,7 +129,9 @@ def token(
 
 def _ask(server: str, method: str, request: Message, answer: type[M]) -> M:
     async def ask(client: ApiClient) -> M:
-        return answer.FromString(await client.call(_SERVICE + method, request, repeatable=True))
+        return answer.FromString(
+            await client.calls.unary(_SERVICE + method, request, repeatable=True)
+        )
 
     return with_client(server, ask)
 

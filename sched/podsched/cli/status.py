@@ -64,7 +64,7 @@ async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
         "renewTime": format_time(record.spec.renew_time) if record.spec.holder_identity else "",
         "replicas": replicas,
         "endpoints": {
-            "api": sorted({r["api"] for r in about if r["api"]} | {client.endpoint}),
+            "api": sorted({r["api"] for r in about if r["api"]} | {client.channels.endpoint}),
             "etcd": sorted({e for r in about for e in r["etcd"].split(",") if e}),
         },
         "nodes": len(nodes),

@@ -265,7 +265,7 @@ async def test_a_dead_endpoint_is_passed_over(servers: Servers) -> None:
     client = servers.client(one, two)
     await one.stop(0)
     await client.create(pod())
-    assert client.endpoint == two.address
+    assert client.channels.endpoint == two.address
 
 
 async def test_no_server_at_all_is_unavailable(servers: Servers) -> None:

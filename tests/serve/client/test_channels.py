@@ -108,7 +108,7 @@ async def test_calls_and_watches_of_a_silent_server_go_on_at_another_one() -> No
                 with pytest.raises(Unavailable, match="the server did not answer"):
                     async for _ in watch:
                         pass
-            assert client.endpoint == servers[1].address
+            assert client.channels.endpoint == servers[1].address
     finally:
         relay.heal()
         await relay.stop()

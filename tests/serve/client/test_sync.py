@@ -10,7 +10,7 @@ from podsched.serve.client import errors
 
 #: What needs an event loop, or is for podsched's own processes.
 _NOT_BLOCKING = {
-    "apply_config", "call", "checkpoint", "endpoint", "follow_reachability", "get_raw", "informer",
+    "apply_config", "checkpoint", "get_raw", "informer",
     "list_page",
     "patch_pod_statuses", "record_events", "submit_pods", "watch_stream",
 }  # fmt: skip

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from podsched.serve.client import sync
-from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client import api_client
+from podsched.serve.client.calls import Calls
 from podsched.serve.client.sync import Client
-from podsched.v1.frames_pb2 import RawWatchResponse
 
 #: Seconds in which a thread that is not stuck has ended, also on a busy machine.
 LONG = 20.0
@@ -27,19 +26,19 @@ async def wait_for_ever() -> Any:
     await asyncio.Event().wait()
 
 
-class Silent(ApiClient):
-    """The client of a server that never answers."""
+class Silent(Calls):
+    """Calls of a server that never answers."""
 
-    async def call(self, *_: Any, **__: Any) -> bytes:
+    async def unary(self, *_: Any, **__: Any) -> bytes:
         raise await wait_for_ever()
 
-    async def watch_stream(self, *_: Any) -> AsyncGenerator[RawWatchResponse, None]:
+    async def stream(self, *_: Any) -> AsyncGenerator[Any, None]:
         yield await wait_for_ever()
 
 
 @pytest.fixture(autouse=True)
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync, "ApiClient", Silent)
+    monkeypatch.setattr(api_client, "Calls", Silent)
 
 
 def outcome_in_a_thread(call: Callable[[], object]) -> tuple[threading.Thread, list[str]]:

@@ -1,38 +1,20 @@
-"""The API server's client: all calls, with deadlines, failover and translated errors.
-
-A call is retried on the next server if it was certainly not executed, and, for reads and idempotent
-writes, also if its outcome is unknown; within the call's deadline, with growing pauses.
-"""
+"""The API servers' client: all calls, with decoded answers; ``calls`` makes them."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import random
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-import grpc
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from podsched.api.codec import format_time
 from podsched.api.kinds import put, unwrap, wrap
 from podsched.api.objects import AnyObject, Event, Pod
-from podsched.api.trace_context import to_metadata
-from podsched.lib.backoff import Backoff
-from podsched.serve.client import errors
-from podsched.serve.client.channels import Channels, ClientOptions
-from podsched.serve.client.errors import ClientError, Unavailable, Unreadable
-from podsched.serve.client.http_terms import code_of, verb_of, warnings_in
+from podsched.serve.client.calls import Calls, decoded
+from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.errors import ClientError, Unreadable
 from podsched.serve.client.informer import Informer
 from podsched.serve.client.object_watch import watch_objects
 from podsched.serve.client.pod_stream import PodStream, open_stream
@@ -53,9 +35,7 @@ if TYPE_CHECKING:
     from podsched.serve.client.call_metrics import ClientTelemetry
 
 _Object = TypeVar("_Object", bound=AnyObject)
-_Message = TypeVar("_Message", bound=Message)
 _OBJECTS, _PODS = "/podsched.v1.Objects/", "/podsched.v1.Pods/"
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _EVENTS_PER_CALL = 1000
 
 
@@ -76,25 +56,13 @@ class ApiClient:
         *,
         observer: ClientTelemetry | None = None,
     ) -> None:
-        self._observer = observer
-        self.options = options or ClientOptions()
-        self._channels = Channels(endpoints, self.options)
-
-    @property
-    def endpoint(self) -> str:
-        """host:port of the server in use."""
-        return self._channels.endpoint
-
-    def follow_reachability(self, changed: Callable[[bool], None]) -> None:
-        """Report when no server answers any more, and when one does again.
-
-        Needs ``ClientOptions.silence`` and several servers.
-        """
-        self._channels.on_reachability = changed
+        self.calls = Calls(endpoints, options or ClientOptions(), observer)
+        self.channels = self.calls.channels
+        """The connections; ``endpoint``: host:port of the server in use."""
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._channels.close()
+        await self.channels.close()
 
     async def __aenter__(self) -> ApiClient:
         return self
@@ -129,8 +97,8 @@ class ApiClient:
     async def get_raw(self, kind: str, name: str, namespace: str = "") -> v1.RawObject:
         """Return the stored bytes of an object, even if they cannot be decoded. NotFound."""
         request = v1.GetRequest(kind=kind, namespace=namespace, name=name)
-        raw = await self.call(f"{_OBJECTS}GetRaw", request, repeatable=True)
-        return _decoded(v1.RawObject, raw)
+        raw = await self.calls.unary(f"{_OBJECTS}GetRaw", request, repeatable=True)
+        return decoded(v1.RawObject, raw)
 
     async def list(
         self,
@@ -166,8 +134,8 @@ class ApiClient:
 
     async def list_page(self, request: v1.ListRequest) -> RawListResponse:
         """Return one page with undecoded objects."""
-        raw = await self.call(f"{_OBJECTS}List", request, repeatable=True)
-        return _decoded(RawListResponse, raw)
+        raw = await self.calls.unary(f"{_OBJECTS}List", request, repeatable=True)
+        return decoded(RawListResponse, raw)
 
     async def update(
         self, item: _Object, *, dry_run: bool = False, fence: v1.Fence | None = None
@@ -274,44 +242,16 @@ class ApiClient:
             fence=fence,
         )
         method = f"{_OBJECTS}DeleteCollection"
-        raw = await self.call(method, request, repeatable=True, timeout=timeout)
-        return _decoded(v1.DeleteCollectionResponse, raw).deleted
+        raw = await self.calls.unary(method, request, repeatable=True, timeout=timeout)
+        return decoded(v1.DeleteCollectionResponse, raw).deleted
 
-    async def watch_stream(
-        self, request: v1.WatchRequest
-    ) -> AsyncGenerator[RawWatchResponse, None]:
+    def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
         """Yield the responses of one stream, with undecoded objects, until it breaks.
 
         Raises ClientError: after Compacted, list again; after Unavailable, resume where it stopped
         (on the next server). ``Informer`` does both.
         """
-        endpoint = self.endpoint
-        channel = self._channels.current()
-        call = channel.unary_stream(f"{_OBJECTS}Watch")(
-            request.SerializeToString(), metadata=self._channels.credentials() or None
-        )
-        try:
-            while True:
-                async with asyncio.timeout(self.options.watch_silence):
-                    with self._channels.failing(channel):
-                        raw = await call.read()
-                if raw is grpc.aio.EOF:
-                    self._channels.leave(endpoint)
-                    raise Unavailable("the server ended the watch")
-                yield RawWatchResponse.FromString(raw)
-        except DecodeError:
-            self._channels.leave(endpoint)
-            raise Unavailable("what came on the watch cannot be decoded") from None
-        except TimeoutError:
-            self._channels.leave(endpoint)
-            raise Unavailable("nothing came on the watch, not even a bookmark") from None
-        except grpc.aio.AioRpcError as error:
-            translated = errors.of_rpc(error)
-            if isinstance(translated, Unavailable):
-                self._channels.leave(endpoint)
-            raise translated from error
-        finally:
-            call.cancel()
+        return self.calls.stream(f"{_OBJECTS}Watch", request, RawWatchResponse)
 
     watch = watch_objects
 
@@ -339,7 +279,7 @@ class ApiClient:
 
         At the end of the block all are answered. See ``PodStream`` for broken streams.
         """
-        stream = await open_stream(self._channels, self.options)
+        stream = await open_stream(self.channels, self.calls.options)
         try:
             yield stream
             await stream.close()
@@ -350,7 +290,7 @@ class ApiClient:
         """Bind a pod. AlreadyBound, NotBindable, FenceLost, NotFound."""
         request = v1.BindRequest(binding=binding, fence=fence)
         repeatable = bool(binding.uid) and fence is not None
-        return _decoded(Pod, await self.call(f"{_PODS}Bind", request, repeatable=repeatable))
+        return decoded(Pod, await self.calls.unary(f"{_PODS}Bind", request, repeatable=repeatable))
 
     async def bind_pods(
         self,
@@ -368,7 +308,7 @@ class ApiClient:
 
     async def evict(self, request: v1.EvictRequest) -> Pod:
         """Evict a pod. DisruptionBudget if a budget does not permit it yet."""
-        return _decoded(Pod, await self.call(f"{_PODS}Evict", request))
+        return decoded(Pod, await self.calls.unary(f"{_PODS}Evict", request))
 
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence | None = None
@@ -391,24 +331,24 @@ class ApiClient:
     ) -> Explanation:
         """Explain why a pod is pending or on its node. NotFound; Unavailable without a replica."""
         method = "/podsched.v1.Scheduling/Explain"
-        raw = await self.call(method, request, repeatable=True, timeout=timeout)
-        return _decoded(Explanation, raw)
+        raw = await self.calls.unary(method, request, repeatable=True, timeout=timeout)
+        return decoded(Explanation, raw)
 
     async def decisions(
         self, request: DecisionsRequest, *, timeout: float | None = None
     ) -> DecisionsResponse:
         """Return recorded decisions, at most 1,000. Unavailable if no replica answers."""
         method = "/podsched.v1.Scheduling/Decisions"
-        raw = await self.call(method, request, repeatable=True, timeout=timeout)
-        return _decoded(DecisionsResponse, raw)
+        raw = await self.calls.unary(method, request, repeatable=True, timeout=timeout)
+        return decoded(DecisionsResponse, raw)
 
     async def apply_config(
         self, request: ApplyConfigRequest, *, timeout: float | None = None
     ) -> ApplyConfigResponse:
         """Apply a configuration to all scheduler replicas; see ``ApplyConfigResponse``."""
         method = "/podsched.v1.Scheduling/ApplyConfig"
-        raw = await self.call(method, request, timeout=timeout)
-        return _decoded(ApplyConfigResponse, raw)
+        raw = await self.calls.unary(method, request, timeout=timeout)
+        return decoded(ApplyConfigResponse, raw)
 
     async def checkpoint(self) -> SchedulingCheckpoint:
         """Return the state, besides objects, on which the leader bases its decisions.
@@ -416,99 +356,25 @@ class ApiClient:
         Raises Unavailable, or another ClientError if no decisions are recorded.
         """
         method = "/podsched.v1.Scheduling/Checkpoint"
-        raw = await self.call(method, CheckpointRequest(), repeatable=True)
-        return _decoded(SchedulingCheckpoint, raw)
+        raw = await self.calls.unary(method, CheckpointRequest(), repeatable=True)
+        return decoded(SchedulingCheckpoint, raw)
 
     # ------------------------------------------------------------------ calling
 
-    async def call(
-        self,
-        method: str,
-        request: Any,
-        *,
-        repeatable: bool = False,
-        timeout: float | None = None,
-        traceparent: str = "",
-    ) -> bytes:
-        """Return the serialized response of a unary method. Raises ClientError.
-
-        repeatable: the call is idempotent, so it is retried if its outcome is unknown.
-        """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + (timeout or self.options.timeout)
-        raw = request.SerializeToString()
-        traced = to_metadata(traceparent or self.options.traceparent)
-        backoff = Backoff(
-            _FIRST_PAUSE,
-            _LONGEST_PAUSE,
-            random.random,
-            immediate=len(self._channels) - 1,  # try every server before the first pause
-        )
-        cause, unreached = "", 0
-        while True:
-            endpoint = self.endpoint
-            try:
-                channel = self._channels.current()
-                began = loop.time()
-                left = max(deadline - began, 0.001)
-                metadata = (*traced, *self._channels.credentials()) or None
-                under_way = channel.unary_unary(method)(raw, timeout=left, metadata=metadata)
-                with self._channels.failing(channel):
-                    answer = await under_way
-                if self.options.on_warning is not None:
-                    for text in warnings_in(await under_way.trailing_metadata()):
-                        self.options.on_warning(text)
-                code = code_of(_name(method), "OK")
-                self._tried(method, code, endpoint, began, (len(raw), len(answer)))
-                return cast(bytes, answer)
-            except grpc.aio.AioRpcError as rpc_error:
-                error = errors.of_rpc(rpc_error)
-                answered = not isinstance(error, Unavailable) or bool(error.reason)
-                code = code_of(_name(method), rpc_error.code().name, answered=answered)
-                self._tried(method, code, endpoint, began, (len(raw), None))
-                if not isinstance(error, Unavailable):
-                    raise error from rpc_error
-                self._channels.leave(endpoint)
-                delay = max(backoff.next_delay(), error.retry_after)
-                may_repeat = repeatable or not error.outcome_unknown
-                unreached = 0 if error.reason or error.outcome_unknown else unreached + 1
-                if unreached == len(self._channels) and not self.options.wait_for_server:
-                    raise error from rpc_error
-                if not may_repeat or loop.time() + delay >= deadline:
-                    raise _with_cause(error, cause) from rpc_error
-                cause = error.message
-            await asyncio.sleep(delay)
-            if self._observer is not None:
-                self._observer.call_repeated(verb_of(_name(method)), code, self.endpoint)
-
-    def _tried(
-        self, method: str, code: str, endpoint: str, began: float, sizes: tuple[int, int | None]
-    ) -> None:
-        if self._observer is not None:
-            seconds = asyncio.get_running_loop().time() - began
-            self._observer.call_tried(verb_of(_name(method)), code, endpoint, seconds, *sizes)
-
     async def _object(self, method: str, request: Any, *, repeatable: bool = False) -> AnyObject:
-        raw = await self.call(_OBJECTS + method, request, repeatable=repeatable)
+        raw = await self.calls.unary(_OBJECTS + method, request, repeatable=repeatable)
         try:
-            return unwrap(_decoded(v1.Object, raw))
+            return unwrap(decoded(v1.Object, raw))
         except ValueError as error:
             raise Unreadable(str(error)) from None
 
     async def _batch(
         self, method: str, request: Any, *, repeatable: bool = False, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
-        raw = await self.call(method, request, repeatable=repeatable, traceparent=traceparent)
-        return _decoded(v1.BatchResponse, raw).results
-
-
-def _decoded(message: type[_Message], raw: bytes) -> _Message:
-    try:
-        return message.FromString(raw)
-    except DecodeError:
-        raise Unreadable(
-            f"the answer is no {message.DESCRIPTOR.name} that can be decoded"
-        ) from None
+        raw = await self.calls.unary(
+            method, request, repeatable=repeatable, traceparent=traceparent
+        )
+        return decoded(v1.BatchResponse, raw).results
 
 
 def _readable(items: Iterable[bytes]) -> Iterator[AnyObject]:
@@ -528,20 +394,6 @@ def _repetition(event: Event) -> v1.PatchRequest:
         name=event.metadata.name,
         merge_patch=json.dumps(patch).encode(),
     )
-
-
-def _name(method: str) -> str:
-    return method.rpartition("/")[2]
-
-
-def _with_cause(error: Unavailable, cause: str) -> Unavailable:
-    """Return the last error of several attempts, with the message of the one before.
-
-    A deadline error alone does not name the cause.
-    """
-    if not cause or cause == error.message:
-        return error
-    return type(error)(f"{error.message}; before that: {cause}", reason=error.reason)
 
 
 __all__ = ["ApiClient", "ClientError", "ClientOptions", "Listing"]

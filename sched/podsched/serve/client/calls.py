@@ -1,0 +1,165 @@
+"""Calls of the API servers, with deadlines, failover and translated errors.
+
+A call is retried on the next server if it was certainly not executed, and, for reads and idempotent
+writes, also if its outcome is unknown; within the call's deadline, with growing pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from podsched.api.trace_context import to_metadata
+from podsched.lib.backoff import Backoff
+from podsched.serve.client import errors
+from podsched.serve.client.channels import Channels, ClientOptions
+from podsched.serve.client.errors import Unavailable, Unreadable
+from podsched.serve.client.http_terms import code_of, verb_of, warnings_in
+
+if TYPE_CHECKING:
+    from podsched.serve.client.call_metrics import ClientTelemetry
+
+_Message = TypeVar("_Message", bound=Message)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+
+
+class Calls:
+    """Calls one of several API servers; ``channels`` says which one is in use."""
+
+    def __init__(
+        self,
+        endpoints: str | Sequence[str],
+        options: ClientOptions,
+        observer: ClientTelemetry | None,
+    ) -> None:
+        self.options = options
+        self.channels = Channels(endpoints, options)
+        self._observer = observer
+
+    async def unary(
+        self,
+        method: str,
+        request: Any,
+        *,
+        repeatable: bool = False,
+        timeout: float | None = None,
+        traceparent: str = "",
+    ) -> bytes:
+        """Return the serialized response of a unary method. Raises ClientError.
+
+        repeatable: the call is idempotent, so it is retried if its outcome is unknown.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (timeout or self.options.timeout)
+        raw = request.SerializeToString()
+        traced = to_metadata(traceparent or self.options.traceparent)
+        backoff = Backoff(
+            _FIRST_PAUSE,
+            _LONGEST_PAUSE,
+            random.random,
+            immediate=len(self.channels) - 1,  # try every server before the first pause
+        )
+        cause, unreached = "", 0
+        while True:
+            endpoint = self.channels.endpoint
+            try:
+                channel = self.channels.current()
+                began = loop.time()
+                left = max(deadline - began, 0.001)
+                metadata = (*traced, *self.channels.credentials()) or None
+                under_way = channel.unary_unary(method)(raw, timeout=left, metadata=metadata)
+                with self.channels.failing(channel):
+                    answer = await under_way
+                if self.options.on_warning is not None:
+                    for text in warnings_in(await under_way.trailing_metadata()):
+                        self.options.on_warning(text)
+                code = code_of(_name(method), "OK")
+                self._tried(method, code, endpoint, began, (len(raw), len(answer)))
+                return cast(bytes, answer)
+            except grpc.aio.AioRpcError as rpc_error:
+                error = errors.of_rpc(rpc_error)
+                answered = not isinstance(error, Unavailable) or bool(error.reason)
+                code = code_of(_name(method), rpc_error.code().name, answered=answered)
+                self._tried(method, code, endpoint, began, (len(raw), None))
+                if not isinstance(error, Unavailable):
+                    raise error from rpc_error
+                self.channels.leave(endpoint)
+                delay = max(backoff.next_delay(), error.retry_after)
+                may_repeat = repeatable or not error.outcome_unknown
+                unreached = 0 if error.reason or error.outcome_unknown else unreached + 1
+                if unreached == len(self.channels) and not self.options.wait_for_server:
+                    raise error from rpc_error
+                if not may_repeat or loop.time() + delay >= deadline:
+                    raise _with_cause(error, cause) from rpc_error
+                cause = error.message
+            await asyncio.sleep(delay)
+            if self._observer is not None:
+                self._observer.call_repeated(verb_of(_name(method)), code, self.channels.endpoint)
+
+    def _tried(
+        self, method: str, code: str, endpoint: str, began: float, sizes: tuple[int, int | None]
+    ) -> None:
+        if self._observer is not None:
+            seconds = asyncio.get_running_loop().time() - began
+            self._observer.call_tried(verb_of(_name(method)), code, endpoint, seconds, *sizes)
+
+    async def stream(
+        self, method: str, request: Message, answer: type[_Message]
+    ) -> AsyncGenerator[_Message, None]:
+        """Yield the responses of one stream until it breaks. Raises ClientError."""
+        endpoint = self.channels.endpoint
+        channel = self.channels.current()
+        call = channel.unary_stream(method)(
+            request.SerializeToString(), metadata=self.channels.credentials() or None
+        )
+        try:
+            while True:
+                async with asyncio.timeout(self.options.watch_silence):
+                    with self.channels.failing(channel):
+                        raw = await call.read()
+                if raw is grpc.aio.EOF:
+                    self.channels.leave(endpoint)
+                    raise Unavailable("the server ended the watch")
+                yield answer.FromString(raw)
+        except DecodeError:
+            self.channels.leave(endpoint)
+            raise Unavailable("what came on the watch cannot be decoded") from None
+        except TimeoutError:
+            self.channels.leave(endpoint)
+            raise Unavailable("nothing came on the watch, not even a bookmark") from None
+        except grpc.aio.AioRpcError as error:
+            translated = errors.of_rpc(error)
+            if isinstance(translated, Unavailable):
+                self.channels.leave(endpoint)
+            raise translated from error
+        finally:
+            call.cancel()
+
+
+def decoded(message: type[_Message], raw: bytes) -> _Message:
+    """Return a message. Raises Unreadable."""
+    try:
+        return message.FromString(raw)
+    except DecodeError:
+        raise Unreadable(
+            f"the answer is no {message.DESCRIPTOR.name} that can be decoded"
+        ) from None
+
+
+def _name(method: str) -> str:
+    return method.rpartition("/")[2]
+
+
+def _with_cause(error: Unavailable, cause: str) -> Unavailable:
+    """Return the last error of several attempts, with the message of the one before.
+
+    A deadline error alone does not name the cause.
+    """
+    if not cause or cause == error.message:
+        return error
+    return type(error)(f"{error.message}; before that: {cause}", reason=error.reason)
