@@ -148,6 +148,14 @@ def test_a_resource_without_a_group_is_unavailable_unless_it_is_zero() -> None:
     assert assign(PodSet("main", 1, {"gpu": 0, "cpu": 1}), quotas={"one": 1}).mode is Mode.FIT
 
 
+def test_pods_that_ask_for_a_topology_need_a_resource_that_has_a_flavor() -> None:
+    """They would be placed anywhere, because no flavor says what the domains are."""
+    found = assign(PodSet("main", 2, {}, level="zone"), quotas={"one": 8000})
+    assert found.mode is Mode.NO_FIT
+    assert "request no resource of a flavor" in found.message
+    assert assign(PodSet("main", 2, {}), quotas={"one": 8000}).mode is Mode.FIT
+
+
 def test_the_mildest_reason_of_the_alternatives_is_shown() -> None:
     assignment = assign(pods(2), quotas={"spot": 9000, "one": 1000})
     assert assignment.waiting is Waiting.EXCEEDS_MAX_QUOTA

@@ -262,7 +262,8 @@ class RandomQueues:
             count = rng.randint(2, 5)
             least = count if rng.random() < 0.7 else rng.randint(1, count)
             more = {"spec": spec, "labels": labels, **requests}
-            if self._has_topology and self._names % 3:
+            # Pods that request nothing have no flavor, and so no Topology: such a gang would wait.
+            if self._has_topology and self._names % 3 and any(requests.values()):
                 more["annotations"] = {(REQUIRED_LEVEL, PREFERRED_LEVEL)[self._names % 3 - 1]: ZONE}
             make.gang(self.world, name, queue, count, least, priority, **more)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from podsched.api.objects import Taint
 from podsched.api.tolerations import find_untolerated
@@ -36,6 +37,9 @@ from podsched.queues.snapshot import Snapshot
 #: Returns what preemption for an amount of one flavor and resource achieves, and the borrowing
 #: level afterwards.
 Oracle = Callable[[FlavorResource, int], tuple[Outcome, int]]
+_NO_TOPOLOGY: Final = (
+    "the pods ask for a Topology, but request no resource of a flavor, and only flavors have one"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,10 @@ class Assigner:
                 break
             flavors |= found
             reasons += search.reasons
+        sets = [self.workload.pod_sets[index] for index in members]
+        if not flavors and not reasons and any(one.level or one.in_topology for one in sets):
+            # A Topology belongs to a flavor; without it the level would be ignored.
+            reasons, waiting = [_NO_TOPOLOGY], [Waiting.NO_MATCHING_FLAVOR]
         text = tuple(sorted(reasons))
         worst = max(waiting, key=SEVERITY.index, default=None)
         return [
