@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 from hypothesis import given
@@ -24,16 +25,24 @@ NODES = st.lists(
 )
 
 
+def sorted_by(levels: tuple[str, ...]) -> Callable[[list[str]], list[str]]:
+    """Sorts levels, the narrowest first."""
+    return lambda found: sorted(found, key=levels.index, reverse=True)
+
+
 @st.composite
 def requests(draw: st.DrawFn, levels: tuple[str, ...]) -> TopologyRequest:
-    """A level or none, perhaps with slices of this level or a lower one."""
+    """A level or none, perhaps with slices of this level or lower ones."""
     level = draw(st.none() | st.sampled_from(levels))
     lower = levels[levels.index(level) :] if level else levels
-    of_slice = st.tuples(st.sampled_from(lower), st.integers(1, 3))
-    slices = draw(st.just(()) | st.tuples(of_slice))
+    narrow_first = draw(st.lists(st.sampled_from(lower), unique=True).map(sorted_by(levels)))
+    slices, size = list[tuple[str, int]](), 1
+    for one in narrow_first:
+        size *= draw(st.integers(1, 3))
+        slices.insert(0, (one, size))
     if draw(st.booleans()):
-        return TopologyRequest(required=level, slices=slices)
-    return TopologyRequest(preferred=level, slices=slices)
+        return TopologyRequest(required=level, slices=tuple(slices))
+    return TopologyRequest(preferred=level, slices=tuple(slices))
 
 
 @examples(1000)
@@ -44,7 +53,7 @@ def test_the_domains_are_those_of_queue_cases(
     levels = LEVELS[:depth]
     cache, request = Cache(), data.draw(requests(levels))
     # In queue cases pods beyond the last whole slice get no place.
-    for _, size in request.slices:
+    for _, size in request.slices[:1]:
         count = max(1, count // size) * size
     hosts, room = [], []
     for number, (block, rack, is_inside, fits) in enumerate(found):
@@ -58,14 +67,14 @@ def test_the_domains_are_those_of_queue_cases(
     rows[: len(room)] = room
     level = request.required or request.preferred
     held = np.zeros(columns.size, dtype=np.int64)
-    slices = [Slices(levels.index(label), size, held) for label, size in request.slices]
+    layers = [(levels.index(label), size) for label, size in request.slices]
     parts, _ = Domains(columns, levels).fill(
         rows,
         count,
         count,
         levels.index(level) if level else None,
         required=request.required is not None,
-        slices=slices[0] if slices else None,
+        slices=Slices(layers, held) if layers else None,
     )
     wanted = place(Topology("t", levels, hosts), [TopologyPods("main", count, {}, request)])["main"]
     assert sum(part.members for part in parts) == (0 if wanted.reason else count)
@@ -129,7 +138,7 @@ def test_members_that_come_later_split_no_slice(
     held = np.zeros_like(room)
     held[: len(found)] = [runs for *_, runs in found]
     parts = domains.fill(
-        room, 1, most, None, required=False, slices=Slices(level, size, held)
+        room, 1, most, None, required=False, slices=Slices([(level, size)], held)
     ).parts
     before, placed = Counter[str](), Counter[str]()
     for name, (rack, _, runs) in zip(names, found, strict=True):
@@ -154,7 +163,7 @@ def test_members_that_come_later_split_no_slice(
 
 def test_the_last_slice_may_have_fewer_members() -> None:
     domains, room = racks(a1=3, b1=2)
-    slices = Slices(0, 2, np.zeros_like(room))
+    slices = Slices([(0, 2)], np.zeros_like(room))
     found = domains.fill(room, 3, 3, None, required=False, slices=slices)
     assert found.parts == [Part(frozenset({"b1"}), 2), Part(frozenset({"a1"}), 1)]
 
@@ -164,7 +173,7 @@ def test_members_that_come_later_complete_slices_before_they_form_others() -> No
     domains, room = racks(a1=0, a2=1, b1=4)
     held = np.zeros_like(room)
     held[0] = 1
-    slices = Slices(0, 2, held)
+    slices = Slices([(0, 2)], held)
     found = domains.fill(room, 1, 1, None, required=False, slices=slices)
     assert found.parts == [Part(frozenset({"a2"}), 1)]
     found = domains.fill(room, 3, 3, None, required=False, slices=slices)
@@ -175,5 +184,17 @@ def test_a_member_that_is_missing_in_a_slice_goes_to_no_other_domain() -> None:
     domains, room = racks(a1=0, b1=4)
     held = np.zeros_like(room)
     held[0] = 1
-    found = domains.fill(room, 1, 1, None, required=False, slices=Slices(0, 2, held))
+    found = domains.fill(room, 1, 1, None, required=False, slices=Slices([(0, 2)], held))
     assert found == ((), 0)
+
+
+def test_members_that_come_later_complete_slices_of_all_layers_the_narrowest_first() -> None:
+    """A rack takes four members, each host two: of seven members of racks a and b, two are gone."""
+    domains, room = racks(a1=1, a2=2, b1=0, b2=3, c1=4)
+    held = np.zeros_like(room)
+    held[:4] = [1, 0, 2, 1]
+    slices = Slices([(0, 4), (1, 2)], held)
+    found = domains.fill(room, 1, 4, None, required=False, slices=slices).parts
+    assert Counter({name: part.members for part in found for name in part.node_names}) == {
+        "a1": 1, "b2": 1, "a2": 2
+    }  # fmt: skip

@@ -21,6 +21,8 @@ PREFERRED_LEVEL: Final = "kueue.x-k8s.io/podset-preferred-topology"
 #: Likewise, the label of a level of which one domain takes each slice, and the pods of a slice.
 SLICE_LEVEL: Final = "kueue.x-k8s.io/podset-slice-required-topology"
 SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
+#: Likewise, in place of both, JSON: ``[{"topology": LEVEL, "size": N}, ...]``, the widest first.
+SLICE_LAYERS: Final = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 #: Likewise, ``true``: nodes of a Topology, whichever.
 UNCONSTRAINED: Final = "kueue.x-k8s.io/podset-unconstrained-topology"
 #: Annotation of pods: those of a group with an equal value get the same flavors.

@@ -47,15 +47,23 @@ class Filled(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """Members divided into slices of ``size``. One domain of ``level`` takes each slice.
+    """Members divided into slices. One domain of a level takes each slice.
 
-    The last slice may have fewer members. ``held``: how many members already run on each row,
-    shape ``(nodes.size,)``. New members first complete the slices that these have begun.
+    ``layers``: levels and sizes, the widest level first; slices of the next layer divide those of
+    the one before. The last slice may have fewer members. ``held``: how many members already run on
+    each row, shape ``(nodes.size,)``. New members first complete the slices that these have begun.
     """
 
-    level: int
-    size: int
+    layers: Sequence[tuple[int, int]]
     held: Int64s
+
+    def inner(self) -> dict[int, int]:
+        """Return the size of slices by level, below the level of the widest ones."""
+        found, above = dict[int, int](), self.layers[0][0]
+        for level, size in self.layers[1:]:
+            found |= dict.fromkeys(range(above + 1, level + 1), size)
+            above = level
+        return found
 
 
 #: A domain of some level, and how many members or slices it takes.
@@ -106,13 +114,11 @@ class Domains:
         allowed.
         """
         last, ascending = len(self._parents) - 1, level is None
-        outer, size = (last, 1) if slices is None else (slices.level, slices.size)
-        sizes = self._sums(self._by_domain(room, last), last)
-        gaps = {} if slices is None else self._gaps(slices)
-        late = self._complete(gaps, sizes, outer, most)
+        outer, size = (last, 1) if slices is None else slices.layers[0]
+        inner = {} if slices is None else slices.inner()
+        sizes = self._sums(self._by_domain(room, last), last, inner)
+        late, gaps = ([], 0) if slices is None else self._complete(slices, sizes, most, inner)
         done = sum(members for _, members in late)
-        if late:  # New slices get the room that is left.
-            sizes = self._sums(sizes[last], last)
         # Domains down to the slices' level are compared by whole slices: one with much room may be
         # unable to take a slice, because the domains below it are too small.
         whole = sizes if slices is None else self._sums(sizes[outer] // size, outer)
@@ -120,7 +126,7 @@ class Domains:
         # A required level means that one domain takes all members.
         fitting = int(whole[at].max(initial=0) if required else whole[at].sum())
         # Members that complete a slice cannot go elsewhere, even if their domain has no room now.
-        count = min(max(0, most - sum(gaps.values())), fitting * size)
+        count = min(max(0, most - gaps), fitting * size)
         if done + count < max(1, needed):
             return Filled((), (done + count) // size)
         need = -(-count // size)
@@ -137,10 +143,8 @@ class Domains:
             below = np.flatnonzero(np.isin(self._parents[at], [domain for domain, _ in chosen]))
             order = _sorted(whole[at], sizes[at], below, ascending=ascending)
             chosen = _take(whole[at], order, need, best_fit=not ascending)
-        new = [(domain, number * size) for domain, number in chosen]
-        if new:  # The last slice may have fewer members.
-            new[-1] = new[-1][0], new[-1][1] - (need * size - count)
-        new = self._down(sizes, outer, new, best_fit=not ascending)
+        new = _members(chosen, size, count)
+        new = self._down(sizes, outer, new, inner, best_fit=not ascending)
         completing = [Part(self._nodes_of([domain]), members) for domain, members in late]
         parts = [*completing, *self._parts(sizes[last], new)]
         return Filled(parts, (done + count) // size)
@@ -162,39 +166,55 @@ class Domains:
             rows[self._rows[self._of_rows[level] == domain]] = True
             yield rows
 
-    def _gaps(self, slices: Slices) -> dict[int, int]:
-        """Return how many members each slice that runs in part lacks, by domain of its level."""
-        held = self._by_domain(slices.held, slices.level)
-        lack = -held % slices.size
-        return {domain: int(lack[domain]) for domain in np.flatnonzero(lack).tolist()}
-
     def _complete(
-        self, gaps: Mapping[int, int], sizes: Sequence[Int64s], outer: int, most: int
-    ) -> list[_Taken]:
-        """Return the lowest domains that complete slices; subtract their members from ``sizes``."""
+        self, slices: Slices, sizes: list[Int64s], most: int, inner: Mapping[int, int]
+    ) -> tuple[list[_Taken], int]:
+        """Return the lowest domains that complete slices, and how many members slices lack.
+
+        Their members are subtracted from ``sizes``. The slices of the narrowest level come first.
+        """
         late: list[_Taken] = []
-        for domain, gap in gaps.items():
-            members = min(gap, most, int(sizes[outer][domain]))
-            if members:
-                late += self._down(sizes, outer, [(domain, members)], best_fit=True)
-                most -= members
-        for domain, members in late:
-            sizes[-1][domain] -= members
-        return late
+        lacking, last = 0, len(sizes) - 1
+        lower, gaps = last, np.zeros_like(sizes[last])
+        for level, size in reversed(slices.layers):
+            # Once narrower slices are complete, they count as parts of the wider ones.
+            gaps = self._sums(gaps, lower)[level]
+            lack = -(self._by_domain(slices.held, level) + gaps) % size
+            gaps, lower, lacking = gaps + lack, level, lacking + int(lack.sum())
+            taken: list[_Taken] = []
+            for domain in np.flatnonzero(lack).tolist():
+                members = min(int(lack[domain]), most, int(sizes[level][domain]))
+                if members:
+                    taken += self._down(sizes, level, [(domain, members)], inner, best_fit=True)
+                    most -= members
+            for domain, members in taken:
+                sizes[last][domain] -= members
+            if taken:  # New slices get the room that is left.
+                sizes[:] = self._sums(sizes[last], last, inner)
+            late += taken
+        return late, lacking
 
     def _down(
-        self, sizes: Sequence[Int64s], outer: int, taken: list[_Taken], *, best_fit: bool
+        self,
+        sizes: Sequence[Int64s],
+        outer: int,
+        taken: list[_Taken],
+        inner: Mapping[int, int],
+        *,
+        best_fit: bool,
     ) -> list[_Taken]:
         """Divide the members of domains of the slices' level among their lowest domains."""
         for level in range(outer + 1, len(sizes)):
-            room, parents = sizes[level], self._parents[level]
+            room, parents, size = sizes[level], self._parents[level], inner.get(level, 1)
             above, taken = taken, []
             for domain, members in above:
                 # Domains are sorted by the domain above them.
                 children = np.arange(*np.searchsorted(parents, [domain, domain + 1]))
                 # As in Kueue, the smallest child comes first here.
                 order = _sorted(room, room, children, ascending=True)
-                taken += _take(room, order, members, best_fit=best_fit)
+                need = -(-members // size)
+                found = _take(room // size, order, need, best_fit=best_fit)
+                taken += _members(found, size, members)
         return taken
 
     def _by_domain(self, numbers: Int64s, level: int) -> Int64s:
@@ -204,12 +224,17 @@ class Domains:
         )
         return found.astype(np.int64)
 
-    def _sums(self, numbers: Int64s, level: int) -> list[Int64s]:
-        """Return the sums of a level's numbers for each domain of this level and those above."""
+    def _sums(
+        self, numbers: Int64s, level: int, inner: Mapping[int, int] | None = None
+    ) -> list[Int64s]:
+        """Return the sums of a level's numbers for each domain of this level and those above.
+
+        ``inner``: the size of slices by level; there, only whole slices count for the level above.
+        """
         found = [numbers]
         for above in range(level, 0, -1):
-            length = len(self._parents[above - 1])
-            sums = np.bincount(self._parents[above], found[0], minlength=length)
+            length, size = len(self._parents[above - 1]), (inner or {}).get(above, 1)
+            sums = np.bincount(self._parents[above], found[0] // size * size, minlength=length)
             found.insert(0, sums.astype(np.int64))
         return found
 
@@ -235,6 +260,15 @@ class Domains:
     def _nodes_of(self, domains: Sequence[int]) -> frozenset[str]:
         rows = self._rows[np.isin(self._of_rows[-1], domains)]
         return frozenset(self._names[row] for row in rows.tolist())
+
+
+def _members(taken: Sequence[_Taken], size: int, count: int) -> list[_Taken]:
+    """Return ``count`` members in place of slices of ``size``; the last slice may have fewer."""
+    found = [(domain, number * size) for domain, number in taken]
+    if found:
+        domain, number = found[-1]
+        found[-1] = domain, number - max(0, sum(of for _, of in found) - count)
+    return found
 
 
 def _sorted(room: Int64s, sizes: Int64s, among: Rows, *, ascending: bool) -> Rows:

@@ -26,11 +26,9 @@ from podsched.framework.plugin import ComparesRequests
 from podsched.framework.pod_groups import GroupTrial, Placement, PodGroup
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.verdicts import Rows
+from podsched.queues.domains import NoDomainError, slice_layers
 
 REASON_NO_ROOM: Final = 'topology "{}" {} to fit {} of {} {}'
-REASON_NO_SIZE: Final = "slice topology requested, but slice size not provided"
-REASON_SLICES_ABOVE: Final = "podset slice topology {} is above the podset topology {}"
-REASON_SLICES_OF_OTHERS: Final = "slices of a topology need levels of one topology"
 REASON_SLICES_NOT_FILLED: Final = "pods do not fit into the domains of their slices"
 #: Max domains of a level that members of several shapes are tried in.
 _MOST_TRIED: Final = 8
@@ -74,7 +72,9 @@ class DomainSearch:
         self._scheduled = scheduled
         self._nodes_of = nodes_of
         self._placements = placements
-        self.reason = REASON_SLICES_OF_OTHERS if group.slice_level else ""
+        #: Levels and sizes of the slices.
+        self._layers: Sequence[tuple[int, int]] = ()
+        self.reason = ""
         """Why nothing is filled, in Kueue's words; "" if that is not known."""
 
     @cached_property
@@ -139,32 +139,28 @@ class DomainSearch:
         else:
             number = f"only {fitting} out" if fitting else "any"
             verb = "allows" if fitting else "doesn't allow"
-            size = slices.size if slices else 1
+            size = slices.layers[0][1] if slices else 1
             what = -(-needed // size), "pod(s)" if size == 1 else "slice(s)"
             self.reason = REASON_NO_ROOM.format(self._group.topology, verb, number, *what)
         return parts
 
     def _misses_slices(self, asked: str) -> bool:
         """Return whether the requested slices are impossible; if so, set ``reason``."""
-        group = self._group
-        if not group.slice_level:
-            return False
-        levels = group.levels
-        if group.slice_level not in levels:
+        levels = self._group.levels
+        try:
+            self._layers = slice_layers(
+                levels, levels.index(asked) if asked else 0, self._group.slices
+            )
+        except NoDomainError as error:
+            self.reason = str(error)
             return True
-        if group.slice_size <= 0:
-            self.reason = REASON_NO_SIZE
-        elif asked and levels.index(asked) > levels.index(group.slice_level):
-            self.reason = REASON_SLICES_ABOVE.format(group.slice_level, asked)
-        else:
-            return False
-        return True
+        return False
 
     def _slices(self, members: Sequence[QueuedPodInfo]) -> Slices | None:
         """Return the requested slices, with the members like these that run and stay."""
-        group, nodes = self._group, self._cluster.nodes
-        if not group.slice_level:
+        if not self._layers:
             return None
+        nodes = self._cluster.nodes
         held, key = np.zeros(nodes.size, dtype=np.int64), self._decider.key(members[0].info)
         alone = len(self.shapes) == 1
         for other in self._scheduled:
@@ -173,10 +169,10 @@ class DomainSearch:
                 alone = False
             elif row is not None and not other.terminating:
                 held[row] += 1
-        size = group.slice_size
-        if not alone:  # The leader of others is a slice of its own.
-            size = min(size, len(members) + int(held.sum()))
-        return Slices(group.levels.index(group.slice_level), size, held)
+        [(level, size), *_], count = self._layers, len(members) + int(held.sum())
+        if not alone and count < size:  # The leader of others is a slice of its own.
+            return Slices([(level, count)], held)
+        return Slices(self._layers, held)
 
     def _rows(self, trial: GroupTrial, pod: PodInfo) -> Rows:
         """Return the rows that a member fits now and may go to."""

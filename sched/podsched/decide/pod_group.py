@@ -222,7 +222,7 @@ class PodGroupAttempt:
     ) -> Iterator[None]:
         """Search for any placement, if it can succeed; see ``pod_group_search``."""
         members, refused = self.members, self.result
-        if self._group.slice_level:
+        if self._group.slices:
             return  # Other placements may split a slice.
         pods = [queued.info for queued in members]
         # A pod that is nominated to a node is tried there first.
@@ -329,11 +329,11 @@ class PodGroupAttempt:
             placements,
         )
         # Members that run already may be in several domains of a level that is only preferred.
-        if group.slice_level or (group.levels and not (scheduled and group.preferred_topology)):
+        if group.slices or (group.levels and not (scheduled and group.preferred_topology)):
             for where in search.tries(trial, self._needed):
                 if (yield from self._fill(trial, search, where, should_stop, keep=keep, note=note)):
                     return
-        if group.slice_level:
+        if group.slices:
             # Only for the members' reasons: such a placement may split a slice.
             yield from self._place_in_one(trial, placements, should_stop, keep=False)
             if self.result.status.ok:
@@ -441,7 +441,7 @@ class PodGroupAttempt:
                 filled |= part.node_names
             rest += members[done:]
         # With slices, the rest might split one.
-        names = frozenset() if self._group.slice_level else frozenset(filled)
+        names = frozenset() if self._group.slices else frozenset(filled)
         yield from self._try_members(trial, Placement("", names), rest, should_stop)
         return True
 

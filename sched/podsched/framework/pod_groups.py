@@ -54,7 +54,7 @@ class PodGroup:
     ``evicted_whole``: preemption evicts all members or none (disruptionMode ``PodGroup``).
     ``levels``: labels from wide to narrow; sharing one means to share those before it, too.
     ``topology``: the name of their Topology.
-    ``slice_level``: the one of these whose domains take ``slice_size`` members each, "" for none.
+    ``slices``: some of these, whose domains take so many members each, the most first.
     """
 
     key: str
@@ -66,8 +66,7 @@ class PodGroup:
     evicted_whole: bool = False
     levels: tuple[str, ...] = ()
     topology: str = ""
-    slice_level: str = ""
-    slice_size: int = 0
+    slices: tuple[tuple[str, int], ...] = ()
 
     @property
     def name(self) -> str:

@@ -119,18 +119,14 @@ class _Search:
         self._free = _is_free(request)
         """No level is required or preferred: pods may be anywhere, as far as slices permit."""
         self._ascending = self._free and least_free
-        if request.slices and request.slices[0][1] <= 0:
-            raise NoDomainError("slice topology requested, but slice size not provided")
-        self._level = self._index(_level(topology, request), "")
-        last = topology.levels[-1]
-        outer, self._size = request.slices[0] if request.slices else (last, 1)
-        self._outer = self._index(outer, " for slices")
-        if self._level > self._outer:
-            level = topology.levels[self._level]
-            raise NoDomainError(
-                f"podset slice topology {outer} is above the podset topology {level}"
-            )
-        self._sizes = self._slice_sizes(request)
+        self._level = _index(topology.levels, _level(topology, request), "")
+        slices = request.slices or ((topology.levels[-1], 1),)
+        layers = slice_layers(topology.levels, self._level, slices)
+        self._outer, self._size = layers[0]
+        self._sizes, above = {self._outer: self._size}, self._outer
+        for index, size in layers[1:]:
+            self._sizes |= dict.fromkeys(range(above + 1, index + 1), size)
+            above = index
         # As in Kueue, pods beyond the last whole slice get no place.
         self._need = pods.count // self._size
         self._excluded: Exclusions = topology.count(pods, leader, self._sizes, used)
@@ -160,31 +156,6 @@ class _Search:
 
         children = self._sorted(part.domain.children)
         return self._spread(children, part.pods // size, part.leaders, room, size)
-
-    def _index(self, level: str, purpose: str) -> int:
-        if level not in self._topology.levels:
-            raise NoDomainError(f"no requested topology level{purpose}: {level}")
-        return self._topology.levels.index(level)
-
-    def _slice_sizes(self, request: TopologyRequest) -> dict[int, int]:
-        """Return the size of slices by index of the level, for the largest slices and below."""
-        sizes = {self._outer: self._size}
-        above, outer = self._outer, self._size
-        for level, size in request.slices[1:]:
-            index = self._index(level, " for additional slice layer")
-            if index <= above:
-                name = self._topology.levels[above]
-                raise NoDomainError(
-                    f"additional slice layer topology {level} must be at a lower level than {name}"
-                )
-            if size <= 0 or outer % size:
-                raise NoDomainError(
-                    f"additional slice layer size {size} must evenly divide "
-                    f"parent layer size {outer}"
-                )
-            sizes |= dict.fromkeys(range(above + 1, index + 1), size)
-            above, outer = index, size
-        return sizes
 
     def _sorted(self, domains: Iterable[Domain]) -> list[Domain]:
         return sorted(domains, key=lambda one: one.least_room if self._ascending else one.most_room)
@@ -291,6 +262,44 @@ class _Search:
             fitting = sum(one.pods // size for one in within)
             text += f"; {fitting}/{count // size} slice(s) fit on level {name}"
         return text + self._excluded.text
+
+
+def slice_layers(
+    levels: Sequence[str], level: int, slices: Sequence[tuple[str, int]]
+) -> list[tuple[int, int]]:
+    """Return the indexes of levels and the sizes of slices, the largest first.
+
+    ``level``: the index of the level that is asked for, 0 for none. Raises NoDomainError.
+    """
+    layers: list[tuple[int, int]] = []
+    for name, size in slices:
+        if not layers and size <= 0:
+            raise NoDomainError("slice topology requested, but slice size not provided")
+        index = _index(levels, name, " for additional slice layer" if layers else " for slices")
+        if not layers and level > index:
+            raise NoDomainError(
+                f"podset slice topology {name} is above the podset topology {levels[level]}"
+            )
+        if layers:
+            above, outer = layers[-1]
+            if index <= above:
+                raise NoDomainError(
+                    f"additional slice layer topology {name} must be at a lower level than "
+                    f"{levels[above]}"
+                )
+            if size <= 0 or outer % size:
+                raise NoDomainError(
+                    f"additional slice layer size {size} must evenly divide "
+                    f"parent layer size {outer}"
+                )
+        layers.append((index, size))
+    return layers
+
+
+def _index(levels: Sequence[str], level: str, purpose: str) -> int:
+    if level not in levels:
+        raise NoDomainError(f"no requested topology level{purpose}: {level}")
+    return levels.index(level)
 
 
 def _is_free(request: TopologyRequest) -> bool:

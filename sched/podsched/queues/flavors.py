@@ -212,7 +212,7 @@ class _Search:
         for pods in pod_sets:
             if (pods.level or pods.in_topology) and not flavor.levels:
                 return f'Flavor "{name}" does not support TopologyAwareScheduling'
-            if not {pods.level, pods.slice_level} - {""} <= set(flavor.levels):
+            if not {pods.level, *pods.slice_levels} - {""} <= set(flavor.levels):
                 return f'Flavor "{name}" does not contain the requested level'
             taint = find_untolerated(flavor.taints, (*pods.tolerations, *flavor.tolerations))
             if taint is not None:

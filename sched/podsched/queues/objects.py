@@ -128,8 +128,8 @@ class PodSet:
     tolerations: tuple[Toleration, ...] = ()
     level: str = ""
     """The node label of the Topology level that it asks for, "" for none."""
-    slice_level: str = ""
-    """Likewise, the level of its slices."""
+    slice_levels: tuple[str, ...] = ()
+    """Likewise, the levels of its slices."""
     in_topology: bool = False
     """Whether it asks for a flavor with a Topology, of whatever level."""
 

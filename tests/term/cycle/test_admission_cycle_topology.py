@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from typing import Any
 
@@ -29,6 +30,7 @@ BLOCK, RACK, HOST = "example.com/block", "example.com/rack", "kubernetes.io/host
 REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
 SLICES = "kueue.x-k8s.io/podset-slice-required-topology"
+LAYERS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
 
 
@@ -260,6 +262,22 @@ async def test_the_pods_of_a_slice_are_in_one_domain(
         assert Counter(world.stored(name).spec.node_name for name in bound(world)) == found
 
 
+def layers(*of: tuple[str, int]) -> str:
+    """Levels and sizes of slices within slices, as an annotation."""
+    return json.dumps([{"topology": level, "size": size} for level, size in of])
+
+
+async def test_slices_of_several_layers_are_each_in_one_domain() -> None:
+    """Block a has room for four pods, but its hosts have it in odd parts."""
+    world = hosts(a1x=3, a1y=1, b1x=3, b1y=2)
+    async with world.running():
+        annotations = {LAYERS: layers((RACK, 4), (HOST, 2))}
+        gang(world, "g", "team", 4, cpu=1, annotations=annotations)
+        await asyncio.sleep(1)
+        on = Counter(world.stored(name).spec.node_name for name in bound(world))
+        assert on == {"b1x": 2, "b1y": 2}
+
+
 async def test_slices_that_have_no_room_wait_until_a_pod_is_gone() -> None:
     """Four pods have room, but one slice would be split."""
     world = hosts(a1x=3, a2x=2)
@@ -351,6 +369,11 @@ async def test_members_beyond_whole_slices_wait() -> None:
 @pytest.mark.parametrize(
     ("annotations", "why"),
     [
+        ({LAYERS: "[{}]"}, "slice topology requested, but slice size not provided"),
+        (
+            {LAYERS: layers((BLOCK, 4), (RACK, 3))},
+            "additional slice layer size 3 must evenly divide parent layer size 4",
+        ),
         ({SLICES: RACK}, "slice topology requested, but slice size not provided"),
         (
             {REQUIRED: RACK, SLICES: BLOCK, SLICE_SIZE: "2"},

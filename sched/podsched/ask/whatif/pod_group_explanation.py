@@ -86,7 +86,7 @@ def asked_group(cluster: ClusterView, key: str) -> PodGroup | None:
         return group
     level = asked_level(cluster, first)
     required = level.label if level.required else ""
-    wanted = {required, level.slice_level} - {""}
+    wanted = {required, *(name for name, _ in level.slices)} - {""}
     for one in cast(Iterable[Topology], cluster.list("Topology")) if wanted else ():
         if wanted.issubset(levels := read_levels(one)):
             return replace(
@@ -94,8 +94,7 @@ def asked_group(cluster: ClusterView, key: str) -> PodGroup | None:
                 topology_key=required,
                 levels=levels,
                 topology=one.metadata.name,
-                slice_level=level.slice_level,
-                slice_size=level.slice_size,
+                slices=level.slices,
             )
     return group
 

@@ -225,7 +225,7 @@ class FlavorTerms:
             return group
         group = replace(group, levels=levels, topology=name)
         level = level_of(self._cluster, self._unit)
-        group = replace(group, slice_level=level.slice_level, slice_size=level.slice_size)
+        group = replace(group, slices=level.slices)
         if level.label not in levels:
             return group
         if level.required:

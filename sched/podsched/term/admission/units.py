@@ -9,6 +9,7 @@ is not a Workload object.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from podsched.api.queue_labels import (
     QUEUE_NAME,
     QUEUE_PRIORITY_CLASS,
     REQUIRED_LEVEL,
+    SLICE_LAYERS,
     SLICE_LEVEL,
     SLICE_SIZE,
     UNCONSTRAINED,
@@ -110,15 +112,14 @@ class Unit:
 class Level(NamedTuple):
     """The level of a Topology that a unit asks for ("" for none), and whether it is required.
 
-    ``any_level``: it asks for a Topology, but for no level. ``slice_level``: the level of which one
-    domain takes ``slice_size`` pods each, "" for none; the size is 0 if it is missing.
+    ``any_level``: it asks for a Topology, but for no level. ``slices``: the levels of which
+    one domain takes so many pods each, the most first; the number is 0 if it is missing.
     """
 
     label: str = ""
     required: bool = False
     any_level: bool = False
-    slice_level: str = ""
-    slice_size: int = 0
+    slices: tuple[tuple[str, int], ...] = ()
 
 
 def level_of(cluster: ClusterView, unit: Unit) -> Level:
@@ -133,13 +134,27 @@ def asked_level(cluster: ClusterView, first: PodInfo) -> Level:
         group = stored_group(cluster, first.group)
         found[:0] = [] if group is None else [group.metadata.annotations]
     for of in found:
-        required, slices = of.get(REQUIRED_LEVEL, ""), of.get(SLICE_LEVEL, "")
+        required, slices = of.get(REQUIRED_LEVEL, ""), _slices(of)
         label = required or of.get(PREFERRED_LEVEL, "")
         if label or slices or of.get(UNCONSTRAINED) == "true":
-            size = of.get(SLICE_SIZE, "") if slices else ""
-            number = int(size) if size.isdecimal() and len(size) <= _SIZE_DIGITS else 0
-            return Level(label, bool(required), not label, slices, number)
+            return Level(label, bool(required), not label, slices)
     return Level()
+
+
+def _slices(annotations: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
+    """Return the levels and sizes of slices in annotations; a size that is no number is 0."""
+    if level := annotations.get(SLICE_LEVEL, ""):
+        return ((level, _size(annotations.get(SLICE_SIZE, ""))),)
+    text = annotations.get(SLICE_LAYERS, "")
+    try:
+        layers = json.loads(text) if text else []
+        return tuple((str(one["topology"]), _size(str(one["size"]))) for one in layers)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return (("", 0),)
+
+
+def _size(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) <= _SIZE_DIGITS else 0
 
 
 def priority_of(cluster: ClusterView, unit: Unit, group: PodGroup, pod: PodInfo) -> int:
@@ -209,7 +224,7 @@ def waiting_workload(
                 min_count=min_count,
                 group=same_flavors or None,
                 level=level.label,
-                slice_level=level.slice_level,
+                slice_levels=tuple(name for name, _ in level.slices),
                 in_topology=level.any_level,
             )
         )
