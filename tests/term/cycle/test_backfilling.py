@@ -41,6 +41,7 @@ def a_world(
     nodes: int = 1,
     within: str = "Never",
     settings: dict[str, Any] | None = None,
+    cohort: str = "",
     **quotas: Any,
 ) -> TermWorld:
     world = TermWorld(queues={"backfill": settings or {}})
@@ -48,7 +49,8 @@ def a_world(
         big_node(world, f"n{index}")
     flavor(world)
     quotas = quotas or {"cpu": 8 * nodes}
-    cluster_queue(world, "team", quotas, annotations={BACKFILL: policy}, within=within)
+    parts: dict[str, Any] = {"annotations": {BACKFILL: policy}, "cohort": cohort}
+    cluster_queue(world, "team", quotas, within=within, **parts)
     return world
 
 
@@ -420,6 +422,24 @@ async def test_a_unit_that_waits_for_its_victims_is_planned_to_end() -> None:
         assert 85 <= start <= 98
 
 
+async def test_a_unit_keeps_the_quota_of_its_victims_once_they_are_gone() -> None:
+    """Until then ``low`` uses it; afterwards ``high`` does, for 200 s."""
+    world = a_world(nodes=3, within="LowerPriority", cohort="all", cpu=8)
+    more = {"annotations": {BACKFILL: "EASY"}, "cohort": "all"}
+    cluster_queue(world, "other", {"cpu": 0}, **more)
+    async with world.running():
+        run(world, "low", 4, 100, grace=20)
+        run(world, "short", 4, 30, priority=5)
+        await asyncio.sleep(1)
+        run(world, "high", 4, 200, priority=1)
+        await asyncio.sleep(1)
+        assert is_evicted(world, "low")
+        job(world, "next", "other", cpu=8, labels={MAX_EXEC_TIME: "50"})
+        await asyncio.sleep(1)
+        start, _ = promised(world, "next") or (0, [])
+        assert start >= 200
+
+
 async def test_room_of_victims_is_not_counted_on_for_a_promised_start_as_well() -> None:
     """The promised start counts on the end of ``low``, which ``late`` would preempt."""
     world = a_world(within="LowerPriority", cpu=99)
@@ -437,22 +457,26 @@ async def test_room_of_victims_is_not_counted_on_for_a_promised_start_as_well() 
         assert not low.metadata.HasField("deletion_timestamp")
 
 
-async def test_the_victims_of_a_unit_with_a_promised_start_delay_no_other_promised_start() -> None:
-    """``high`` is to be counted once, on the node of its victim, and not there and reserved."""
-    world = a_world(within="LowerPriority", cpu=99)
-    cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "EASY"})
+@pytest.mark.parametrize(("limit", "cpu", "planned"), [(100, 4, 125), (0, 5, 35)])
+async def test_a_unit_that_waits_for_its_victim_delays_no_promised_start(
+    limit: int, cpu: int, planned: int
+) -> None:
+    """``high`` is counted once: neither beside its own promised start, nor beside its victim."""
+    world = a_world(within="LowerPriority", cohort="all", cpu=99)
+    more = {"annotations": {BACKFILL: "EASY"}, "cohort": "all"}
+    cluster_queue(world, "other", {"cpu": 8}, **more)
     async with world.running():
         world.budget("low", 0, **{QUEUE: "team"})
-        run(world, "low", 4, 100, grace=20)
+        run(world, "low", 4, limit, grace=20)
         run(world, "short", 3, 30, priority=5)
         run(world, "small", 1, 30, priority=5)
         await asyncio.sleep(1)
-        run(world, "high", 4, 200, priority=1)
+        run(world, "high", cpu, 200, priority=1)
         await asyncio.sleep(1)
-        job(world, "wide", "other", priority=1, cpu=4, labels={MAX_EXEC_TIME: "50"})
+        job(world, "wide", "other", priority=1, cpu=8 - cpu, labels={MAX_EXEC_TIME: "50"})
         await asyncio.sleep(1)
         start, _ = promised(world, "wide") or (0, [])
-        assert 125 <= start <= 135
+        assert planned <= start <= planned + 10
         world.cluster.delete("PodDisruptionBudget", "default/low")
         end(world, "small")
         await asyncio.sleep(2)

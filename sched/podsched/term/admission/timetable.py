@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import ceil, inf
 from typing import Final, NamedTuple
 
@@ -54,6 +55,15 @@ class _Ending(NamedTuple):
     requests: Mapping[str, int]
 
 
+class _Phase(NamedTuple):
+    """The quota that is kept for a unit between two times, while it waits for its victims."""
+
+    start: float
+    end: float
+    queue: str
+    usage: Amounts
+
+
 class Timetable:
     """The ends of running units, and the plan that is made of them; see the module."""
 
@@ -83,8 +93,11 @@ class Timetable:
         #: The time until which the plan is valid, and the endings of the pods on each node.
         self._plan_until = -inf
         self._pods_on: dict[str, list[_Ending]] = {}
+        #: Of the plan: the ends of the running units, by key.
+        self._planned: dict[str, float] = {}
         #: When units that wait for their victims will have started and ended, by key.
         self._hold_ends: dict[str, float] = {}
+        self._phases: list[_Phase] = []
         self._placeholders = 0
         #: Classes of placeholders by requests: creating one takes longer than using it in a trial.
         self._placeholder_classes: dict[frozenset[tuple[str, int]], PodClass] = {}
@@ -143,13 +156,35 @@ class Timetable:
         gone = [hold.since + self._graces.get(victim, 0.0) for victim in hold.victims]
         return max(now + SLACK, *gone) + occupied(self._cluster, self._units[key])
 
+    def _planned_ends(self, now: float) -> dict[str, float]:
+        """Return when running units end, or are gone as victims, by key."""
+        ends = {key: _still(end, now) for key, end in self.ends.items()}
+        for hold in self._holds.of.values():
+            for one in hold.victims & ends.keys():
+                # It may not be terminating yet: then its pods do not say when it will be gone.
+                ends[one] = min(ends[one], _still(hold.since + self._graces[one], now))
+        return ends
+
+    def _phases_of(self, key: str, now: float) -> Iterator[_Phase]:
+        """Yield the phases of a hold: it keeps the quota of each victim as soon as that is gone."""
+        hold, ends = self._holds.of[key], self._planned
+        gone = {at for one in hold.victims if now < (at := ends.get(one, now)) < inf}
+        times = [now, *sorted(gone), max(self._hold_ends[key], now, *gone)]
+        for start, end in pairwise(times):
+            still: Counter[FlavorResource] = Counter()
+            for one in hold.victims:
+                if ends.get(one, now) > start:
+                    still.update(self._units[one].usage)
+            usage = {name: n - still[name] for name, n in hold.need.items() if n > still[name]}
+            yield _Phase(start, end, hold.queue, usage)
+
     def plan(self, now: float) -> Plan:
         """Return the plan of all running units, holds and reservations, made anew if outdated."""
         # Holds change with their victims, so a plan with holds is used only once.
         held = bool(self._holds.of or self._hold_ends)
         if self._plan is not None and now < self._plan_until and not held:
             return self._plan
-        ends = {key: _still(end, now) for key, end in self.ends.items()}
+        ends = self._planned = self._planned_ends(now)
         times = [*ends.values()]
         for one in self._reserved.values():
             times += (one.start, one.end)
@@ -163,9 +198,10 @@ class Timetable:
                     on = self._pods_on.setdefault(pod.node_name, [])
                     on.append(_Ending(end, key, {**pod.cls.requests, PODS: 1}))
         self._hold_ends = {key: self._hold_end(key, now) for key in self._holds.of}
+        self._phases = [one for key in self._hold_ends for one in self._phases_of(key, now)]
+        for start, end, queue, usage in self._phases:
+            profile.occupy(queue, usage, start, end)
         for key, end in self._hold_ends.items():
-            hold = self._holds.of[key]
-            profile.occupy(hold.queue, hold.counted, now, end)
             for pod in self._units[key].waiting.values() if end < inf else ():
                 node = self._cluster.nominated_node(pod.uid)
                 on = self._pods_on.setdefault(node, [])
@@ -188,11 +224,12 @@ class Timetable:
         """
         if victims and (late := self._gone_late(workload, victims, now)):
             return late
-        gone = [(one.queue, one.usage, self.ends.get(one.key, inf)) for one in victims]
+        plan, ends = self.plan(now), self._planned
+        gone = [(one.queue, one.usage, ends.get(one.key, inf)) for one in victims]
         who = workload.key, workload.queue, workload.priority
         # It starts only when its victims are gone, and ends later by that pause.
         seconds = self._seconds(workload, now) + self.pause(victims)
-        found = self.plan(now).delays(*who, usage, seconds, gone)
+        found = plan.delays(*who, usage, seconds, gone)
         if found is None:
             return ""
         quota = found.quota
@@ -354,8 +391,8 @@ class Timetable:
         self.plan(now)
         ended = [
             pod
-            for key, end in self.ends.items()
-            if _still(end, now) <= at
+            for key, end in self._planned.items()
+            if end <= at
             for pod in self._units[key].held.values()
         ]
         # The nominated pods of a unit that waits for victims take room until that unit ends.
@@ -381,15 +418,16 @@ class Timetable:
         """
         plan, known = self.plan(now), self._reserved.get(workload.key)
         others = plan.others(workload.key, workload.priority)
-        units, holds = self._units, self._holds.of
+        units = self._units
         ending: list[tuple[float, str, Amounts]] = [
-            (_still(end, now), units[key].queue, units[key].usage) for key, end in self.ends.items()
+            (end, units[key].queue, units[key].usage) for key, end in self._planned.items()
         ]
-        ending += [
-            (end, holds[key].queue, holds[key].counted) for key, end in self._hold_ends.items()
-        ]
+        # Of each hold, the snapshot counts the first phase.
+        first = [one for one in self._phases if one.start <= now]
+        ending += [(one.end, one.queue, one.usage) for one in first]
         ending.sort(key=lambda one: one[0])
-        times = {end for end, _, _ in ending} | {one.end for one in others.values()}
+        times = {end for end, _, _ in ending}
+        times |= {one.end for one in others.values()} | {one.end for one in self._phases}
         # The promised start itself is always tried, so that the unit can keep it.
         kept = set() if known is None else {known.start}
         starts: dict[frozenset[tuple[FlavorResource, int]], set[float]] = {}
@@ -406,6 +444,7 @@ class Timetable:
             if not room.may_fit(least, at, [one.nodes for one in active]):
                 continue
             more = [(one.queue, one.usage) for one in active]
+            more += [(p.queue, p.usage) for p in self._phases if now < p.start <= at < p.end]
             with self._snapshot.with_changes(ended.items(), more):
                 fitting = list(_fitting(self._snapshot, workload, rules))
             for assignment in fitting:
