@@ -294,8 +294,8 @@ def test_labels_and_values_that_no_node_has_take_no_room() -> None:
     for number in range(100):
         assert columns.label(f"made-up-{number}")[row] == ABSENT
         assert columns.value_id(f"made-up-{number}") == UNKNOWN
-    assert not columns.node_table.label_keys
-    assert columns.node_table.values_from(0) == []
+    assert not columns.node_table.labels.columns
+    assert columns.node_table.labels.values == []
 
 
 def test_a_label_that_a_node_gets_later_is_seen() -> None:
@@ -305,7 +305,7 @@ def test_a_label_that_a_node_gets_later_is_seen() -> None:
     columns.update_node(make_node("a", labels={"disk": "ssd"}))
     assert columns.label("disk")[row] == columns.value_id("ssd") >= 0
     columns.update_node(make_node("a"))
-    assert columns.label("disk")[row] == ABSENT and not columns.node_table.label_keys
+    assert columns.label("disk")[row] == ABSENT and not columns.node_table.labels.columns
 
 
 def test_an_absent_label_has_as_many_rows_as_there_are() -> None:

@@ -122,7 +122,7 @@ class EvaluatorActor:
         if refusal is not None:
             return refusal
         columns = self._decoder.columns
-        columns.node_table.adopt_values(values[0], list(values[1]))
+        columns.node_table.labels.adopt_values(values[0], list(values[1]))
         asked: EvaluationRequest = load(request)
         with self._span(SpanName.SHARD_EVALUATE, traceparent):
             try:
@@ -148,7 +148,7 @@ class EvaluatorActor:
         refusal = self._refusal(term, number)
         if refusal is not None:
             return refusal
-        self._decoder.columns.node_table.adopt_values(values[0], list(values[1]))
+        self._decoder.columns.node_table.labels.adopt_values(values[0], list(values[1]))
         asked: DryRunRequest = load(request)
         with self._span(SpanName.SHARD_TRY, traceparent):
             runtime = self._runtimes[asked.scheduler_name]

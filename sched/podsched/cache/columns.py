@@ -83,7 +83,7 @@ class Columns:
         """
         if node.metadata.name in self.node_table.row_of:
             raise ValueError(f"node {node.metadata.name} is there already")
-        if row is None and self.node_table.is_full:
+        if row is None and not self.node_table.free_rows:
             # By an eighth: doubling would leave up to half of the rows empty, and every pass of a
             # plugin over a column reads the empty rows, too.
             self.reserve(self.size + max(FIRST_SIZE, self.size // 8))
@@ -105,7 +105,7 @@ class Columns:
     def remove_node(self, name: str, *, keep_row: bool = False) -> list[PodInfo]:
         """Remove a node and return its pods. Raises KeyError if there is no such node.
 
-        ``keep_row``: no other node gets the row until ``node_table.release``.
+        ``keep_row``: no other node gets the row until it is in ``node_table.free_rows``.
         """
         row = self.node_table.row_of[name]
         # The pods first, so that usage, counters and ports are 0 for the next node in this row.
@@ -167,16 +167,16 @@ class Columns:
         return self.pod_table.usage.of(NONZERO[resource])
 
     def taints(self, taint_set: int) -> tuple[v1.Taint, ...]:
-        return self.node_table.taints(taint_set)
+        return self.node_table.taints[taint_set]
 
     def label(self, key: str) -> Int32s:
-        return self.node_table.label(key).view
+        return self.node_table.labels.column(key).view
 
     def value_id(self, value: str) -> int:
-        return self.node_table.value_id(value)
+        return self.node_table.labels.value_id(value)
 
     def value(self, value_id: int) -> str:
-        return self.node_table.value(value_id)
+        return self.node_table.labels.value(value_id)
 
     def used_ports(self, row: int) -> Mapping[HostPort, int]:
         return self.pod_table.ports.on(row)

@@ -126,7 +126,7 @@ class DeltaEncoder:
     def take_values(self) -> tuple[int, tuple[str, ...]]:
         """Return (first id, label values) that the shard needs before it reads a CycleState."""
         first = self._values_sent
-        values = tuple(self._columns.node_table.values_from(first))
+        values = tuple(self._columns.node_table.labels.values[first:])
         self._values_sent += len(values)
         return first, values
 

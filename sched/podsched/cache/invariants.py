@@ -99,7 +99,7 @@ def _row_differences(actual: Columns, row: int, expected: Columns, other: int) -
     )
     if mine != theirs:
         yield f"the taints of {name}"
-    for key in actual.node_table.label_keys:
+    for key in actual.node_table.labels.columns:
         if actual.value(int(actual.label(key)[row])) != expected.value(
             int(expected.label(key)[other])
         ):

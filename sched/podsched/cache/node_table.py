@@ -3,17 +3,11 @@
 Rows are handed out from a table that grows in steps, so the columns' size changes rarely. Rows not
 used yet look like rows of removed nodes: not alive, everything zero, labels absent.
 
-Label values and sets of taints are interned: their columns hold small integers, so that a plugin
-matches each distinct value once and all rows by one NumPy step. A label's column is built on first
-use from the labels kept with each row, because nodes have dozens of labels and plugins read a few.
-
-Labels and values that no node has take no memory, however many pods ask for them. Otherwise pods
-with made-up labels would make the leader grow without limit.
+Sets of taints are interned like the values of labels (``label_columns``).
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
@@ -24,10 +18,11 @@ import numpy as np
 from podsched.api.resources import PODS, allocatable_in_units
 from podsched.cache.column import Column
 from podsched.cache.images import Images, images_of
+from podsched.cache.label_columns import LabelColumns
 from podsched.cache.versions import Version, Versions
 from podsched.cache.zones import ZoneTree
 from podsched.framework.classify import condition_statuses
-from podsched.framework.nodes import ABSENT, PREFER_AVOID_PODS, UNKNOWN
+from podsched.framework.nodes import PREFER_AVOID_PODS
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
@@ -41,16 +36,13 @@ class _Row:
     """A row's node, and its parts in a form in which updates are compared."""
 
     node: v1.Node
-    labels: dict[str, str] = field(default_factory=dict)
     taints: TaintKey = ()
     allocatable: dict[str, int] = field(default_factory=dict)
     images: dict[str, int] = field(default_factory=dict)
     version: int = 0
 
     def copy(self) -> _Row:
-        return _Row(
-            self.node, self.labels, self.taints, self.allocatable, self.images, self.version
-        )
+        return _Row(self.node, self.taints, self.allocatable, self.images, self.version)
 
 
 class NodeTable:
@@ -69,25 +61,19 @@ class NodeTable:
         self.allocatable: dict[str, Column[np.int64]] = {}
         self.names: list[str] = [""] * size
         self.row_of: dict[str, int] = {}
+        self.labels = LabelColumns(size)
         self.images = Images()
+        self.zones = ZoneTree()
         #: Changes when a node is added or removed, or its labels, taints or unschedulable change.
         self.topology = Version()
         #: Changes on every change of a node that any plugin can see (not on heartbeats).
         self.nodes = Version()
         self._rows: list[_Row | None] = [None] * size
         #: Rows without a node, the lowest last: ``pop`` gives rows in ascending order.
-        self._free = list(range(size - 1, -1, -1))
-        self._labels: dict[str, Column[np.int32]] = {}
-        #: By label, how many nodes have it.
-        self._labelled: Counter[str] = Counter()
-        #: The column of every label that no node has.
-        self._absent = Column(np.int32, size, fill=ABSENT)
-        self._value_ids: dict[str, int] = {}
-        self._values: list[str] = []
-        #: 0 is the empty set, which rows without a node have as well.
+        self.free_rows = list(range(size - 1, -1, -1))
+        #: The sets of taints by id. 0 is the empty set, which rows without a node have as well.
+        self.taints: list[tuple[v1.Taint, ...]] = [()]
         self._taint_ids: dict[TaintKey, int] = {(): 0}
-        self._taints: list[tuple[v1.Taint, ...]] = [()]
-        self._zones = ZoneTree()
         self._live_rows: Rows | None = None
         self._ordered_rows: Rows | None = None
 
@@ -96,44 +82,30 @@ class NodeTable:
         made = copy(self)
         made._versions = versions
         made.topology, made.nodes = copy(self.topology), copy(self.nodes)
-        for name in ("alive", "unschedulable", "taint_set", "allowed_pods", "_absent"):
+        columns = ("alive", "unschedulable", "taint_set", "allowed_pods")
+        for name in (*columns, "labels", "images", "zones"):
             setattr(made, name, getattr(self, name).copy())
         made.allocatable = {name: column.copy() for name, column in self.allocatable.items()}
-        made._labels = {key: column.copy() for key, column in self._labels.items()}
         made._rows = [None if row is None else row.copy() for row in self._rows]
-        for name in ("names", "row_of", "_free", "_labelled", "_value_ids", "_values"):
+        for name in ("names", "row_of", "free_rows", "taints", "_taint_ids"):
             setattr(made, name, copy(getattr(self, name)))
-        made._taint_ids, made._taints = dict(self._taint_ids), list(self._taints)
-        made.images, made._zones = self.images.copy(), self._zones.copy()
         return made
 
     def __len__(self) -> int:
         """Return the number of nodes."""
         return len(self.row_of)
 
-    @property
-    def is_full(self) -> bool:
-        return not self._free
-
-    @property
-    def free_rows(self) -> list[int]:
-        """Rows without a node; the next node gets the last of them."""
-        return list(self._free)
-
     def grow(self, size: int) -> None:
         """Make room for ``size`` rows."""
-        columns: list[Column[Any]] = [
-            *self.allocatable.values(),
-            *self._labels.values(),
-            self._absent,
-        ]
-        columns += [self.alive, self.unschedulable, self.taint_set, self.allowed_pods]
+        columns: list[Column[Any]] = [*self.allocatable.values(), self.allowed_pods]
+        columns += [self.alive, self.unschedulable, self.taint_set]
         for column in columns:
             column.grow(size)
+        self.labels.grow(size)
         more = size - self.size
         self.names.extend([""] * more)
         self._rows.extend([None] * more)
-        self._free.extend(range(size - 1, self.size - 1, -1))
+        self.free_rows.extend(range(size - 1, self.size - 1, -1))
         self.size = size
 
     def node(self, row: int) -> v1.Node:
@@ -158,7 +130,7 @@ class NodeTable:
         amounts = allocatable_in_units(node.status.allocatable)
         name = node.metadata.name
         if row is None:
-            row = self._free.pop()
+            row = self.free_rows.pop()
         self.row_of[name] = row
         self.names[row] = name
         self._rows[row] = _Row(v1.Node())
@@ -203,38 +175,26 @@ class NodeTable:
         fresh = not known.node.metadata.name
         changed = (
             fresh
-            or labels != known.labels
+            or labels != self.labels.rows[row]
             or taints != known.taints
             or unschedulable != bool(self.unschedulable.array[row])
         )
         if not changed:
             return False
-        self._relabel(known.labels, labels)
-        for key, column in self._labels.items():
-            column.array[row] = self._intern(labels[key]) if key in labels else ABSENT
+        self.labels.put(row, labels)
         self.taint_set.array[row] = self._taint_id(taints, node)
         self.unschedulable.array[row] = unschedulable
-        if self._zones.put(self.names[row], labels):
+        if self.zones.put(self.names[row], labels):
             self._ordered_rows = None
-        known.labels, known.taints = labels, taints
+        known.taints = taints
         self._versions.change(self.topology)
         return True
-
-    def _relabel(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Update the number of nodes by label; drop columns of labels that no node has any more."""
-        for key in after.keys() - before.keys():
-            self._labelled[key] += 1
-        for key in before.keys() - after.keys():
-            self._labelled[key] -= 1
-            if not self._labelled[key]:
-                del self._labelled[key]
-                self._labels.pop(key, None)
 
     def _taint_id(self, key: TaintKey, node: v1.Node) -> int:
         found = self._taint_ids.get(key)
         if found is None:
-            found = self._taint_ids[key] = len(self._taints)
-            self._taints.append(tuple(node.spec.taints))
+            found = self._taint_ids[key] = len(self.taints)
+            self.taints.append(tuple(node.spec.taints))
         return found
 
     def _update_allocatable(self, row: int, known: _Row, amounts: dict[str, int]) -> bool:
@@ -245,29 +205,18 @@ class NodeTable:
             self.allocatable[gone].array[row] = 0
         for name, amount in amounts.items():
             if name != PODS:
-                self.allocatable_column(name).array[row] = amount
+                column = self.allocatable.get(name)
+                if column is None:
+                    column = self.allocatable[name] = Column(np.int64, self.size)
+                column.array[row] = amount
         self.allowed_pods.array[row] = amounts.get(PODS, 0)
         known.allocatable = amounts
         return True
 
-    def allocatable_column(self, resource: str) -> Column[np.int64]:
-        column = self.allocatable.get(resource)
-        if column is None:
-            column = self.allocatable[resource] = Column(np.int64, self.size)
-        return column
-
-    def order(self) -> dict[str, list[str]]:
-        """Return the nodes' names by zone, both in their order."""
-        return self._zones.order()
-
     def put_in_order(self, order: Mapping[str, list[str]]) -> None:
         """Restore an earlier order of the nodes."""
-        self._zones.put_in_order(order)
+        self.zones.put_in_order(order)
         self._ordered_rows = None
-
-    def release(self, row: int) -> None:
-        """Free a row that was kept when its node was removed."""
-        self._free.append(row)
 
     def remove(self, row: int, *, keep_row: bool = False) -> None:
         """Empty the row and free it, unless it is kept because the node may return."""
@@ -275,21 +224,19 @@ class NodeTable:
         assert known is not None
         for values in self.allocatable.values():
             values.array[row] = 0
-        self._relabel(known.labels, {})
-        for ids in self._labels.values():
-            ids.array[row] = ABSENT
+        self.labels.put(row, {})
         self.allowed_pods.array[row] = 0
         self.taint_set.array[row] = 0
         self.unschedulable.array[row] = False
         self.alive.array[row] = False
         self.images.change(row, known.images, {})
         name = self.names[row]
-        self._zones.remove(name)
+        self.zones.remove(name)
         del self.row_of[name]
         self.names[row] = ""
         self._rows[row] = None
         if not keep_row:
-            self._free.append(row)
+            self.free_rows.append(row)
         self._live_rows = self._ordered_rows = None
         self._versions.change(self.topology)
         self._versions.change(self.nodes)
@@ -305,62 +252,9 @@ class NodeTable:
     def ordered_rows(self) -> Rows:
         """Rows in the order in which kube-scheduler visits nodes: round robin over zones."""
         if self._ordered_rows is None:
-            ordered = [self.row_of[name] for name in self._zones.names()]
+            ordered = [self.row_of[name] for name in self.zones.names()]
             self._ordered_rows = np.array(ordered, dtype=np.intp)
         return self._ordered_rows
-
-    def taints(self, taint_set: int) -> tuple[v1.Taint, ...]:
-        return self._taints[taint_set]
-
-    def label(self, key: str) -> Column[np.int32]:
-        """Return the value ids of a label; built on first use."""
-        if key not in self._labelled:
-            return self._absent
-        column = self._labels.get(key)
-        if column is None:
-            column = self._labels[key] = Column(np.int32, self.size, fill=ABSENT)
-            for row, known in enumerate(self._rows):
-                if known is not None and key in known.labels:
-                    column.array[row] = self._intern(known.labels[key])
-        return column
-
-    @property
-    def label_keys(self) -> list[str]:
-        return list(self._labels)
-
-    def value_id(self, value: str) -> int:
-        """Return the id of a value; UNKNOWN if no label has had it."""
-        return self._value_ids.get(value, UNKNOWN)
-
-    def _intern(self, value: str) -> int:
-        found = self._value_ids.get(value)
-        if found is None:
-            found = self._value_ids[value] = len(self._values)
-            self._values.append(value)
-        return found
-
-    def values_from(self, start: int) -> list[str]:
-        """Return the values with ids of ``start`` and more, in order of their ids."""
-        return self._values[start:]
-
-    def adopt_values(self, start: int, values: list[str]) -> None:
-        """Give these values the ids from ``start`` on, which they have in another table.
-
-        Ids from ``start`` on that were assigned here are dropped, and so are the columns of labels,
-        which are built again on use.
-        """
-        if self._values[start : start + len(values)] == values:
-            return
-        for own in self._values[start:]:
-            del self._value_ids[own]
-        del self._values[start:]
-        self._values += values
-        self._value_ids.update((value, start + i) for i, value in enumerate(values))
-        self._labels.clear()
-
-    def value(self, value_id: int) -> str:
-        """Return the value of an id; "" for ABSENT."""
-        return self._values[value_id] if value_id >= 0 else ""
 
 
 def _avoided(node: v1.Node) -> str:

@@ -405,7 +405,7 @@ class _NodeChange:
         cache, columns = self.cache, self.cache.columns
         self.before = cache.cluster.get("Node", "", self.name)
         # O(nodes), so only where undoing would otherwise put the node at the end of its zone.
-        self.order = columns.node_table.order() if self._leaves_its_place() else {}
+        self.order = columns.node_table.zones.order() if self._leaves_its_place() else {}
         self.row = None
         if self.node is not None:
             cache.placed.add_node(self.node)
@@ -434,7 +434,7 @@ class _NodeChange:
     def keep(self) -> None:
         """Free the row of a removed node."""
         if self.row is not None:
-            self.cache.columns.node_table.release(self.row)
+            self.cache.columns.node_table.free_rows.append(self.row)
 
 
 @dataclass(eq=False, slots=True)

@@ -52,7 +52,7 @@ def checkpoint_of(
         "draws": state.chance.draws,
         "rotation": rotation,
         "rows": list(columns.names),
-        "free": columns.node_table.free_rows,
+        "free": list(columns.node_table.free_rows),
         "pods": {name: uids for name, uids in placed.items() if uids},
         "assumed": {
             uid: held.info.node_name

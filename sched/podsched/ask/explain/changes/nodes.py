@@ -130,7 +130,7 @@ def shapes(question: Question) -> list[_Shape]:
     columns = question.cluster.columns
     # An evaluation makes columns of all labels that plugins read; other labels do not matter.
     question.feasible(question.pod)
-    keys = [key for key in columns.node_table.label_keys if key != HOSTNAME]
+    keys = [key for key in columns.node_table.labels.columns if key != HOSTNAME]
     labels = np.stack([columns.taint_set, *map(columns.label, keys)], axis=1)
     found: dict[tuple[object, ...], _Shape] = {}
     wants_devices = bool(question.pod.cls.spec.resource_claims)
