@@ -100,7 +100,7 @@ def _admission(objects: Iterable[AnyObject], config: SchedulerConfiguration) -> 
 def _explain(
     world: World, info: PodInfo, request: ExplainRequest, config: SchedulerConfiguration
 ) -> Explanation:
-    scheduler, runtime = info.cls.scheduler_name, world.runtime(info)
+    scheduler, runtime = info.cls.scheduler_name, world.profiles.of(info)
     answer = Explanation(pod=reference(info), scheduler_name=scheduler, notes=[OFFLINE])
     if config.profile(scheduler) is None:
         default = runtime.scheduler_name
@@ -126,10 +126,10 @@ def _explain(
 
 def _without_node(world: World, info: PodInfo) -> PodInfo:
     """Remove a pod from its node; return it as it was before it was bound."""
-    world.remove(info, keep_claims=True)
+    world.changes.remove(info, keep_claims=True)
     unbound = deepcopy(info.pod)
     unbound.spec.node_name = ""
-    return world.submit(unbound)
+    return world.changes.submit(unbound)
 
 
 def _add_gate(answer: Explanation, runtime: ProfileRuntime, info: PodInfo) -> None:

@@ -168,7 +168,7 @@ def queue_forecast(
     known, asked = {pod.uid for pod in world.pods()}, {pod.metadata.uid for pod in pods}
     for pod in pods:
         if pod.metadata.uid not in known:
-            world.submit(pod)
+            world.changes.submit(pod)
     others = [
         item
         for item in objects

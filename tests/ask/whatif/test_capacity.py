@@ -114,7 +114,7 @@ def test_it_is_what_scheduling_one_by_one_comes_to(
     for number in range(MOST):
         one = wanted(cpu, **spec)
         one.metadata.name = one.metadata.uid = f"one-{number}"
-        [outcome] = plain.schedule([plain.submit(one)], preempt=False)
+        [outcome] = plain.schedule([plain.changes.submit(one)], preempt=False)
         if not outcome.node_name:
             break
         counts[outcome.node_name] = counts.get(outcome.node_name, 0) + 1

@@ -24,7 +24,7 @@ def a_world(*objects: AnyObject, a: int = 2, b: int = 1) -> World:
 
 def placed(made: World, *names: str, **spec: Any) -> list[str]:
     """The nodes of pods that get a claim from the template, submitted and scheduled in order."""
-    pods = [made.submit(user(name, template="one", **spec)) for name in names]
+    pods = [made.changes.submit(user(name, template="one", **spec)) for name in names]
     return [outcome.node_name for outcome in made.schedule(pods)]
 
 
@@ -39,7 +39,7 @@ def in_use(made: World) -> list[str]:
 
 def test_pods_get_claims_of_their_templates_and_devices_until_none_is_left() -> None:
     made = a_world()
-    outcomes = made.schedule([made.submit(user(f"p{i}", template="one")) for i in range(4)])
+    outcomes = made.schedule([made.changes.submit(user(f"p{i}", template="one")) for i in range(4)])
     assert sorted(one.node_name for one in outcomes) == ["", "a", "a", "b"]
     assert "cannot allocate all claims" in outcomes[3].message
     assert in_use(made) == ["a/gpu-0", "a/gpu-1", "b/gpu-0"]
@@ -54,13 +54,13 @@ def test_pending_pods_of_the_cluster_get_claims_too() -> None:
 
 def test_a_pod_whose_template_is_missing_waits_for_its_claim() -> None:
     made = a_world()
-    [outcome] = made.schedule([made.submit(user("p", template="other"))])
+    [outcome] = made.schedule([made.changes.submit(user("p", template="other"))])
     assert 'pod "default/p": ResourceClaim not created yet' in outcome.message
 
 
 def test_pods_share_an_unallocated_claim_once_the_first_has_got_it_allocated() -> None:
     made = a_world(resource_claim("shared"))
-    outcomes = made.schedule([made.submit(user(f"p{i}", claim="shared")) for i in range(3)])
+    outcomes = made.schedule([made.changes.submit(user(f"p{i}", claim="shared")) for i in range(3)])
     assert len({one.node_name for one in outcomes}) == 1
     assert outcomes[0].node_name
     [claim] = made.cluster.list("ResourceClaim")
@@ -70,17 +70,17 @@ def test_pods_share_an_unallocated_claim_once_the_first_has_got_it_allocated() -
 def test_a_pod_that_goes_gives_its_devices_back_and_its_own_claim_goes_with_it() -> None:
     made = a_world(a=1, b=0)
     assert placed(made, "p") == ["a"]
-    made.remove(made.pods_on("a")[0])
+    made.changes.remove(made.pods_on("a")[0])
     assert not made.cluster.list("ResourceClaim")
     assert placed(made, "q") == ["a"]
 
 
 def test_a_shared_claim_keeps_its_devices_until_its_last_consumer_goes() -> None:
     made = a_world(resource_claim("shared"), a=1, b=0)
-    made.schedule([made.submit(user(f"p{i}", claim="shared")) for i in range(2)])
-    made.remove(made.pods_on("a")[0])
+    made.schedule([made.changes.submit(user(f"p{i}", claim="shared")) for i in range(2)])
+    made.changes.remove(made.pods_on("a")[0])
     assert in_use(made) == ["a/gpu-0"]
-    made.remove(made.pods_on("a")[0])
+    made.changes.remove(made.pods_on("a")[0])
     assert in_use(made) == []
 
 
@@ -88,10 +88,10 @@ def test_a_rolled_back_trial_leaves_claims_and_devices_as_they_were() -> None:
     made = a_world()
     placed(made, "p")
     before = [claim.SerializeToString() for claim in made.cluster.list("ResourceClaim")]
-    with made.trial():
+    with made.changes.trial():
         placed(made, "q", "r")
         for pod in made.pods_on("a"):
-            made.remove(pod)
+            made.changes.remove(pod)
         placed(made, "s")
     assert [claim.SerializeToString() for claim in made.cluster.list("ResourceClaim")] == before
     assert placed(made, "q", "r", "s").count("") == 1
@@ -100,7 +100,7 @@ def test_a_rolled_back_trial_leaves_claims_and_devices_as_they_were() -> None:
 
 def test_a_claim_that_keeps_its_only_pod_from_nodes_is_given_back_and_allocated_anew() -> None:
     made = a_world(resource_claim("mine"))
-    first = made.submit(user("p", claim="mine"))
+    first = made.changes.submit(user("p", claim="mine"))
     made.schedule([first])
     where = "a" if made.pods_on("a") else "b"
     [claim] = made.cluster.list("ResourceClaim")
@@ -108,18 +108,18 @@ def test_a_claim_that_keeps_its_only_pod_from_nodes_is_given_back_and_allocated_
     allocated.CopyFrom(claim)
     del allocated.status.reserved_for[:]
     again = a_world(allocated)
-    again.cordon(where)
-    [outcome] = again.schedule([again.submit(user("p", claim="mine"))])
+    again.changes.cordon(where)
+    [outcome] = again.schedule([again.changes.submit(user("p", claim="mine"))])
     assert outcome.node_name == ({"a", "b"} - {where}).pop()
 
 
 def test_members_of_a_gang_get_claims_and_devices_or_none_of_them() -> None:
     made = a_world(gang("train", 3, 0)[0])
-    members = [made.submit(user(f"p{i}", template="one", group="train")) for i in range(3)]
+    members = [made.changes.submit(user(f"p{i}", template="one", group="train")) for i in range(3)]
     assert sorted(one.node_name for one in made.schedule(members)) == ["a", "a", "b"]
     assert len(in_use(made)) == 3
     small = a_world(gang("train", 3, 0)[0], a=1)
-    members = [small.submit(user(f"p{i}", template="one", group="train")) for i in range(3)]
+    members = [small.changes.submit(user(f"p{i}", template="one", group="train")) for i in range(3)]
     assert [one.node_name for one in small.schedule(members)] == ["", "", ""]
     assert in_use(small) == []
 
@@ -127,13 +127,13 @@ def test_members_of_a_gang_get_claims_and_devices_or_none_of_them() -> None:
 def test_extended_resources_are_devices_in_a_world_too() -> None:
     made = a_world(device_class("shared", resource="example.com/gpu"), a=2, b=1)
     wants = [container({"cpu": "1", "example.com/gpu": "1"})]
-    pods = [made.submit(pod(f"p{i}", {"containers": wants})) for i in range(4)]
+    pods = [made.changes.submit(pod(f"p{i}", {"containers": wants})) for i in range(4)]
     assert sorted(one.node_name for one in made.schedule(pods)) == ["", "a", "a", "b"]
     assert in_use(made) == ["a/gpu-0", "a/gpu-1", "b/gpu-0"]
-    made.remove(made.pods_on("b")[0])
+    made.changes.remove(made.pods_on("b")[0])
     assert in_use(made) == ["a/gpu-0", "a/gpu-1"]
-    with made.trial():
-        made.schedule([made.submit(pod("again", {"containers": wants}))])
+    with made.changes.trial():
+        made.schedule([made.changes.submit(pod("again", {"containers": wants}))])
         assert len(in_use(made)) == 3
     assert in_use(made) == ["a/gpu-0", "a/gpu-1"]
 
@@ -150,8 +150,8 @@ def test_a_preemptor_gets_the_devices_of_its_victims_where_that_is_allowed() -> 
     for config, evicted in (({}, []), (PREEMPTS, ["low-0"])):
         made = world(objects, config)
         low = [user(f"low-{i}", template="one", priority=i) for i in range(2)]
-        made.schedule([made.submit(one) for one in low])
-        [outcome] = made.schedule([made.submit(user("high", template="one", priority=10))])
+        made.schedule([made.changes.submit(one) for one in low])
+        [outcome] = made.schedule([made.changes.submit(user("high", template="one", priority=10))])
         assert [victim.name for victim in outcome.victims] == evicted
         assert bool(outcome.node_name) is bool(evicted)
         assert in_use(made) == ["a/gpu-0", "a/gpu-1"]
@@ -161,7 +161,7 @@ def test_members_of_a_group_share_the_claim_that_the_group_has() -> None:
     group = gang("train", 2, 0)[0]
     group.spec.resource_claims.add(name="mine", resource_claim_template_name="one")
     made = a_world(group)
-    members = [made.submit(user(f"p{i}", template="one", group="train")) for i in range(3)]
+    members = [made.changes.submit(user(f"p{i}", template="one", group="train")) for i in range(3)]
     assert len({one.node_name for one in made.schedule(members)} - {""}) == 1
     assert len(in_use(made)) == 1
     [claim] = made.cluster.list("ResourceClaim")

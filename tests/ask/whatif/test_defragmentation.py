@@ -163,18 +163,18 @@ def test_every_step_can_be_made_after_those_before_it(objects: list[Any], room: 
         required.node_selector_terms.add().match_fields.add(
             key="metadata.name", operator="In", values=[step.to_node]
         )
-        [held] = made.schedule([made.submit(placeholder)], preempt=False)
+        [held] = made.schedule([made.changes.submit(placeholder)], preempt=False)
         assert held.node_name == step.to_node, "there is room before anything is evicted"
-        made.remove(pod)
-        made.remove(held.pod)
-        again = made.submit(replacement(pod.pod))
-        made.nominate(again, step.to_node)
+        made.changes.remove(pod)
+        made.changes.remove(held.pod)
+        again = made.changes.submit(replacement(pod.pod))
+        made.changes.nominate(again, step.to_node)
         [moved] = made.schedule([again], preempt=False)
         assert moved.node_name == step.to_node
     for name in found.freed:
         assert made.pods_on(name) == []
     if found.node_name:
         [waiting] = made.pending()
-        made.nominate(waiting, found.node_name)
+        made.changes.nominate(waiting, found.node_name)
         [outcome] = made.schedule([waiting], preempt=False)
         assert outcome.node_name == found.node_name

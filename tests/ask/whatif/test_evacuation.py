@@ -78,7 +78,7 @@ def test_victims_of_a_preemption_are_looked_after() -> None:
     small = {"cpu": "2", "pods": "9"}
     pods = [owned("low", "a", "2"), owned("alone", "b", "2", owner="")]
     made = world([node("a", allocatable=small), node("b", allocatable=small), *pods])
-    urgent = [made.submit(owned(f"high-{i}", cpu="2", priority=10)) for i in range(2)]
+    urgent = [made.changes.submit(owned(f"high-{i}", cpu="2", priority=10)) for i in range(2)]
     outcomes, moves = schedule_all(made, urgent)
     assert all(outcome.node_name for outcome in outcomes)
     assert {move.pod.name: move.outcome for move in moves} == {

@@ -84,7 +84,7 @@ def test_the_largest_pod_fits_and_no_larger_one(
             memory = ratio * GIB * cpu // 1000
             requests = {"cpu": f"{cpu}m", "memory": str(memory)}
             one = pod("probe", {"containers": [container(requests)]})
-            return bool(made.schedule([made.submit(one)], preempt=False)[0].node_name)
+            return bool(made.schedule([made.changes.submit(one)], preempt=False)[0].node_name)
 
         assert not milli or fits(milli)
         assert not fits(milli + 1)

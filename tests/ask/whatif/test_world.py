@@ -29,7 +29,7 @@ def placed(made: World) -> dict[str, list[str]]:
 
 def test_each_pod_counts_for_those_after_it() -> None:
     made = world([node("a", allocatable={"cpu": "2", "pods": "10"})])
-    outcomes = made.schedule([made.submit(owned(f"p{i}")) for i in range(3)])
+    outcomes = made.schedule([made.changes.submit(owned(f"p{i}")) for i in range(3)])
     assert [outcome.node_name for outcome in outcomes] == ["a", "a", ""]
     assert outcomes[2].message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     assert outcomes[2].rejections == {"NodeResourcesFit": 1}
@@ -38,25 +38,25 @@ def test_each_pod_counts_for_those_after_it() -> None:
 def test_a_trial_that_is_not_kept_leaves_no_trace() -> None:
     made = world([node("a"), node("b"), owned("web-0", "a")])
     before = placed(made)
-    with made.trial():
-        made.remove(made.pods_on("a")[0])
-        made.cordon("a")
-        made.put_node(node("c"))
-        made.schedule([made.submit(owned(f"p{i}")) for i in range(4)])
-        made.remove_node("b") if not made.pods_on("b") else None
+    with made.changes.trial():
+        made.changes.remove(made.pods_on("a")[0])
+        made.changes.cordon("a")
+        made.changes.put_node(node("c"))
+        made.schedule([made.changes.submit(owned(f"p{i}")) for i in range(4)])
+        made.changes.remove_node("b") if not made.pods_on("b") else None
         assert placed(made) != before
     assert placed(made) == before
     assert [pod.key for pod in made.pods()] == ["default/web-0"]
-    [again] = made.schedule([made.submit(owned("p", cpu="3"))])
+    [again] = made.schedule([made.changes.submit(owned("p", cpu="3"))])
     assert again.node_name == "a" or again.node_name == "b", "nothing is cordoned any more"
 
 
 def test_a_trial_within_another_is_undone_by_itself() -> None:
     made = world([node("a")])
-    with made.trial():
-        made.schedule([made.submit(owned("outer"))])
-        with made.trial():
-            made.schedule([made.submit(owned("inner"))])
+    with made.changes.trial():
+        made.schedule([made.changes.submit(owned("outer"))])
+        with made.changes.trial():
+            made.schedule([made.changes.submit(owned("inner"))])
         assert placed(made) == {"a": ["outer"]}
     assert placed(made) == {"a": []}
 
@@ -80,9 +80,9 @@ def test_volumes_that_were_reserved_in_a_trial_are_free_again_and_nothing_is_loo
     made = world([node("a"), *objects])
     assumed = [made.cluster.assumed(kind) for kind in (CLAIM, VOLUME)]
     before = [one.version for one in assumed]
-    pods = [made.submit(mounting(name, of)) for name, of in (("p", "c"), ("q", "d"))]
+    pods = [made.changes.submit(mounting(name, of)) for name, of in (("p", "c"), ("q", "d"))]
     for first, second in (pods, pods[::-1]):
-        with made.trial():
+        with made.changes.trial():
             nodes = [outcome.node_name for outcome in made.schedule([first, second])]
             assert nodes == ["a", ""]
             assert [one.version for one in assumed] != before
@@ -97,7 +97,7 @@ def mounting(name: str, claim_name: str) -> v1.Pod:
 
 def test_a_preemptor_takes_the_place_of_its_victims() -> None:
     made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), owned("low", "a", "2")])
-    [outcome] = made.schedule([made.submit(owned("high", cpu="2", priority=10))])
+    [outcome] = made.schedule([made.changes.submit(owned("high", cpu="2", priority=10))])
     assert outcome.node_name == "a"
     assert [victim.name for victim in outcome.victims] == ["low"]
     assert placed(made) == {"a": ["high"]}
@@ -106,14 +106,14 @@ def test_a_preemptor_takes_the_place_of_its_victims() -> None:
 def test_one_pod_that_fits_nowhere_is_not_taken_for_another_of_higher_priority() -> None:
     made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), owned("low", "a", "2")])
     pods = [owned("equal", cpu="2"), owned("high", cpu="2", priority=10)]
-    equal, high = made.schedule([made.submit(pod) for pod in pods])
+    equal, high = made.schedule([made.changes.submit(pod) for pod in pods])
     assert (equal.node_name, high.node_name) == ("", "a")
 
 
 def test_a_preemption_can_be_undone() -> None:
     made = world([node("a", allocatable={"cpu": "2", "pods": "9"}), owned("low", "a", "2")])
-    with made.trial():
-        made.schedule([made.submit(owned("high", cpu="2", priority=10))])
+    with made.changes.trial():
+        made.schedule([made.changes.submit(owned("high", cpu="2", priority=10))])
     assert placed(made) == {"a": ["low"]}
     assert not made.cluster.nominated_nodes()
 
@@ -121,14 +121,14 @@ def test_a_preemption_can_be_undone() -> None:
 def test_a_gated_pod_is_not_scheduled() -> None:
     made = world([node("a")])
     spec = {"containers": [container()], "schedulingGates": [{"name": "not-yet"}]}
-    [outcome] = made.schedule([made.submit(pod("gated", spec))])
+    [outcome] = made.schedule([made.changes.submit(pod("gated", spec))])
     assert outcome.node_name == ""
     assert "SchedulingGates" in outcome.message
 
 
 def test_a_pod_of_another_scheduler_is_decided_on_by_the_first_profile() -> None:
     made = world([node("a")])
-    [outcome] = made.schedule([made.submit(owned("theirs", schedulerName="other"))])
+    [outcome] = made.schedule([made.changes.submit(owned("theirs", schedulerName="other"))])
     assert outcome.node_name == "a"
 
 
@@ -149,8 +149,8 @@ def test_pods_handed_over_together_go_where_they_would_go_one_by_one(seed: int) 
     pods = [owned(f"p{i}", cpu=chance.choice(("500m", "1", "2"))) for i in range(40)]
     pods.sort(key=lambda made: made.spec.containers[0].resources.requests["cpu"])
     together, single = world(nodes), world(nodes)
-    at_once = together.schedule([together.submit(made) for made in pods])
-    one_by_one = [single.schedule([single.submit(made)])[0] for made in pods]
+    at_once = together.schedule([together.changes.submit(made) for made in pods])
+    one_by_one = [single.schedule([single.changes.submit(made)])[0] for made in pods]
     assert [one.node_name for one in at_once] == [one.node_name for one in one_by_one]
 
 
@@ -159,8 +159,8 @@ def test_members_of_a_gang_are_placed_together_or_not_at_all() -> None:
     for minimum, placed_members in ((4, 0), (3, 3)):
         group, members = gang("train", minimum, 4)
         made = world([room, group])
-        infos = [made.submit(member) for member in members]
-        alone = made.submit(owned("alone"))
+        infos = [made.changes.submit(member) for member in members]
+        alone = made.changes.submit(owned("alone"))
         outcomes = made.schedule([infos[0], alone, *infos[1:]])
         assert [one.pod.name for one in outcomes] == [
             "train-0", "alone", "train-1", "train-2", "train-3",
@@ -175,7 +175,7 @@ def test_a_gang_takes_the_place_of_its_victims() -> None:
     low = [owned("low-0", "a", "2"), owned("low-1", "b", "2")]
     size = {"cpu": "2", "pods": "10"}
     made = world([node("a", allocatable=size), node("b", allocatable=size), *low, group])
-    outcomes = made.schedule([made.submit(member) for member in members])
+    outcomes = made.schedule([made.changes.submit(member) for member in members])
     assert sorted(one.node_name for one in outcomes) == ["a", "b"]
     victims = {victim.name for one in outcomes for victim in one.victims}
     assert victims == {"low-0", "low-1"}
@@ -188,9 +188,9 @@ def test_a_gang_takes_the_place_of_its_victims() -> None:
 def test_what_a_gang_reserved_in_a_trial_is_free_again() -> None:
     group, members = gang("train", 2, 2)
     made = world([node("a", allocatable={"cpu": "2", "pods": "10"}), group])
-    infos = [made.submit(member) for member in members]
+    infos = [made.changes.submit(member) for member in members]
     for _ in range(2):
-        with made.trial():
+        with made.changes.trial():
             assert [one.node_name for one in made.schedule(infos)] == ["a", "a"]
     assert placed(made) == {"a": []}
 
@@ -198,17 +198,17 @@ def test_what_a_gang_reserved_in_a_trial_is_free_again() -> None:
 def test_members_wait_until_their_gang_is_complete() -> None:
     group, members = gang("train", 3, 2)
     made = world([node("a"), group])
-    outcomes = made.schedule([made.submit(member) for member in members])
+    outcomes = made.schedule([made.changes.submit(member) for member in members])
     assert all(one.message.startswith("GangScheduling: ") for one in outcomes)
 
 
 def test_what_is_placed_on_a_copy_is_not_placed_in_the_cluster_it_is_of() -> None:
     group, members = gang("train", 2, 2)
     made = world([node("a"), group])
-    infos = [made.submit(member) for member in members]
-    single = made.submit(owned("single"))
-    copied = World.on_copy(made._cache, made._profiles)
-    with copied.trial():
+    infos = [made.changes.submit(member) for member in members]
+    single = made.changes.submit(owned("single"))
+    copied = World.on_copy(made._cache, made.profiles.runtimes)
+    with copied.changes.trial():
         assert [one.node_name for one in copied.schedule([*infos, single])] == ["a"] * 3
         assert [pod.node_name for pod in (*infos, single)] == [""] * 3
     assert [pod.node_name for pod in (*infos, single)] == [""] * 3

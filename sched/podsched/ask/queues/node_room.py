@@ -73,11 +73,11 @@ def _attempt(
 ) -> Status:
     """Return whether the pods could start together without the victims, and why not."""
     group = asked_group(world.cluster, unit) or lone_group(unit, pods[0])
-    with world.trial() as trial:
+    with world.changes.trial() as trial:
         for key in victims:
             victim = world.cluster.pods.get(key)
             if victim is not None:
-                world.remove(victim)
+                world.changes.remove(victim)
         attempt = world.attempt(trial, group, pods)
         exhaust(attempt.run(trial, never, preempts=False))
         return attempt.result.status

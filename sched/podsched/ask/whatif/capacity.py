@@ -78,8 +78,8 @@ def capacity(
     in_turn: schedule them one after another even if rows could be filled independently. placed:
     called after each batch with the number of pods placed in it.
     """
-    with world.trial():
-        info = world.submit(pod)
+    with world.changes.trial():
+        info = world.changes.submit(pod)
         evaluation = world.evaluation(info)
         before = evaluation.inputs.by_plugin
         outcome = world.schedule([info], preempt=False)[0]
@@ -123,7 +123,7 @@ def _submitted(world: World, pod: PodInfo, number: int) -> PodInfo:
     message = deepcopy(pod.pod)
     message.metadata.name, message.metadata.uid = another.name, another.uid
     message.ClearField("status")
-    return world.submit(message)
+    return world.changes.submit(message)
 
 
 def _ended(world: World, pod: PodInfo, counts: Counter[str], *, failed: bool, why: str) -> Capacity:

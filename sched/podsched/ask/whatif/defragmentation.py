@@ -79,13 +79,13 @@ def free_nodes(world: World, number: int, rules: Rules, budgets: Budgets) -> Def
     stay empty.
     """
     candidates, best, failures = [], Defragmentation(), 0
-    with world.trial():
+    with world.changes.trial():
         for name in world.node_names():
             moving = _moving(world, name)
             if moving:
                 candidates.append((len(moving), _size(moving), name))
             else:
-                world.cordon(name)
+                world.changes.cordon(name)
         for count, _, name in sorted(candidates):
             if len(best.freed) == number or failures == MAX_CANDIDATES:
                 break
@@ -117,9 +117,9 @@ def _emptied(
     if any(obstacle(pod.pod, rules) or pod.terminating for pod in pods):
         return None
     steps: list[Step] = []
-    with world.trial():
+    with world.changes.trial():
         for name in names:
-            world.cordon(name)
+            world.changes.cordon(name)
         for some in moving.values():
             made = _relocate(world, _largest_first(some), budgets)
             if made is None:
@@ -134,8 +134,8 @@ def _relocate(world: World, pods: Iterable[PodInfo], budgets: Budgets) -> list[S
     for pod in pods:
         if budgets.refusal(pod.pod):
             return None
-        world.remove(pod)
-        [outcome] = world.schedule([world.submit(replacement(pod.pod))], preempt=False)
+        world.changes.remove(pod)
+        [outcome] = world.schedule([world.changes.submit(replacement(pod.pod))], preempt=False)
         if not outcome.node_name or outcome.node_name == pod.node_name:
             return None
         steps.append(Step(pod, pod.node_name, outcome.node_name))
@@ -155,7 +155,7 @@ def make_room(
     """
     best: tuple[tuple[int, int], Defragmentation] | None = None
     for name in _promising(world, waiting, rules):
-        with world.trial():
+        with world.changes.trial():
             found = _room_on(world, waiting, name, rules, budgets)
         if found is None or len(found.steps) > rules.max_moves:
             continue
@@ -218,14 +218,14 @@ def _room_on(
         if _fits(world, waiting, name, without):
             going = without
     for pod in going:
-        world.remove(pod)
-    world.nominate(waiting, name)
+        world.changes.remove(pod)
+    world.changes.nominate(waiting, name)
     [outcome] = world.schedule([waiting], preempt=False)
     if outcome.node_name != name:
         return None
     steps = []
     for pod in going:
-        again = world.submit(replacement(pod.pod))
+        again = world.changes.submit(replacement(pod.pod))
         [moved] = world.schedule([again], preempt=False)
         if not moved.node_name or moved.node_name == name:
             return None
@@ -235,9 +235,9 @@ def _room_on(
 
 def _fits(world: World, waiting: PodInfo, name: str, going: Iterable[PodInfo]) -> bool:
     """Whether the pending pod fits a node without some pods."""
-    with world.trial():
+    with world.changes.trial():
         for pod in going:
-            world.remove(pod)
+            world.changes.remove(pod)
         evaluation = world.evaluation(waiting)
         row = world.cluster.nodes.row_of(name)
         return evaluation.failure is None and bool((evaluation.feasible_rows == row).any())

@@ -83,7 +83,7 @@ def replacement(pod: Pod) -> Pod:
 def drain(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
     """Cordon nodes and evict their pods in waves; return the outcome of each pod, by name."""
     for name in names:
-        world.cordon(name)
+        world.changes.cordon(name)
     moves: list[Move] = []
     waiting: list[PodInfo] = []
     for name in names:
@@ -115,7 +115,7 @@ def lose(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
     gone: list[PodInfo] = []
     for name in names:
         for pod in world.pods_on(name):
-            world.remove(pod)
+            world.changes.remove(pod)
             budgets.spend(pod.pod)
             why = stays(pod.pod)
             if why == UNMANAGED:
@@ -124,7 +124,7 @@ def lose(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
                 moves.append(_left(budgets, pod, MoveOutcome.GOES_WITH_NODE, why))
             elif not pod.terminating:
                 gone.append(pod)
-        world.remove_node(name)
+        world.changes.remove_node(name)
     moves += _come_back(world, budgets, gone, wave=0)
     return sorted(moves, key=lambda move: (move.from_node, move.pod.key))
 
@@ -134,7 +134,7 @@ def _evict_wave(world: World, budgets: Budgets, waiting: Iterable[PodInfo]) -> l
     for pod in waiting:
         if not budgets.refusal(pod.pod):
             budgets.spend(pod.pod)
-            world.remove(pod)
+            world.changes.remove(pod)
             evicted.append(pod)
     return evicted
 
@@ -155,8 +155,8 @@ def schedule_all(world: World, pods: Sequence[PodInfo]) -> tuple[list[Outcome], 
                 reason = f"preempted by {preemptor.key}, and {stays(pod.pod)}"
                 moves.append(Move(pod, pod.node_name, MoveOutcome.LOST, reason=reason))
             else:
-                again[world.submit(replacement(pod.pod)).uid] = pod, preemptor
-        queue = world.in_queue_order(pod for pod in world.pods() if pod.uid in again)
+                again[world.changes.submit(replacement(pod.pod)).uid] = pod, preemptor
+        queue = world.profiles.in_queue_order(pod for pod in world.pods() if pod.uid in again)
         latest = world.schedule(queue)
         for one in latest:
             pod, preemptor = again[one.pod.uid]
@@ -169,9 +169,10 @@ def schedule_all(world: World, pods: Sequence[PodInfo]) -> tuple[list[Outcome], 
 
 def _come_back(world: World, budgets: Budgets, gone: Sequence[PodInfo], wave: int) -> list[Move]:
     """Schedule the replacements of pods that are gone."""
-    submitted = [(world.submit(replacement(pod.pod)), pod) for pod in gone]
+    submitted = [(world.changes.submit(replacement(pod.pod)), pod) for pod in gone]
     before = {again.uid: pod for again, pod in submitted}
-    outcomes, moves = schedule_all(world, world.in_queue_order(again for again, _ in submitted))
+    queue = world.profiles.in_queue_order(again for again, _ in submitted)
+    outcomes, moves = schedule_all(world, queue)
     for one in outcomes:
         pod = before[one.pod.uid]
         if one.node_name:
@@ -232,11 +233,11 @@ def play(world: World, scenario: Scenario) -> Report:
     """Make the changes of a scenario to the world, and return the result."""
     budgets = Budgets(world.cluster.list("PodDisruptionBudget"), [pod.pod for pod in world.pods()])
     for node in scenario.add:
-        world.put_node(node)
+        world.changes.put_node(node)
     for name in scenario.drain:
-        world.cordon(name)
+        world.changes.cordon(name)
     waiting = world.pending() if scenario.pending else []
     moves = lose(world, scenario.remove, budgets) + drain(world, scenario.drain, budgets)
-    waiting += [world.submit(pod) for pod in scenario.pods]
+    waiting += [world.changes.submit(pod) for pod in scenario.pods]
     outcomes, preempted = schedule_all(world, waiting)
     return Report(moves + preempted, outcomes)

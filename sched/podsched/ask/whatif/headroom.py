@@ -165,8 +165,8 @@ def _largest(world: World, shape: Mapping[str, Fraction], most: int) -> tuple[Am
 
 def _fitting(world: World, requests: Amounts) -> Rows:
     """Return the rows that a pod with these requests fits."""
-    with world.trial():
-        info = world.submit(_pod(requests))
+    with world.changes.trial():
+        info = world.changes.submit(_pod(requests))
         return world.evaluation(info).feasible_rows.copy()
 
 

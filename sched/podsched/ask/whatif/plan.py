@@ -63,10 +63,10 @@ def forecast(world: World, new: Sequence[Pod]) -> Forecast:
 
     Returns the result for the new pods.
     """
-    infos = [world.submit(pod) for pod in new]
+    infos = [world.changes.submit(pod) for pod in new]
     ours = {info.uid for info in infos}
     waiting = [pod for pod in world.pending() if pod.uid not in ours]
-    outcomes, moves = schedule_all(world, world.in_queue_order([*waiting, *infos]))
+    outcomes, moves = schedule_all(world, world.profiles.in_queue_order([*waiting, *infos]))
     decisions = (_decision(one) for one in outcomes if one.pod.uid in ours or one.victims)
     return Forecast(tuple(decisions), tuple(moves), any(one.failed for one in outcomes))
 

@@ -122,7 +122,7 @@ class _GroupQuestion:
 
     def starts(self, group: PodGroup) -> bool:
         """Whether the members could start if their group were this one."""
-        with self._world.trial() as trial:
+        with self._world.changes.trial() as trial:
             attempt = self._world.attempt(trial, group, self.waiting)
             exhaust(attempt.run(trial, never, preempts=False))
             return attempt.result.status.ok
@@ -131,7 +131,7 @@ class _GroupQuestion:
 
     def domains(self) -> list[PodGroupStanding.Domain] | Status:
         """Return how many members fit each placement, the largest first; or why there is none."""
-        with self._world.trial() as trial:
+        with self._world.changes.trial() as trial:
             attempt = self._world.attempt(trial, self._group, self.waiting)
             placements = attempt.placements()
         if isinstance(placements, Status):
@@ -148,7 +148,7 @@ class _GroupQuestion:
 
     def _holds(self, placement: Placement) -> PodGroupStanding.Domain:
         nodes = self._world.cluster.nodes
-        with self._world.trial() as trial:
+        with self._world.changes.trial() as trial:
             attempt = self._world.attempt(trial, self._group, self.waiting)
             exhaust(attempt.try_placement(trial, placement, never))
             decisions = attempt.result.decisions
@@ -292,7 +292,7 @@ class _GroupQuestion:
         for key, pods in by_size[:MAX_GROUPS]:
             if self._is_over():
                 return
-            with self._world.trial() as trial:
+            with self._world.changes.trial() as trial:
                 for pod in pods:
                     trial.remove(pod)
                 starts = self.starts(self._group)

@@ -6,8 +6,8 @@ once and the preemptor gets their room, as it would after their grace period.
 
 Changes inside ``trial`` are undone at its end::
 
-    with world.trial():
-        world.remove(pod)
+    with world.changes.trial():
+        world.changes.remove(pod)
         fits = world.schedule([replacement])[0].node_name
 
 Non-goals: extenders, Permit, time (backoff, grace periods), and controllers other than those that
@@ -17,24 +17,18 @@ replace pods and those that make ResourceClaims and take devices back.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from copy import copy, deepcopy
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from podsched.api.kinds import kind_of
-from podsched.api.objects import AnyObject, Node, Pod
+from podsched.api.objects import AnyObject, Pod
 from podsched.ask.explain.changes.question import Question
-from podsched.ask.whatif.claims import (
-    carry_out_pre_bind,
-    make_claims,
-    release_claims,
-    write_patches,
-)
+from podsched.ask.whatif.claims import carry_out_pre_bind, make_claims, write_patches
+from podsched.ask.whatif.world_changes import WorldChanges
+from podsched.ask.whatif.world_profiles import WorldProfiles
 from podsched.cache.cache import Cache
-from podsched.cache.objects import ClusterState
-from podsched.cache.pod_class import make_pod_info
 from podsched.cache.trial import Trial
 from podsched.config.load import SchedulerConfiguration
 from podsched.decide.accelerated import AcceleratedDecider
@@ -83,11 +77,13 @@ class World:
     ) -> None:
         """``profiles``: of plugins that see the cache's cluster; the first one is the default."""
         self._cache = cache
-        self._profiles = profiles
+        #: The cluster as plugins see it.
+        self.cluster = cache.cluster
+        self.profiles = WorldProfiles(profiles)
+        self.changes = WorldChanges(cache, self.profiles)
         self._decider = AcceleratedDecider(cache.cluster, profiles, chance)
         #: Failures by placement key and priority: these determine decision and possible victims.
         self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
-        self._default_profile = next(iter(profiles))
         #: Whether PodInfos of pods without a node are shared with another cache. Assuming a pod
         #: sets its ``node_name``, so it must then be done to a copy.
         self._shares_pods = False
@@ -123,29 +119,15 @@ class World:
 
     # ------------------------------------------------------------------ reading
 
-    @property
-    def cluster(self) -> ClusterState:
-        """The cluster as plugins see it."""
-        return self._cache.cluster
-
-    def runtime(self, pod: PodInfo) -> ProfileRuntime:
-        """Return the profile of the pod's schedulerName; the first if there is none."""
-        profiles = self._profiles
-        return profiles.get(pod.cls.scheduler_name) or profiles[self._default_profile]
-
-    def is_ours(self, pod: Pod) -> bool:
-        """Whether a profile has the pod's schedulerName."""
-        return (pod.spec.scheduler_name or self._default_profile) in self._profiles
-
     def evaluation(self, pod: PodInfo) -> ClassEvaluation:
         """Return the evaluation of the pod's class: the nodes that it fits now."""
-        evaluation = self._decider.evaluation(self.runtime(pod), pod)
+        evaluation = self._decider.evaluation(self.profiles.of(pod), pod)
         evaluation.refresh(pod)
         return evaluation
 
     def pods(self) -> list[PodInfo]:
         """Return the pods that have not ended, bound or not, by name."""
-        return sorted(self._cache.cluster.pods.values(), key=lambda pod: pod.key)
+        return sorted(self.cluster.pods.values(), key=lambda pod: pod.key)
 
     def pods_on(self, node_name: str) -> list[PodInfo]:
         """Return the pods that count on a node, by name; none for a node that is not there."""
@@ -160,7 +142,7 @@ class World:
 
     def question(self, pod: PodInfo) -> Question:
         """Return the input of a search for changes with which a pod would fit here."""
-        return Question(self.runtime(pod), self._cache, pod)
+        return Question(self.profiles.of(pod), self._cache, pod)
 
     def node_names(self) -> list[str]:
         """Return the names of all nodes, sorted."""
@@ -169,80 +151,8 @@ class World:
     def pending(self) -> list[PodInfo]:
         """Return the pods without a node that a profile decides on, in the queue's order."""
         waiting = [pod for pod in self.pods() if not pod.node_name and not self.has_node(pod)]
-        return self.in_queue_order(p for p in waiting if self.is_ours(p.pod) and not p.terminating)
-
-    def in_queue_order(self, pods: Iterable[PodInfo]) -> list[PodInfo]:
-        """Return pods in the order of activeQ, the oldest first among equals."""
-        [sort] = self._profiles[self._default_profile].queue_sort[:1]
-        queued = [
-            QueuedPodInfo(pod, pod.creation_time, pod.creation_time, sequence=number)
-            for number, pod in enumerate(pods)
-        ]
-        return [one.info for one in sorted(queued, key=sort.plugin.sort_key)]
-
-    # ------------------------------------------------------------------ changing
-
-    def trial(self) -> Trial:
-        """Undo all changes of the block at its end; trials may be nested."""
-        return Trial(self._cache)
-
-    @contextmanager
-    def _changes(self) -> Iterator[Trial]:
-        """Make changes as a part of the open trial; without one they are permanent."""
-        with Trial(self._cache) as trial:
-            yield trial
-            trial.commit()
-
-    def submit(self, pod: Pod) -> PodInfo:
-        """Add a pod without a node, and its claims; return it for ``schedule``.
-
-        Its uid and name must not be taken. Claims are made from its templates.
-        """
-        if not self.is_ours(pod):
-            pod.spec.scheduler_name = self._default_profile
-        with self._changes() as changes:
-            for claim in make_claims(pod, self.cluster):
-                changes.put("ResourceClaim", claim)
-            info = make_pod_info(pod, self._cache.classes)
-            changes.submit(info)
-        return info
-
-    def remove(self, pod: PodInfo, *, keep_claims: bool = False) -> None:
-        """Remove a pod, bound or not, and free its devices.
-
-        ``keep_claims``: keep the claims that were made for it, so that the same pod can be added
-        again.
-        """
-        with self._changes() as changes:
-            changes.remove(pod)
-            release_claims(pod, self.cluster, changes, keep=keep_claims)
-
-    def nominate(self, pod: PodInfo, node_name: str) -> None:
-        """Nominate a pending pod to a node, which reserves its room there."""
-        with self._changes() as changes:
-            changes.nominate(pod, node_name)
-
-    def put_node(self, node: Node) -> None:
-        """Add or replace a node."""
-        with self._changes() as changes:
-            changes.put_node(node)
-
-    def remove_node(self, name: str) -> None:
-        """Remove a node that has no pods."""
-        with self._changes() as changes:
-            changes.remove_node(name)
-
-    def cordon(self, name: str) -> None:
-        """Mark a node as unschedulable."""
-        node = deepcopy(self._node(name))
-        node.spec.unschedulable = True
-        self.put_node(node)
-
-    def _node(self, name: str) -> Node:
-        """Return an existing node by name."""
-        node = self.cluster.get("Node", "", name)
-        assert isinstance(node, Node)
-        return node
+        ours = self.profiles.is_ours
+        return self.profiles.in_queue_order(p for p in waiting if ours(p.pod) and not p.terminating)
 
     # ------------------------------------------------------------------ scheduling
 
@@ -260,10 +170,10 @@ class World:
         for at, first in enumerate(pods):
             if first.uid in outcomes:
                 continue
-            if (gated := self._gated(first)) is not None:
-                found = [gated]
+            if (gate := self.profiles.of(first).gate(first)) is not None:
+                found = [Outcome(first, message=f"{gate[0]}: {gate[1].message}")]
             elif first.group:
-                members = [pod for pod in groups[first.group] if self._gated(pod) is None]
+                members = [p for p in groups[first.group] if self.profiles.of(p).gate(p) is None]
                 found = self._decide_group(members, preempt=preempt)
             elif (known := self._known_failure(first)) is not None:
                 found = [known]
@@ -280,24 +190,20 @@ class World:
             end += 1
         return pods[start:end]
 
-    def _gated(self, pod: PodInfo) -> Outcome | None:
-        gate = self.runtime(pod).gate(pod)
-        return None if gate is None else Outcome(pod, message=f"{gate[0]}: {gate[1].message}")
-
     def _known_failure(self, pod: PodInfo) -> Outcome | None:
         """Return the failure of an equal pod, if nothing has changed since."""
         if self.cluster.nominated_node(pod.uid) or pod.nominated_node_name:
             return None
         found = self._failed.get((self._decider.key(pod), pod.priority))
-        if found is None or found[0] != self._cache.cluster.stamp:
+        if found is None or found[0] != self.cluster.stamp:
             return None
         return replace(found[1], pod=pod)
 
     def _decide(self, pods: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
-        runtime = self.runtime(pods[0])
+        runtime = self.profiles.of(pods[0])
         queued = [QueuedPodInfo(self._own(pod), 0.0) for pod in pods]
         outcomes = []
-        with self._changes() as changes:
+        with self.changes.part() as changes:
             for decision in self._decider.decide(changes, runtime, queued):
                 if decision.node_name:
                     outcomes.append(self._placed(changes, runtime, decision))
@@ -336,7 +242,7 @@ class World:
             why = "does not exist" if group is None else "has members of several schedulers"
             message = f"pod group {members[0].group} {why}"
             return [Outcome(pod, message=message) for pod in members]
-        with self._changes() as changes:
+        with self.changes.part() as changes:
             attempt = self.attempt(changes, group, members)
             exhaust(attempt.run(changes, never, preempts=preempt))
         result = attempt.result
@@ -344,9 +250,9 @@ class World:
         if not victims:
             return self._bound_members(members, result)
         for victim in victims:
-            self.remove(victim)
+            self.changes.remove(victim)
         for pod in members:
-            self.nominate(pod, result.nominations.get(pod.uid, ""))
+            self.changes.nominate(pod, result.nominations.get(pod.uid, ""))
         [first, *others] = self._decide_group(members, preempt=False)
         return [replace(first, victims=tuple(victims)), *others]
 
@@ -354,12 +260,12 @@ class World:
         """Return the outcomes of members; those that have a node get their claims written."""
         refusals: dict[str, Outcome] = {}
         decisions = result.decisions if result.status.ok else ()
-        with self._changes() as changes:
+        with self.changes.part() as changes:
             for decision in decisions:
                 if decision.node_name:
                     pod, node = decision.queued, decision.node_name
                     assignment = Assignment(pod, node, decision.state)
-                    status = self._pre_bind(changes, self.runtime(pod.info), assignment)
+                    status = self._pre_bind(changes, self.profiles.of(pod.info), assignment)
                     if not status.ok:
                         refusals[pod.info.uid] = _refused(pod.info, status)
         return [refusals.get(one.pod.uid, one) for one in _group_outcomes(members, result)]
@@ -373,7 +279,7 @@ class World:
 
         What their Reserve plugins do is undone when the trial is rolled back.
         """
-        runtime = self.runtime(members[0])
+        runtime = self.profiles.of(members[0])
         reserved: dict[str, Assignment] = {}
 
         def reserve(decision: Decision) -> Status:
@@ -402,22 +308,22 @@ class World:
         diagnosis, pod = decision.diagnosis, decision.queued.info
         assert diagnosis is not None
         result = self._decider.post_filter(runtime, decision) if preempt else None
-        with self._changes() as changes:
+        with self.changes.part() as changes:
             is_changed = write_patches(decision.state, self.cluster, changes)
         if is_changed:
             return self._decide([pod], preempt=preempt)[0]
         if result is not None and result.status.ok and result.nominated_node_name:
             victims = result.victims.pods if result.victims is not None else ()
             for victim in victims:
-                self.remove(victim)
-            self.nominate(pod, result.nominated_node_name)
+                self.changes.remove(victim)
+            self.changes.nominate(pod, result.nominated_node_name)
             [after] = self._decide([pod], preempt=False)
             return replace(after, victims=tuple(victims))
         if result is not None:
             diagnosis.post_filter_message = result.status.message
         outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=_rejections(decision))
         if not pod.nominated_node_name:
-            stamp = self._cache.cluster.stamp
+            stamp = self.cluster.stamp
             self._failed[self._decider.key(pod), pod.priority] = stamp, outcome
         return outcome
 
