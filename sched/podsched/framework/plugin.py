@@ -118,9 +118,8 @@ class ComparesRequests(Protocol):
         ...
 
 
-@runtime_checkable
-class ProvidesDevices(Protocol):
-    """A plugin that allocates devices for extended resources on nodes that do not offer them."""
+class ProvidedDevices(Protocol):
+    """The devices that a plugin can allocate for extended resources."""
 
     def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
         """Return the DeviceClass that provides each resource, by the resource's name."""
@@ -136,10 +135,17 @@ class ProvidesDevices(Protocol):
 
 
 @runtime_checkable
+class ProvidesDevices(Protocol):
+    """A plugin that allocates devices for extended resources on nodes that do not offer them."""
+
+    provided_devices: ProvidedDevices
+
+
+@runtime_checkable
 class LeavesDevices(Protocol):
     """A plugin that leaves extended resources to the profile's ``ProvidesDevices``, if any."""
 
-    def leave_to(self, devices: ProvidesDevices) -> None:
+    def leave_to(self, devices: ProvidedDevices) -> None:
         """Leave them to ``devices``; called once, after the profile's plugins were created."""
 
 

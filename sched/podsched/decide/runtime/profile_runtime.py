@@ -441,7 +441,7 @@ def _leave_devices(plugins: Mapping[str, Plugin]) -> None:
     devices = plugins.get("DynamicResources")
     for plugin in plugins.values():
         if isinstance(plugin, LeavesDevices) and isinstance(devices, ProvidesDevices):
-            plugin.leave_to(devices)
+            plugin.leave_to(devices.provided_devices)
 
 
 def _call(name: str, factory: PluginFactory, profile: Profile, handle: Handle) -> Plugin:

@@ -12,7 +12,7 @@ members may use it, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
@@ -24,9 +24,7 @@ from podsched.config.plugin_args import DynamicResourcesArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.lookahead import Lookahead
 from podsched.framework.nodes import (
-    Bools,
     ClusterView,
-    Int64s,
     NodeColumns,
 )
 from podsched.framework.plugin import (
@@ -53,7 +51,6 @@ from podsched.framework.status import (
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.claim_binding import ClaimBinding
-from podsched.plugins.dynamic_resources.device_counts import DeviceCounts
 from podsched.plugins.dynamic_resources.device_filter import (
     REASON_NOT_AVAILABLE,
     DeviceFilter,
@@ -87,6 +84,8 @@ from podsched.plugins.dynamic_resources.pod_claims import (
     usable_claims,
 )
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader, needs_devices
+from podsched.plugins.dynamic_resources.preparation import Preparation
+from podsched.plugins.dynamic_resources.provided_devices import CountedDevices
 from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
 from podsched.plugins.dynamic_resources.reservation import (
     deallocation,
@@ -134,8 +133,6 @@ class DynamicResources:
         )
         timeout = args.filter_timeout or _LONGEST_FILTER
         self._most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
-        #: Max pauses of the searches that ``prepare`` makes in steps.
-        self._most_steps = int(timeout * _PAUSES_PER_SECOND)
         self._compile_selector = RememberedSelectors(compile_selector)
         self._devices = KnownDevices(self._compile_selector, tracks_consumers=self._preempts)
         self._search = NodeSearch(self._compile_selector)
@@ -158,15 +155,19 @@ class DynamicResources:
             most_pauses=self._most_pauses,
             timeout=float(args.binding_timeout),
         )
-        self._counts = DeviceCounts(self._compile_selector)
-        self._counted: set[str] = set()
+        self.provided_devices = CountedDevices(self._devices, self._needs, self._compile_selector)
+        self._preparation = Preparation(
+            self._devices,
+            self._needs,
+            self._compile_selector,
+            self._search,
+            self._filter,
+            self.provided_devices,
+            most_steps=int(timeout * _PAUSES_PER_SECOND),
+        )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         return self._needs.projection(pod, cluster)
-
-    def resource_classes(self, cluster: ClusterView) -> Mapping[str, str]:
-        """Return the DeviceClass that provides each extended resource, by the resource's name."""
-        return self._needs.resource_classes(cluster)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         if not needs_devices(pod):
@@ -180,23 +181,6 @@ class DynamicResources:
         # Claims for extended resources also depend on the nodes' allocatable.
         of_nodes = nodes.nodes_version if may_need_devices(pod) else nodes.topology_version
         return (assumed, *versions, of_nodes, nodes.size, self._search.unfinished)
-
-    def count_ahead(self, resources: Collection[str]) -> None:
-        """Note the resources whose devices count in scores."""
-        self._counted.update(resources)
-
-    def device_counts(self, resource: str, cluster: ClusterView) -> Int64s | None:
-        """Return the devices of a resource's class, and those in use; shape ``(2, size)``."""
-        name = self._needs.resource_classes(cluster).get(resource)
-        if name is None:
-            return None
-        return self._counts.of(name, self._devices.of(cluster), cluster.nodes)
-
-    def devices_version(self, cluster: ClusterView) -> Hashable:
-        """Return the versions of everything that ``device_counts`` reads."""
-        nodes = cluster.nodes
-        versions = (cluster.version(kind) for kind in DEVICE_KINDS)
-        return (cluster.assumed(CLAIM).version, *versions, nodes.topology_version, nodes.size)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Reject the pod while a claim does not exist or is not usable for it."""
@@ -216,46 +200,7 @@ class DynamicResources:
         From the first call on, decisions do nothing of this that takes long. If slow selectors are
         left to evaluate, the attempt fails, and the next call of ``prepare`` evaluates them.
         """
-        if not self._needs.is_concerned(pod, cluster):
-            return
-        self._compile_selector.holds_back = True
-        self._filter.shorten()
-        yield from self._devices.prepare(cluster)
-        try:
-            needs = self._needs.by_row(pod, cluster)
-        except ClaimUnusableError:
-            return
-        for variant, mine in needs.by_variant(np.arange(cluster.nodes.size)):
-            if variant.claims:
-                yield from self._prepare(variant, mine, cluster, is_late)
-        yield from self._count_devices(pod, cluster)
-
-    def _count_devices(self, pod: PodInfo, cluster: ClusterView) -> Iterator[None]:
-        """Count the devices that the scores of other plugins will read."""
-        for resource, device_class in self._needs.provided(pod, cluster):
-            devices = self._devices.of(cluster)
-            if resource in self._counted and device_class in devices.classes:
-                yield from self._counts.prepare(device_class, devices, cluster.nodes)
-
-    def _prepare(
-        self, needs: PodNeeds, mine: Bools, cluster: ClusterView, is_late: Callable[[], bool]
-    ) -> Iterator[Callable[[], object] | None]:
-        """Prepare for one variant of the needs; ``mine``: the mask of its rows."""
-        began = self._devices.of(cluster)
-        free = self._devices.free(cluster)
-        jobs = free.prepare(needs.claims, self._compile_selector, is_late)
-        for count, job in enumerate(jobs):
-            yield job
-            # Slices and classes may have changed meanwhile.
-            yield from self._devices.prepare(cluster)
-            if count > self._most_steps or self._devices.of(cluster) is not began:
-                return
-        fitting = self._devices.free(cluster).fitting(needs.claims, cluster.nodes)
-        unsure = cluster.nodes.alive if fitting is None else fitting.unsure
-        if unsure.any():
-            known = min(len(mine), len(unsure))  # Rows may have been added meanwhile.
-            rows = np.flatnonzero(unsure[:known] & mine[:known])
-            yield from self._search.prepare(needs, cluster.nodes, rows, self._most_steps)
+        return self._preparation.steps(pod, cluster, is_late)
 
     # ------------------------------------------------------------------ deciding
 

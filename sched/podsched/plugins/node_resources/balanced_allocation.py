@@ -23,7 +23,7 @@ from podsched.framework.plugin import (
     MAX_NODE_SCORE,
     CycleState,
     Handle,
-    ProvidesDevices,
+    ProvidedDevices,
     Traits,
 )
 from podsched.framework.pods import PodInfo
@@ -65,7 +65,7 @@ class NodeResourcesBalancedAllocation:
         self._amounts = SharedAmounts() if names == [CPU, MEMORY] else None
         self._scored = ScoredDevices(self._resources)
 
-    def leave_to(self, devices: ProvidesDevices) -> None:
+    def leave_to(self, devices: ProvidedDevices) -> None:
         """Count the devices of another plugin as resources."""
         self._scored.leave_to(devices)
 

@@ -25,7 +25,7 @@ from podsched.framework.plugin import (
     CycleState,
     Handle,
     PreFilterResult,
-    ProvidesDevices,
+    ProvidedDevices,
     Remedy,
     Traits,
 )
@@ -107,10 +107,10 @@ class NodeResourcesFit:
         # All profiles share the pod classes, but each may ignore other resources.
         ignored = sorted(self._ignored_resources), sorted(self._ignored_groups)
         self._demand_key = f"{self.name}/demand/{ignored[0]}/{ignored[1]}"
-        self._devices: ProvidesDevices | None = None
+        self._devices: ProvidedDevices | None = None
         self._scored = ScoredDevices(self._resources)
 
-    def leave_to(self, devices: ProvidesDevices) -> None:
+    def leave_to(self, devices: ProvidedDevices) -> None:
         """Leave the resources that ``devices`` provides to it, and count its devices in scores."""
         self._devices = devices
         self._scored.leave_to(devices)

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 
 from podsched.api.extended_resources import may_be_devices
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import ProvidesDevices
+from podsched.framework.plugin import ProvidedDevices
 from podsched.framework.pods import PodClass
 from podsched.plugins.node_resources.resource_amounts import DevicesByRow, WeightedResource
 
@@ -21,9 +21,9 @@ class ScoredDevices:
 
     def __init__(self, resources: Sequence[WeightedResource]) -> None:
         self._names = [resource.name for resource in resources if may_be_devices(resource.name)]
-        self._devices: ProvidesDevices | None = None
+        self._devices: ProvidedDevices | None = None
 
-    def leave_to(self, devices: ProvidesDevices) -> None:
+    def leave_to(self, devices: ProvidedDevices) -> None:
         """Count the devices that another plugin provides."""
         self._devices = devices
         devices.count_ahead(self._names)
