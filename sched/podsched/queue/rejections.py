@@ -23,6 +23,8 @@ class Rejections:
 
     def remove(self, pod: QueuedPodInfo) -> None:
         """Forget a pod that leaves."""
+        if not pod.unschedulable_plugins and not pod.pending_plugins:
+            return
         for name in _rejecting(pod):
             self.counts[name] -= 1
             if not self.counts[name]:
@@ -37,8 +39,6 @@ class Rejections:
             pod.unschedulable_plugins.add(plugin)
 
 
-def _rejecting(pod: QueuedPodInfo) -> Iterable[tuple[str, str]]:
-    if not pod.unschedulable_plugins and not pod.pending_plugins:
-        return ()
+def _rejecting(pod: QueuedPodInfo) -> list[tuple[str, str]]:
     profile = pod.info.cls.scheduler_name
     return [(plugin, profile) for plugin in pod.unschedulable_plugins | pod.pending_plugins]
