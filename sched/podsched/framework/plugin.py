@@ -115,7 +115,6 @@ class ComparesRequests(Protocol):
 
     def compared_requests(self, pod: PodInfo) -> Mapping[str, int]:
         """Return the compared resources, with the pod's request for each."""
-        ...
 
 
 class ProvidedDevices(Protocol):
@@ -158,7 +157,6 @@ class LooksAcrossNodes(Protocol):
 
         The function is called once per class.
         """
-        ...
 
 
 @runtime_checkable
@@ -216,7 +214,6 @@ class InputsPlugin(Protocol):
 
         Return FIXED_INPUTS if it reads nothing else.
         """
-        ...
 
 
 #: Returned by ``projection`` if pods that are equal in the parts that the plugin reads (``Traits``)
@@ -239,7 +236,6 @@ class ProjectingPlugin(Protocol):
         only if an existing selector matches them, and claims as the volumes that they are bound to.
         This must be cheap: it is called for every decision, unless it returned NOTHING_READ.
         """
-        ...
 
 
 @runtime_checkable
@@ -255,7 +251,6 @@ class PreparesPlugin(Protocol):
         long, so it is called in a thread, and must read nothing that changes. If ``is_late``
         returns True, other pods have waited for long: leave what is possible to the next attempt.
         """
-        ...
 
 
 @runtime_checkable
@@ -285,7 +280,6 @@ class WholeFilterPlugin(FilterPlugin, Protocol):
 
     def filter_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Verdicts:
         """Filter all rows, shape ``(size,)``; results of rows without a node are ignored."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +336,6 @@ class WholeScorePlugin(ScorePlugin, Protocol):
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Score all rows, shape ``(size,)``; results of rows without a node are ignored."""
-        ...
 
 
 class GroupScores(NamedTuple):
@@ -365,7 +358,6 @@ class GroupScorePlugin(ScorePlugin, Protocol):
 
     def score_groups(self, state: CycleState, pod: PodInfo) -> GroupScores | None:
         """Score all rows by group, after PreScore; return None if there are no groups."""
-        ...
 
 
 @runtime_checkable
@@ -374,7 +366,6 @@ class ScoreExtensions(Protocol):
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:
         """Map the raw scores of all feasible rows to 0..100, using only these scores."""
-        ...
 
 
 @runtime_checkable
@@ -391,7 +382,6 @@ class ReservesSomePods(ReservePlugin, Protocol):
 
     def reserves(self, state: CycleState, pod: PodInfo) -> bool:
         """Return whether ``reserve`` changes anything for pods of this projection."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,7 +460,6 @@ class PreBindPlugin(Protocol):
 
     def pre_bind_pre_flight(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Return SKIP if ``pre_bind`` would do nothing for this pod; must be cheap."""
-        ...
 
     def pre_bind(
         self, state: CycleState, pod: PodInfo, node_name: str, cluster: ClusterView
@@ -510,17 +499,14 @@ class FilterRunner(Protocol):
         While these versions and a row stay equal, the outcomes on the row and on its forks stay
         equal for all pods of the class.
         """
-        ...
 
     def status(self, index: int) -> Status:
         """Return the Status of the row at position ``index`` of ``outcome.rows``."""
-        ...
 
     def run_filters(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> FilterOutcome:
         """Filter with nominated pods, in two passes (``RunFilterPluginsWithNominatedPods``)."""
-        ...
 
 
 class PluginError(ValueError):
@@ -544,15 +530,12 @@ class WaitingPod(Protocol):
     @property
     def pending_plugins(self) -> Sequence[str]:
         """The plugins that have not allowed it yet."""
-        ...
 
     def allow(self, plugin: str) -> None:
         """Allow the pod on behalf of the plugin; it is bound when all its plugins have."""
-        ...
 
     def reject(self, plugin: str, why: str) -> None:
         """Reject the pod on behalf of the plugin."""
-        ...
 
 
 class Handle(Protocol):
@@ -563,19 +546,15 @@ class Handle(Protocol):
 
     def random(self) -> float:
         """Return a number in [0, 1) from the profile's seeded source."""
-        ...
 
     def waiting_pods(self) -> Iterable[WaitingPod]:
         """Return all pods waiting at Permit, of all profiles."""
-        ...
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
         """Return a pod that waits at Permit; None if it does not wait."""
-        ...
 
     def reject_waiting_pod(self, uid: str) -> bool:
         """Reject a waiting pod; return False when it is not waiting."""
-        ...
 
 
 class NoWaitingPods:
