@@ -63,10 +63,7 @@ class Trial:
         cache.cluster.open_trial = self
         self._cache = cache
         self._outer = outer
-        self._changes: list[TrialChange] = []
-        #: The first ``_indexed`` changes by object, built only if an event arrives.
-        self._of_object: dict[ObjectKey, list[TrialChange]] = {}
-        self._indexed = 0
+        self._changes = _Changes()
         self._is_open = True
         versions = cache.columns.versions
         self._saved: SavedVersions = SavedVersions(versions.latest, outer._saved if outer else None)
@@ -101,7 +98,7 @@ class Trial:
         with self._saved:
             self._cache.assume_many(pods, node_names)
         # Added last: if ``assume_many`` raises, it has assumed none, so nothing has to be undone.
-        self._changes += made
+        self._changes.made += made
 
     def _assumption(self, pod: PodInfo, node_name: str) -> _Assumption:
         return _Assumption(self._cache, pod, node_name, pod.key in self._cache.cluster.pods)
@@ -148,14 +145,14 @@ class Trial:
     def on_undo(self, undo: Callable[[], object]) -> None:
         """Call ``undo`` if the trial is rolled back, before earlier changes are undone."""
         self._check_use()
-        self._changes.append(_Callback(undo))
+        self._changes.made.append(_Callback(undo))
 
     def make(self, change: TrialChange) -> None:
         """Make a change that is undone if the trial is rolled back."""
         self._check_use()
         with self._saved:
             if change.do():
-                self._changes.append(change)
+                self._changes.made.append(change)
 
     def _check_use(self) -> None:
         if not self._is_open or self._cache.cluster.open_trial is not self:
@@ -173,12 +170,12 @@ class Trial:
         self._check_use()
         self._saved.hand_over()
         if self._outer is not None:
-            self._outer._changes += self._changes
+            self._outer._changes.made += self._changes.made
             self._outer.dropped += self.dropped
         else:
             # Only the outermost commit frees the rows of removed nodes: until then an outer
             # rollback may bring these nodes back, and readers that know their rows stay right.
-            for change in self._changes:
+            for change in self._changes.made:
                 if isinstance(change, _NodeChange):
                     change.keep()
         self._end()
@@ -187,7 +184,7 @@ class Trial:
         """Undo the changes, the latest first."""
         self._check_use()
         with self._saved:
-            for change in reversed(self._changes):
+            for change in reversed(self._changes.made):
                 change.undo()
         # After the changes are undone, because undoing them gives new versions, too.
         self._saved.put_back()
@@ -215,41 +212,52 @@ class Trial:
             # The outermost trial's changes come first, as they did originally.
             with self._saved:
                 for trial, changes in reversed(set_aside):
-                    trial._make_again(changes)
+                    lost = trial._changes.make_again(changes)
+                    trial.dropped += [one.pod for one in lost if isinstance(one, _Assumption)]
 
     def _set_aside(self, key: ObjectKey) -> list[tuple[Trial, list[TrialChange]]]:
         """Undo the changes of an object in this trial and the outer ones, the latest first."""
         found = []
         trial: Trial | None = self
-        while trial is not None:
-            changes = trial._changes_of(key)
-            if changes:
-                found.append((trial, changes))
-                # ``self._saved``, not ``trial._saved``: versions are always saved in the innermost
-                # trial.
-                with self._saved:
+        # ``self._saved``, not ``trial._saved``: versions are always saved in the innermost trial.
+        with self._saved:
+            while trial is not None:
+                if changes := trial._changes.of(key):
+                    found.append((trial, changes))
                     for change in reversed(changes):
                         change.undo()
-            trial = trial._outer
+                trial = trial._outer
         return found
 
-    def _changes_of(self, key: ObjectKey) -> list[TrialChange]:
-        while self._indexed < len(self._changes):
-            change = self._changes[self._indexed]
+
+class _Changes:
+    """The changes of a trial in order, and by object once an event arrives."""
+
+    __slots__ = ("_indexed", "_of_object", "made")
+
+    def __init__(self) -> None:
+        self.made: list[TrialChange] = []
+        #: The first ``_indexed`` changes by object.
+        self._of_object: dict[ObjectKey, list[TrialChange]] = {}
+        self._indexed = 0
+
+    def of(self, key: ObjectKey) -> list[TrialChange]:
+        """Return the changes of an object."""
+        while self._indexed < len(self.made):
+            change = self.made[self._indexed]
             self._of_object.setdefault(change.key, []).append(change)
             self._indexed += 1
         return self._of_object.get(key, [])
 
-    def _make_again(self, changes: list[TrialChange]) -> None:
-        for change in list(changes):
-            if change.do():
-                continue
+    def make_again(self, changes: list[TrialChange]) -> list[TrialChange]:
+        """Make an object's changes again after ``of``; drop and return the impossible ones."""
+        lost = [change for change in list(changes) if not change.do()]
+        for change in lost:
             changes.remove(change)
-            self._changes.remove(change)
-            # It was among the indexed changes, because ``_changes_of`` has indexed all.
+            self.made.remove(change)
+            # It was among the indexed changes, because ``of`` has indexed all.
             self._indexed -= 1
-            if isinstance(change, _Assumption):
-                self.dropped.append(change.pod)
+        return lost
 
 
 # ---------------------------------------------------------------------- one change each
