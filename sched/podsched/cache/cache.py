@@ -224,7 +224,7 @@ class Cache:
         if held is not None:
             self.assumed.discard(uid)
             self.placed.remove(held.info)
-            self.cluster.note_pod(held.info.key)
+            self.cluster.known_pods.note(held.info.key)
 
     def take_out(self, uid: str) -> Removed | None:
         """Remove a pod for a trial, assumed or not; None if the cache does not hold it."""
@@ -254,7 +254,7 @@ class Cache:
         if stage is Stage.ASSUMED:
             self.assumed.add(pod.uid)
         self.nominator.delete(pod.uid)
-        self.cluster.note_pod(pod.key)
+        self.cluster.known_pods.note(pod.key)
 
     # ------------------------------------------------------------------ informers
 
@@ -305,7 +305,7 @@ class Cache:
 
     def _apply_unfinished(self, known: PodInfo | None, info: PodInfo) -> Applied:
         """Apply the addition or update of a pod that has not finished."""
-        self.cluster.put_pod(info)
+        self.cluster.known_pods.put(info)
         if info.node_name:
             return self._pod_assigned(known, info)
         held = self.held.get(info.uid)
@@ -346,7 +346,7 @@ class Cache:
 
     def _pod_gone(self, known: PodInfo) -> Applied:
         """Remove a pod; ``known`` is its last version from the informer."""
-        self.cluster.delete_pod(known.key)
+        self.cluster.known_pods.delete(known.key)
         held = self.held.get(known.uid)
         if held is None:
             self.nominator.delete(known.uid)
@@ -386,7 +386,8 @@ def _apply_object(cluster: ClusterState, kind: str, old: Any | None, new: Any | 
     else:
         cluster.delete(kind, meta.namespace, meta.name)
     # After the object is replaced, because the assumption is compared with the new object.
-    cluster.drop_outdated_assumption(kind, meta.namespace, meta.name)
+    if (assumed := cluster.assumed_kinds.get(kind)) is not None:
+        assumed.drop_if_outdated(meta.namespace, meta.name)
     resource = OBJECT_RESOURCES.get(kind)
     if resource is None:
         return NOTHING

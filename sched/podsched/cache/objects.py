@@ -7,12 +7,12 @@ count on which node; ``Cache`` keeps that.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from podsched.cache.assumed_objects import AssumedKind
 from podsched.cache.columns import Columns
+from podsched.cache.known_pods import KnownPods
 from podsched.cache.nominator import Nominator
 from podsched.cache.objects_by_node import ObjectsByNode
 from podsched.cache.open_trial import OpenTrial
@@ -20,6 +20,7 @@ from podsched.cache.ordering import Orders
 from podsched.cache.versions import Version, Versions
 from podsched.framework.nodes import NodeOf
 from podsched.framework.pods import PodInfo
+from podsched.v1 import objects_pb2 as v1
 
 _NOTHING: Final[dict[str, Any]] = {}
 
@@ -73,66 +74,34 @@ class ClusterState:
         #: ``columns`` under the name that ``ClusterView`` gives it.
         self.nodes = self.columns
         self.nominator = Nominator()
-        self._pods: dict[str, PodInfo] = {}
-        #: Every pod that is not finished, bound or not, by "namespace/name", as the informer
-        #: reported it last.
-        self.pods: Mapping[str, PodInfo] = self._pods
-        self._pod_changes = Version()
-        #: The pods of each PodGroup by "namespace/name", as in ``pods``.
-        self._members: dict[str, dict[str, PodInfo]] = {}
+        self.known_pods = KnownPods(self.columns.versions)
+        #: Every pod that is not finished, bound or not, by "namespace/name".
+        self.pods: Mapping[str, PodInfo] = self.known_pods.by_key
         self._kinds: dict[str, _Kind] = {}
         self._objects = Version()
-        self._assumed: dict[str, AssumedKind] = {}
+        #: The kinds that plugins assume objects of, by name.
+        self.assumed_kinds: dict[str, AssumedKind] = {}
         #: The order of each node's pods, and of objects, while a trial is open.
         self.orders = Orders()
         #: The only nodes that pods may use in a trial; None for all.
         self.placement: frozenset[str] | None = None
         #: The innermost trial that is open.
         self.open_trial: OpenTrial | None = None
-        #: The keys of the pods that were added, changed, deleted, or got or lost a node, in order,
-        #: until the reader removes them; None while there is no reader.
-        self.changed_pods: OrderedDict[str, None] | None = None
 
     def copy(self) -> ClusterState:
         """Return the same cluster to try changes on; the objects themselves are shared."""
         made = ClusterState(self.columns.copy())
         made.nominator = self.nominator.copy()
-        made._pods.update(self._pods)
-        made._members = {group: dict(pods) for group, pods in self._members.items()}
-        made._pod_changes.version = self._pod_changes.version
+        made.known_pods = self.known_pods.copy(made.columns.versions)
+        made.pods = made.known_pods.by_key
         made._kinds = {name: kind.copy() for name, kind in self._kinds.items()}
         made._objects.version = self._objects.version
-        made._assumed = {name: kind.copy(made) for name, kind in self._assumed.items()}
+        made.assumed_kinds = {name: kind.copy(made) for name, kind in self.assumed_kinds.items()}
         return made
-
-    def put_pod(self, pod: PodInfo) -> None:
-        """Add or replace a pod as the informer reports it; ``Cache`` counts it in ``columns``."""
-        self._pods[pod.key] = pod
-        self.note_pod(pod.key)
-        if pod.group:
-            self._members.setdefault(pod.group, {})[pod.key] = pod
-        self.columns.versions.change(self._pod_changes)
-
-    def note_pod(self, key: str) -> None:
-        """Note that a pod has changed, if ``changed_pods`` has a reader."""
-        if self.changed_pods is not None:
-            self.changed_pods[key] = None
-
-    def delete_pod(self, key: str) -> PodInfo | None:
-        """Remove a pod by "namespace/name" and return it, if it was there."""
-        self.columns.versions.change(self._pod_changes)
-        self.note_pod(key)
-        pod = self._pods.pop(key, None)
-        if pod is not None and pod.group:
-            members = self._members[pod.group]
-            del members[key]
-            if not members:
-                del self._members[pod.group]
-        return pod
 
     def members(self, group: str) -> Collection[PodInfo]:
         """Return the unfinished pods of a PodGroup ("namespace/name"), bound or not."""
-        return self._members.get(group, _NOTHING).values()
+        return self.known_pods.members(group)
 
     def put(self, kind: str, message: Any) -> None:
         """Add or replace an object of any kind but Pod and Node."""
@@ -143,17 +112,13 @@ class ClusterState:
         if meta.name not in group:
             self.orders.added((kind, meta.namespace), meta.name)
         old, group[meta.name] = group.get(meta.name), message
-        self._note(kind, meta.namespace, meta.name)
-        self._changed(known, old, message)
+        self._changed(kind, meta, old, message)
 
-    def _note(self, kind: str, namespace: str, name: str) -> None:
-        """Note for readers of assumed objects that an object has changed."""
-        if (assumed := self._assumed.get(kind)) is not None:
-            assumed.note(namespace, name)
-
-    def _changed(self, kind: _Kind, old: Any | None, new: Any | None) -> None:
+    def _changed(self, kind: str, meta: v1.ObjectMeta, old: Any | None, new: Any | None) -> None:
+        if (assumed := self.assumed_kinds.get(kind)) is not None:
+            assumed.note(meta.namespace, meta.name)
         versions = self.columns.versions
-        kind.changed(versions, old, new)
+        self._kinds[kind].changed(versions, old, new)
         versions.change(self._objects)
 
     def by_node(self, kind: str, node_of: NodeOf) -> ObjectsByNode:
@@ -167,9 +132,9 @@ class ClusterState:
 
     def assumed(self, kind: str) -> AssumedKind:
         """Return the objects of a kind as plugins assume them to be."""
-        found = self._assumed.get(kind)
+        found = self.assumed_kinds.get(kind)
         if found is None:
-            found = self._assumed[kind] = AssumedKind(self, kind)
+            found = self.assumed_kinds[kind] = AssumedKind(self, kind)
         return found
 
     def assumptions_changed(self, kind: AssumedKind) -> None:
@@ -177,11 +142,6 @@ class ClusterState:
         versions = self.columns.versions
         versions.change(kind)
         versions.change(self._objects)
-
-    def drop_outdated_assumption(self, kind: str, namespace: str, name: str) -> None:
-        """Drop the assumption about an object if the informer has replaced the object."""
-        if kind in self._assumed:
-            self._assumed[kind].drop_if_outdated(namespace, name)
 
     def ordered_objects(self, kind: str, namespace: str) -> dict[str, Any]:
         """Return a kind's objects of a namespace by name, to put them into another order."""
@@ -197,8 +157,7 @@ class ClusterState:
         old = group.pop(name)
         if not group:
             del known.by_namespace[namespace]
-        self._note(kind, namespace, name)
-        self._changed(known, old, None)
+        self._changed(kind, old.metadata, old, None)
         return True
 
     def get(self, kind: str, namespace: str, name: str) -> Any | None:
@@ -231,7 +190,7 @@ class ClusterState:
             return self.columns.nodes_version
         if kind == "Pod":
             # Two numbers side by side. Their sum could stay the same while both change.
-            return self.columns.position << 64 | self._pod_changes.version
+            return self.columns.position << 64 | self.known_pods.changes.version
         known = self._kinds.get(kind)
         return 0 if known is None else known.version
 
@@ -242,7 +201,7 @@ class ClusterState:
         What-if questions and projections keep results as long as it stays the same.
         """
         objects, nominator = self._objects.version, self.nominator.version
-        return self.columns.position, self._pod_changes.version, nominator, objects
+        return self.columns.position, self.known_pods.changes.version, nominator, objects
 
     @property
     def stamp_beside_pods(self) -> tuple[int, int, int, int]:

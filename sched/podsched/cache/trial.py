@@ -342,7 +342,7 @@ class _Removal(_PodChange):
         known = cache.cluster.pods.get(pod.key)
         if known is not None and known.uid != pod.uid:
             return False
-        self.known = cache.cluster.delete_pod(pod.key) if known is not None else None
+        self.known = cache.cluster.known_pods.delete(pod.key) if known is not None else None
         self.nomination = cache.nominator.nomination(pod.uid)
         cache.nominator.delete(pod.uid)
         self.removed = cache.take_out(pod.uid)
@@ -351,7 +351,7 @@ class _Removal(_PodChange):
     def undo(self) -> None:
         cache = self.cache
         if self.known is not None:
-            cache.cluster.put_pod(self.known)
+            cache.cluster.known_pods.put(self.known)
         if self.removed is not None:
             cache.put_back(self.removed)
         cache.nominator.put_back(self.nomination)
@@ -365,11 +365,11 @@ class _Submission(_PodChange):
         cluster = self.cache.cluster
         if self.pod.key in cluster.pods:
             return False
-        cluster.put_pod(self.pod)
+        cluster.known_pods.put(self.pod)
         return True
 
     def undo(self) -> None:
-        self.cache.cluster.delete_pod(self.pod.key)
+        self.cache.cluster.known_pods.delete(self.pod.key)
 
 
 @dataclass(eq=False, slots=True)

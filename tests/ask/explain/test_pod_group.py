@@ -27,7 +27,7 @@ def gang(min_count: int, message: str = "") -> PodGroup:
 def cluster(*pods: Pod, group: PodGroup | None = None) -> ClusterState:
     state = ClusterState()
     for one in pods:
-        state.put_pod(info(one))
+        state.known_pods.put(info(one))
     if group is not None:
         state.put("PodGroup", group)
     return state

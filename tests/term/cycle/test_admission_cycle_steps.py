@@ -86,5 +86,5 @@ async def test_changed_pods_are_counted_twenty_in_a_step() -> None:
         await asyncio.sleep(1)
         admission, cluster = world.state.admission, world.state.cache.cluster
         for index in range(100):
-            cluster.note_pod(f"default/p{index}")
+            cluster.known_pods.note(f"default/p{index}")
         assert sum(1 for _ in admission.refresh(world.clock())) == 5

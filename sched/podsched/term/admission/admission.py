@@ -138,7 +138,7 @@ class Admission:
                 )
                 return
             for pod in self._cluster.members(f"{metadata.namespace}/{metadata.name}"):
-                self._cluster.note_pod(pod.key)
+                self._cluster.known_pods.note(pod.key)
                 self._stale_later[unit_key(pod)] = None
 
     def gate(self, pod: PodInfo) -> Status:
@@ -171,7 +171,7 @@ class Admission:
             return
         self.endings.refresh(now)
         yield from self._sample(now)
-        changed = self._cluster.changed_pods
+        changed = self._cluster.known_pods.changed
         assert changed is not None
         while changed or self._stale_later:
             while changed:
@@ -277,7 +277,7 @@ class Admission:
 
     def admitted(self, key: str, flavors: Mapping[str, Flavors], keys: Sequence[str]) -> None:
         """Count the pods of a unit that were assumed: ``flavors`` by uid, ``keys`` of the pods."""
-        changed = self._cluster.changed_pods
+        changed = self._cluster.known_pods.changed
         assert changed is not None
         self.pods.assumed(flavors)
         self.turns.admitted(key)
@@ -314,7 +314,7 @@ class Admission:
             lost.clear()
         # From now on the cluster lists pods that change; ``refresh`` counts those that change
         # between the steps below.
-        cluster.changed_pods = OrderedDict() if self.active else None
+        cluster.known_pods.changed = OrderedDict() if self.active else None
         before = self.pods.begin(self.snapshot)
         self.tallies.clear()
         self.holds.begin(self.snapshot)
