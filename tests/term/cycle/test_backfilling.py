@@ -57,7 +57,7 @@ def a_world(
 def run(world: TermWorld, name: str, cpu: int, seconds: int = 0, **more: Any) -> None:
     """A lone pod of the queue; ``seconds``: its limit, 0 for none."""
     labels = {MAX_EXEC_TIME: str(seconds)} if seconds else {}
-    spec = {"terminationGracePeriodSeconds": more.pop("grace", 0)}
+    spec = {"terminationGracePeriodSeconds": more.pop("grace", 0), **more.pop("spec", {})}
     job(world, name, "team", cpu=cpu, labels=labels, spec=spec, **more)
 
 
@@ -693,3 +693,66 @@ async def test_a_start_is_kept_until_the_last_moment_at_which_a_unit_may_end() -
         assert bound(world) == ["long"]  # ``short`` has ended shortly before the promised start.
         start, _ = promised(world, "wide") or (0, [])
         assert start == 55
+
+
+async def test_host_ports_of_a_promised_start_are_kept() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 4, 50, port=80)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "wide") or (0, [])
+        run(world, "same", 1, port=80)
+        run(world, "other", 1, port=81)
+        await asyncio.sleep(1)
+        assert bound(world) == ["long", "other"]
+        assert "node n0 is kept for default/pod:wide" in message(world, "same")
+        await asyncio.sleep(start)
+        assert "wide" in bound(world)
+
+
+async def test_units_with_the_same_host_port_are_promised_starts_after_each_other() -> None:
+    world = a_world("Conservative")
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        for name in ("first", "second"):
+            run(world, name, 3, 50, port=80)
+        await asyncio.sleep(1)
+        starts = [promised(world, name) or (0, []) for name in ("first", "second")]
+        assert starts[0][0] + 50 <= starts[1][0]
+
+
+async def test_a_pod_without_a_queue_that_takes_a_promised_host_port_is_named() -> None:
+    world = a_world(cpu=100)
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        run_gang(world, "wide", 1, 4, 50, port=80)
+        await asyncio.sleep(1)
+        ports = [{"containerPort": 80, "hostPort": 80}]
+        container = {"name": "c", "image": "x", "ports": ports}
+        world.pod("stray", cpu="", containers=[container], on="n0")
+        await asyncio.sleep(120)
+        why = "pod default/stray, which is in no queue, takes room of node n0"
+        assert f"is withdrawn: {why}" in condition(world, "wide", RESERVED)[2]
+
+
+async def test_what_is_not_kept_is_said_with_a_promise_and_named_when_it_is_withdrawn() -> None:
+    """``beside`` starts on what the promised start leaves, but the unit may not be with it."""
+    world = a_world()
+    async with world.running():
+        run(world, "long", 4, 100)
+        await asyncio.sleep(1)
+        other = {"labelSelector": {"matchLabels": {"app": "other"}}}
+        term = {**other, "topologyKey": "kubernetes.io/hostname"}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        run(world, "apart", 6, 50, spec={"affinity": {"podAntiAffinity": required}})
+        await asyncio.sleep(1)
+        assert ", unless other pods prevent its affinity" in message(world, "apart")
+        job(world, "beside", "team", cpu=2, labels={"app": "other"}, spec=_NO_GRACE)
+        await asyncio.sleep(120)
+        assert bound(world) == ["beside"]
+        [said] = world.events("apart", "StartWithdrawn")
+        assert "is withdrawn: node n0: node(s) didn't match pod anti-affinity rules" in said

@@ -38,7 +38,10 @@ class Reservation:
     seconds: float
     usage: Amounts
     nodes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By node and resource, the requests of the unit's pods there; "pods" is their number."""
+    """By node and resource, the requests of the unit's pods there; "pods" is their number.
+
+    Host ports are among them, each by a name of its own.
+    """
     devices: tuple[tuple[Any, ...], ...] = ()
     """Devices of claims that are kept, as ``PromisedDevice``."""
 

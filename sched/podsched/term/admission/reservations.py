@@ -18,11 +18,12 @@ Source: Slurm's backfill scheduler, https://slurm.schedmd.com/sched_config.html#
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import ceil, inf
 from typing import Final, NamedTuple
 
+from podsched.api.objects import PodSpec
 from podsched.cache.cache import Cache
 from podsched.config.queues import Backfill as Settings
 from podsched.framework.pod_groups import stored_group
@@ -34,6 +35,7 @@ from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, occupied
 from podsched.term.admission.reservation_text import RESERVATION, parse_reservation
+from podsched.term.admission.reserved_ports import is_port, port_names
 from podsched.term.admission.timetable import Timetable
 from podsched.term.admission.units import Unit, unit_key
 
@@ -46,6 +48,16 @@ _LONGEST_PAUSE: Final = 30.0
 _MOST_NAMED: Final = 5
 #: Max promised starts: the cost of each grows with their number.
 _MOST_RESERVED: Final = 100
+#: What nothing is kept for at a promised start, and whether a pod asks for it.
+_NOT_KEPT: Final[Mapping[str, Callable[[PodSpec], bool]]] = {
+    "affinity": lambda spec: (
+        spec.affinity.HasField("pod_affinity") or spec.affinity.HasField("pod_anti_affinity")
+    ),
+    "spreading": lambda spec: bool(spec.topology_spread_constraints),
+    "volumes": lambda spec: any(
+        one.HasField("persistent_volume_claim") or one.HasField("ephemeral") for one in spec.volumes
+    ),
+}
 
 
 class ReservationChange(NamedTuple):
@@ -164,17 +176,20 @@ class Reservations:
             metadata = [group.metadata]
         return next((text for of in metadata if (text := of.annotations.get(RESERVATION, ""))), "")
 
-    def reserve(self, key: str, made: Reservation) -> None:
-        """Promise a start to a unit, or change its promised start."""
+    def reserve(self, key: str, made: Reservation, kept_out: str = "") -> None:
+        """Promise a start to a unit, or change its promised start.
+
+        ``kept_out``: what else than too little room keeps it from its nodes; "" if it is not known.
+        """
         epoch, old = self._endings.epoch, self.of.get(key)
         # Rounded up to whole seconds, as in the annotation: the next leader reads the same start.
         made = replace(made, start=ceil(made.start + epoch) - epoch)
         if old == made:
             return
-        message = f"It {self._promise(made)}"
+        message = f"It {self._promise(key, made)}"
         change = ReservationChange(made, "Reserved", message)
         if old is not None and made.start > old.start:
-            cause, why = self._why_late(key, old)
+            cause, why = self._why_late(key, old, kept_out)
             before = self._endings.time_text(old.start)
             text = f"The start at {before} is withdrawn: {why}. {message}"
             change = ReservationChange(made, cause, text, withdrawn=True)
@@ -191,17 +206,17 @@ class Reservations:
         self._changes[key] = change
         self.timetable.set_reservation(key, made)
 
-    def withdraw(self, key: str, cause: str = "", why: str = "") -> None:
+    def withdraw(self, key: str, cause: str = "", why: str = "", kept_out: str = "") -> None:
         """Withdraw a unit's reservation, if it has one.
 
         ``cause`` is the reason of the condition, ``why`` the text. Without them the reason is
-        searched.
+        searched; ``kept_out``: see ``reserve``.
         """
         old = self.of.get(key)
         if old is None:
             return
         if not cause:
-            cause, why = self._why_late(key, old)
+            cause, why = self._why_late(key, old, kept_out)
         text = f"The start at {self._endings.time_text(old.start)} is withdrawn: {why}"
         self._end(key, ReservationChange(None, cause, text, withdrawn=True))
 
@@ -215,7 +230,7 @@ class Reservations:
         self._freed = True
         self.timetable.set_reservation(key, None)
 
-    def _why_late(self, key: str, old: Reservation) -> tuple[str, str]:
+    def _why_late(self, key: str, old: Reservation, kept_out: str) -> tuple[str, str]:
         """Return why a reservation cannot be kept: a condition's reason, and a text."""
         if missing := self._missing_node(old):
             return "NodeGone", missing
@@ -244,6 +259,8 @@ class Reservations:
         if found := self._pod_without_queue(key, old):
             pod, name = found
             return "NoLongerFits", f"pod {pod.key}, which is in no queue, takes room of node {name}"
+        if kept_out:
+            return "NoLongerFits", kept_out
         if late:
             return "Overtaken", f"{late[0]} takes what was reserved"
         return "NoLongerFits", "its nodes have no room any more"
@@ -268,9 +285,13 @@ class Reservations:
                     need.update(used)
                 without = [pod for pod in stay if unit_key(pod) not in self._units]
                 short = any(
-                    need[one] > nodes.allocatable(one)[row] for one in amounts if one != PODS
+                    need[one] > nodes.allocatable(one)[row]
+                    for one in amounts
+                    if one != PODS and not is_port(one)
                 )
-                if without and short:
+                if not short:
+                    without = [p for p in without if not port_names(p.pod.spec).isdisjoint(amounts)]
+                if without:
                     return max(without, key=bound_at), name
         return None
 
@@ -349,13 +370,16 @@ class Reservations:
 
     def promise(self, key: str) -> str:
         """Return the promise to a unit as a clause of a message; "" without one."""
-        return f"it {self._promise(self.of[key])}" if key in self.of else ""
+        return f"it {self._promise(key, self.of[key])}" if key in self.of else ""
 
-    def _promise(self, made: Reservation) -> str:
+    def _promise(self, key: str, made: Reservation) -> str:
         names = sorted(made.nodes)
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         where = f"reserved on nodes {', '.join(names[:_MOST_NAMED])}{more}"
-        return f"starts at {self._endings.time_text(made.start)} at the latest, {where}"
+        text = f"starts at {self._endings.time_text(made.start)} at the latest, {where}"
+        specs = {pod.cls.id: pod.pod.spec for pod in self._units[key].waiting.values()}.values()
+        open_ = [what for what, asks in _NOT_KEPT.items() if any(map(asks, specs))]
+        return f"{text}, unless other pods prevent its {' or '.join(open_)}" if open_ else text
 
     # ------------------------------------------------------------------ when a unit can start
 

@@ -37,6 +37,7 @@ from podsched.term.admission.reserved_devices import (
     may_use_devices,
     placeholder_claim,
 )
+from podsched.term.admission.reserved_ports import add_ports, is_port, port_names
 from podsched.term.admission.units import Unit, unit_group, unit_key
 
 #: Seconds by which rounding may make a sum of times too large.
@@ -286,6 +287,8 @@ class Timetable:
             name: nodes.allocatable(name)[row] - nodes.requested(name)[row] for name in requests
         }
         fits = all(number <= free[name] for name, number in requests.items())
+        if not port_names(pod.pod.spec).isdisjoint(amounts):
+            return True
         return fits and any(n > free[name] - amounts.get(name, 0) for name, n in requests.items())
 
     def _of(self, key: str) -> str:
@@ -376,8 +379,9 @@ class Timetable:
             message = Pod()
             of_container = message.spec.containers.add(name="reserved").resources.requests
             for resource, number in sorted(requests):
-                if number > 0:
+                if number > 0 and not is_port(resource):
                     of_container[resource] = f"{number}m" if resource == "cpu" else str(number)
+            add_ports(message.spec.containers[0], sorted(filter(is_port, dict(requests))))
             if len(self._placeholder_classes) >= _MOST_CLASSES:
                 self._placeholder_classes.clear()
             found = self._placeholder_classes[requests] = self._cache.classes.intern(message)

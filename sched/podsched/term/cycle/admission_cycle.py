@@ -373,10 +373,11 @@ class AdmissionCycle:
             why = chosen.assignment.message or result.status.message
             self._report(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
             return
+        kept_out = self._backfilling.kept_out(workload.key, result)
         if result.later and isinstance(chosen, LaterTerms):
-            self._backfilling.reserve(workload, chosen, result.later)
+            self._backfilling.reserve(workload, chosen, result.later, kept_out)
         else:
-            admission.reservations.withdraw(workload.key)
+            admission.reservations.withdraw(workload.key, kept_out=kept_out)
         self._wait_for_nodes(cycle, entry, result)
 
     def _wait_for_nodes(self, cycle: Cycle, entry: Entry, result: GroupDecision) -> None:

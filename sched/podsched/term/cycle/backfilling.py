@@ -11,7 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from typing import Final
 
+import numpy as np
+
 from podsched.api.conditions import FALSE, TRUE
+from podsched.decide.pod_group import GroupDecision
 from podsched.framework.pod_groups import Beside, Try
 from podsched.queues.assignment import Waiting
 from podsched.queues.backfill.plan import Reservation
@@ -20,6 +23,7 @@ from podsched.queues.objects import PODS, Workload
 from podsched.queues.order import Requeue
 from podsched.term.admission.reservation_text import RESERVATION, reservation_text
 from podsched.term.admission.reserved_devices import MOST_DEVICES
+from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
 from podsched.term.admission.units import unit_group
 from podsched.term.cycle.loop_parts import LoopParts
@@ -31,6 +35,8 @@ RESERVED: Final = "podsched.io/StartReserved"
 #: Reason of the event, and of the condition, of a promise; of the event when it is taken back.
 _RESERVED_EVENT: Final = "StartReserved"
 _WITHDRAWN_EVENT: Final = "StartWithdrawn"
+#: How reasons begin that a node has too little room.
+_NO_ROOM: Final = ("Insufficient ", "Too many pods")
 
 
 class Backfilling:
@@ -108,14 +114,35 @@ class Backfilling:
             times = (at for at, _ in chain([first], same))
             yield LaterTerms(*parts, first[1], times=times, ahead=ahead)
 
-    def reserve(self, workload: Workload, chosen: LaterTerms, nodes: Mapping[str, str]) -> None:
-        """Promise a start; ``nodes``: that of each pod, by uid."""
+    def kept_out(self, key: str, result: GroupDecision) -> str:
+        """Return what else than too little room keeps a unit from its reserved nodes, or ""."""
+        old = self._reservations.of.get(key)
+        if old is None:
+            return ""
+        found = (decision.diagnosis for decision in result.decisions)
+        for diagnosis in filter(None, found):
+            if diagnosis.pre_filter_message:
+                return diagnosis.pre_filter_message
+            outcome = diagnosis.outcome
+            for name in old.nodes if outcome is not None else ():
+                assert outcome is not None
+                for at in np.flatnonzero(outcome.rows == self._cluster.nodes.row_of(name)).tolist():
+                    reasons = outcome.status(at).reasons
+                    if reasons and not all(one.startswith(_NO_ROOM) for one in reasons):
+                        return f"node {name}: {', '.join(reasons)}"
+        return ""
+
+    def reserve(
+        self, workload: Workload, chosen: LaterTerms, nodes: Mapping[str, str], kept_out: str
+    ) -> None:
+        """Promise a start; ``nodes``: that of each pod, by uid; ``kept_out``: see the method."""
         amounts: dict[str, Counter[str]] = {}
         waiting = self._admission.units[workload.key].waiting
         for uid, node in nodes.items():
             if uid in waiting:
                 here = amounts.setdefault(node, Counter())
                 here.update(waiting[uid].cls.requests)
+                here.update(port_names(waiting[uid].pod.spec))
                 here[PODS] += 1
         made = Reservation(
             workload.queue,
@@ -129,7 +156,7 @@ class Backfilling:
         if len(chosen.devices) > MOST_DEVICES:
             self._reservations.withdraw(workload.key)
             return
-        self._reservations.reserve(workload.key, made)
+        self._reservations.reserve(workload.key, made, kept_out)
 
     def report(self) -> None:
         """Write reservations that are new, have changed or have ended."""
