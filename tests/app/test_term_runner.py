@@ -185,7 +185,7 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     assert world.runner.state.queue.place("uid-new") == "active"
 
 
-async def test_the_pods_of_a_term_that_ended_are_let_go(
+async def test_the_pods_of_a_term_that_ended_are_freed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(term_runner, "collect_everything", collect_everything)

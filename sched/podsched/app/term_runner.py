@@ -259,7 +259,7 @@ class TermRunner:
                 _cancel(self._catching_up)
                 self._catching_up = self._tasks.start(self._catch_up(effect), "catch up")
             case BuildState():
-                self._tasks.start(self._let_go(self.state, self._work), "let the old state go")
+                self._tasks.start(self._free(self.state, self._work), "free the old state")
                 self.state = self._new_state()
                 _cancel(self._building)
                 self._building = self._tasks.start(self._build(effect), "build the state anew")
@@ -304,14 +304,14 @@ class TermRunner:
             return
         self._post(StateBuilt(effect.build))
 
-    async def _let_go(self, state: SchedulingState, work: TermWork | None) -> None:
+    async def _free(self, state: SchedulingState, work: TermWork | None) -> None:
         """Free the memory of a state that was replaced, once the work with it has ended."""
         if work is not None and work.task is not None:
             await asyncio.wait({work.task})
         del work
         await asyncio.sleep(_ENDING)
         turn = Turn()
-        for _ in state.let_go():
+        for _ in state.drop_all():
             await turn.pause()
         del state
         # Not in a leader: even without any pods, a collection blocks the event loop for 0.05 to

@@ -116,8 +116,8 @@ class Cache:
         made.placed.without_node = {n: dict(p) for n, p in self.placed.without_node.items()}
         return made
 
-    def let_go(self) -> None:
-        """Drop everything, for a cache that others may still refer to but do not use any more."""
+    def drop_all(self) -> None:
+        """Drop everything. Others may still refer to the cache, but must not use it any more."""
         for part in (self.columns, self.cluster, self):
             vars(part).clear()
 

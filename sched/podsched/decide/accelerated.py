@@ -107,8 +107,8 @@ class AcceleratedDecider(Decider):
         if self._latest is not None:
             self._evaluations.discard(self._latest)
 
-    def let_go(self) -> None:
-        """Drop everything, for a decider that others may still refer to but do not use any more."""
+    def drop_all(self) -> None:
+        """Drop everything. Others may still refer to the decider, but must not use it any more."""
         vars(self).clear()
 
     async def prepare(self, runtime: ProfileRuntime, pod: PodInfo, traceparent: str = "") -> bool:

@@ -125,8 +125,8 @@ class SchedulingQueue:
         self.in_flight = InFlight(self._hints)
         self.timeouts = Timeouts(self.pending, max_in_unschedulable)
 
-    def let_go(self) -> None:
-        """Drop all pods, for a queue that others may still refer to but do not use any more."""
+    def drop_all(self) -> None:
+        """Drop all pods. Others may still refer to the queue, but must not use it any more."""
         del self.pending, self.in_flight, self.timeouts
 
     # ------------------------------------------------------------------ pods come, change and go

@@ -98,7 +98,7 @@ class SchedulingState:
     revision: int = 0
     #: The number of later changes that have also been applied, as parts of a large response.
     beyond: int = 0
-    #: The decider made last, whose caches refer to pods; for ``let_go``.
+    #: The decider made last, whose caches refer to pods; for ``drop_all``.
     _decider: AcceleratedDecider | None = None
 
     def decider(
@@ -177,18 +177,18 @@ class SchedulingState:
         if applied.changes:
             self.listener.changed(applied.changes, now)
 
-    def let_go(self) -> Iterator[None]:
-        """Let go of all pods and objects, one pod at a step; the state must not be used after it.
+    def drop_all(self) -> Iterator[None]:
+        """Drop all pods and objects, one pod at a step; the state must not be used after it.
 
         The tasks of a term and the state refer to each other in cycles. Without this, the pods of a
         state that was replaced would stay until a full collection of garbage.
         """
         pods = list(self.cache.cluster.pods.values())
         if self._decider is not None:
-            self._decider.let_go()
-        self.admission.let_go()
-        self.queue.let_go()
-        self.cache.let_go()
+            self._decider.drop_all()
+        self.admission.drop_all()
+        self.queue.drop_all()
+        self.cache.drop_all()
         while pods:
             pods.pop()
             yield

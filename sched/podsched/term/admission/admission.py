@@ -57,7 +57,7 @@ _COUNTED_AT_ONCE: Final = 20
 
 
 class Admission:
-    """See the module."""
+    """The queues of a cluster, with their waiting units and their usage."""
 
     def __init__(
         self, cache: Cache, settings: QueuesConfiguration, require_queue: Collection[str] = ()
@@ -113,8 +113,8 @@ class Admission:
             counts_ready=self.endings.waits_for_ready,
         )
 
-    def let_go(self) -> None:
-        """Drop everything, for one that others may still refer to but do not use any more."""
+    def drop_all(self) -> None:
+        """Drop everything. Others may still refer to this object, but must not use it any more."""
         vars(self).clear()
 
     # ------------------------------------------------------------------ what changes
@@ -187,7 +187,7 @@ class Admission:
         self.turns.refresh(now)
 
     def try_reserved(self, now: float) -> None:
-        """Have queues tried again in which a promised start is due, or may have to be changed."""
+        """Have those queues tried again whose promised starts are due, or may have to be changed."""
         reservations = self.reservations
         queues = [*reservations.take_due(now), *reservations.take_disturbed()]
         if reservations.take_freed(now):
@@ -204,7 +204,7 @@ class Admission:
             self.turns.try_again(queue)
 
     def discard(self) -> None:
-        """Have everything read again: a decision was given up half-way."""
+        """Have everything read again, because a decision was given up half-way."""
         self._outdated = True
 
     def _sample(self, now: float) -> Iterator[None]:
@@ -243,7 +243,7 @@ class Admission:
         return [(key, self.problems[key]) for key in found if key in self.problems]
 
     def take_unheld(self) -> list[str]:
-        """Remove and return the keys of units whose pods may stay nominated no longer.
+        """Remove and return the keys of units whose pods must not stay nominated.
 
         These units wait for no victims, and are not about to be tried.
         """

@@ -240,8 +240,8 @@ class Timetable:
     def _gone_late(self, workload: Workload, victims: Sequence[Workload], now: float) -> str:
         """Return why victims would be gone too late for a promised start, or "".
 
-        Until they are gone, their nodes have room neither for what they leave nor, because the unit
-        is nominated there, for another unit that was promised these nodes.
+        A unit that was promised the nodes of the victims cannot start on time otherwise: until they
+        are gone they take the room, and the unit that evicts them is nominated there.
         """
         gone = now + self.pause(victims)
         own = self._reserved.get(workload.key)
@@ -298,11 +298,11 @@ class Timetable:
     def beside(
         self, workload: Workload, at: float, now: float, victims: Sequence[Workload] = ()
     ) -> Beside:
-        """Return pods and claims that take, in a trial, what a unit must leave free if it starts.
+        """Return pods and claims for a trial, in place of what a unit must leave free.
 
-        That is what the reservations which it must not delay need while it runs, less what pods
-        free that end before. ``at``: its start; pods that end until then count as gone, and so do
-        its victims, for whom it has to wait.
+        They take what the reservations need that the unit must not delay, while it runs, minus what
+        is freed by pods that end before. ``at``: the unit's start. Pods that end until then count
+        as gone, and so do its victims, for which it has to wait.
         """
         others = self.plan(now).others(workload.key, workload.priority)
         found, until = [], at + self.pause(victims) + self._seconds(workload, now)
@@ -361,7 +361,7 @@ class Timetable:
         return most
 
     def _placeholders_for(self, amounts: Mapping[str, int]) -> Iterator[PodInfo]:
-        """Yield as many pods as the amount of ``PODS`` says, which request the amounts in sum."""
+        """Yield pods that together request the amounts; their number is the amount of ``PODS``."""
         for index in range(max(1, amounts.get(PODS, 0))):
             # The first requests everything; each of the others only counts as a pod.
             requests = amounts.items() if index == 0 else ()
@@ -484,7 +484,7 @@ def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[A
 
 
 def _still(end: float, now: float) -> float:
-    """Return an end that lies ahead: for a unit that should be gone already, now + ``SLACK``."""
+    """Return the end, or now + ``SLACK`` for a unit that should have ended already."""
     return end if end > now else now + SLACK
 
 

@@ -3,8 +3,8 @@
 A unit is a pod group, or a pod without a group. Its key is "namespace/name" of the group, or
 "namespace/pod:name". Its pods without a node wait in the queue, and those with a node use quota.
 
-A unit is what Kueue calls a workload (https://kueue.sigs.k8s.io/docs/concepts/workload), but there
-is not a Workload object.
+A unit is what Kueue calls a workload (https://kueue.sigs.k8s.io/docs/concepts/workload), but no
+Workload object exists for it.
 """
 
 from __future__ import annotations
