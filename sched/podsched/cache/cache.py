@@ -110,7 +110,7 @@ class Cache:
         Pods and objects are shared, so do not assume pods in the copy that are pending here. In the
         same thread use a trial: its cost depends on the changes, not on the size of the cluster.
         """
-        # With classes of its own, because interning is not safe for threads.
+        # The copy gets its own PodClasses, because interning is not safe for threads.
         made = Cache(None, self._schedulers, self.cluster.copy())
         made.held, made.assumed = dict(self.held), set(self.assumed)
         made.placed.without_node = {n: dict(p) for n, p in self.placed.without_node.items()}
@@ -155,7 +155,7 @@ class Cache:
                 raise CacheError(f"pod {pod.key} ({pod.uid}) is in the cache already")
         rows = [*map(self.columns.node_table.row_of.get, node_names)]
         # NumPy adds once per row even if the row occurs several times in the index.
-        # Terminating pods have a ClassUsage of their own, so they cannot share the step.
+        # Terminating pods are counted in a separate ClassUsage, so they cannot share the step.
         distinct = len(pods) > 1 and len(set(rows)) == len(rows) and None not in rows
         if not distinct or any(p.cls is not pods[0].cls or p.terminating for p in pods):
             for pod, node_name in zip(pods, node_names, strict=True):

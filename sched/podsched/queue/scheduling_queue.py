@@ -188,8 +188,8 @@ class SchedulingQueue:
         """Remove and return the next pods in queue order, at most ``limit``.
 
         The batch ends before the first pod that ``may_join`` rejects (None: it rejects no pod). It
-        is not asked about a pod of the same class as the pod before. A pod of a PodGroup is a
-        batch of its own, because its group is decided as a whole (``pop_members``). All pods come
+        is not asked about a pod of the same class as the pod before. A pod of a PodGroup is
+        popped alone, because its group is decided as a whole (``pop_members``). All pods come
         from activeQ or, if that is empty, from podBackoffQ, so that a pod does not wait while
         there is nothing else to do. Pods with an error (podErrorBackoffQ) always wait for the end
         of their backoff.

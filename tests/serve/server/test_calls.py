@@ -440,7 +440,7 @@ async def test_a_call_that_failed_leaves_nothing_to_the_cyclic_collector(handler
         gc.enable()
 
 
-async def test_a_request_that_is_refused_is_let_go_at_once() -> None:
+async def test_a_refused_request_is_freed_at_once() -> None:
     """Not when garbage is collected: fifty of 3 MiB would stay until then."""
     context: Any = Context()
     context.request = Large()

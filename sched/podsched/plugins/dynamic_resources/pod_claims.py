@@ -17,7 +17,7 @@ CLASS: Final = "DeviceClass"
 SLICE: Final = "ResourceSlice"
 RULE: Final = "DeviceTaintRule"
 
-# Keys of ``PodClass.compiled``: a pod with claims has a class of its own.
+# Keys of ``PodClass.compiled``, which belongs to one pod: no two pods with claims share a class.
 _COMPILED: Final = "resource claims"
 _HAS_CLAIMS: Final = "has resource claims"
 _GENERATED: Final = "generated resource claims"

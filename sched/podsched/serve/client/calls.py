@@ -146,9 +146,7 @@ def decoded(message: type[_Message], raw: bytes) -> _Message:
     try:
         return message.FromString(raw)
     except DecodeError:
-        raise Unreadable(
-            f"the answer is no {message.DESCRIPTOR.name} that can be decoded"
-        ) from None
+        raise Unreadable(f"the answer is not a {message.DESCRIPTOR.name}") from None
 
 
 def _name(method: str) -> str:

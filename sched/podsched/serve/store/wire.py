@@ -73,9 +73,10 @@ def counted_against_quota(key: str) -> bytes:
     """Return bytes to add to a group that puts ``key``, so that etcd applies its space quota to it.
 
     etcd 3.5 counts the puts in a transaction's own branches and ignores nested transactions:
-    without this, groups would be accepted under the NOSPACE alarm and beyond the quota. A group has
-    no compares, so its failure branch is counted but never runs. Its key is one that the
-    group puts anyway, because etcd checks the user's permission for that branch, too.
+    without this, groups would be accepted under the NOSPACE alarm and beyond the quota. The group
+    itself has no compares (its nested transactions have), so its failure branch is counted but
+    never runs. Its key is one that the group puts anyway, because etcd checks the user's permission
+    for that branch, too.
     """
     return _field(_TXN_FAILURE, _op(Put(key, b"")))
 

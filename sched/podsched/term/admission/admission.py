@@ -187,7 +187,7 @@ class Admission:
         self.turns.refresh(now)
 
     def try_reserved(self, now: float) -> None:
-        """Have those queues tried again whose promised starts are due, or may have to be changed."""
+        """Have queues tried again if a promised start is due or may have to be changed."""
         reservations = self.reservations
         queues = [*reservations.take_due(now), *reservations.take_disturbed()]
         if reservations.take_freed(now):

@@ -151,7 +151,7 @@ class GarbageCollector:
     def _decide(self, ref: _Ref, item: AnyObject) -> None:
         metadata = item.metadata
         if metadata.uid in self._waiting:
-            self._let_go(ref, item)
+            self._release_owner(ref, item)
         owners = self._judged(item)
         if owners.orphaning:
             others = [*owners.solid, *owners.gone, *owners.waiting]
@@ -198,7 +198,7 @@ class GarbageCollector:
                 owners.waiting.append(reference)
         return owners
 
-    def _let_go(self, ref: _Ref, item: AnyObject) -> None:
+    def _release_owner(self, ref: _Ref, item: AnyObject) -> None:
         """Remove the finalizer of an owner if no dependent delays its deletion any more."""
         uid = item.metadata.uid
         dependents = self._dependents.get(uid, {})

@@ -68,12 +68,12 @@ class PodGroupProtectionController:
         dirty, self._dirty = self._dirty, {}
         for key in dirty:
             try:
-                self._let_go(key)
+                self._release_group(key)
             except Exception as error:
                 self._writes.skipped(_GROUP, key, error)
         return None
 
-    def _let_go(self, key: str) -> None:
+    def _release_group(self, key: str) -> None:
         group = self._objects.get(_GROUP, key)
         if not isinstance(group, PodGroup) or key in self._members:
             return

@@ -54,7 +54,7 @@ def pods_behind(service: Service, endpoints: Endpoints, asked: str) -> Sequence[
     """Return the ready pods behind a port of a Service, as name and port. Raises RestError.
 
     asked: number or name of a port of the Service; "": the only one, or the one without name.
-    Addresses that are no pod of the Service's namespace are left out: nothing is sent to them.
+    Addresses that do not belong to a pod of the Service's namespace get no requests.
     """
     name = service.metadata.name
     ports = service.spec.ports
