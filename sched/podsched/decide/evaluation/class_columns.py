@@ -133,14 +133,19 @@ class ScoreColumn:
     """
 
     __slots__ = (
-        "_before", "_grouped", "_occupied", "_raw", "_scores", "active", "by_extremes", "flat",
-        "high", "known", "low", "named", "only_nodes", "scored", "shared", "size",
+        "_before", "_occupied", "_raw", "_scores", "active", "by_extremes", "depends_on_feasible",
+        "flat", "grouped", "high", "known", "low", "named", "normalizes", "only_nodes", "scored",
+        "shared", "size",
     )  # fmt: skip
 
     def __init__(self, named: Named[ScorePlugin]) -> None:
         self.named = named
         self.active = True
+        #: Whether a score depends on the other rows' scores, and if so on the extremes alone.
+        self.normalizes = named.normalize is not None
         self.by_extremes = named.traits.normalizes_by_extremes
+        #: Whether PreScore depends on which rows are feasible.
+        self.depends_on_feasible = named.traits.depends_on_feasible
         #: Whether only changes of Nodes change the scores, not pods.
         self.only_nodes = named.traits.reads_only_nodes
         #: Feasible rows, group of each row, and the groups that have feasible rows.
@@ -152,7 +157,8 @@ class ScoreColumn:
         self.size = size
         self._raw: Scores = _NO_SCORES
         self._scores: Scores = _NO_SCORES
-        self._grouped: _Grouped | None = None
+        #: The scores by group, if they are stored so.
+        self.grouped: _Grouped | None = None
         #: The scores before they were forgotten, while they may be useful (``weigh_anew``).
         self._before: _Weighed | None = None
         #: Which rows have a raw score; empty while no row or, if ``shared`` or grouped, every row
@@ -170,33 +176,28 @@ class ScoreColumn:
     @property
     def raw(self) -> Scores:
         """The results of Score, by row."""
-        if self._grouped is not None and not len(self._raw):
-            self._raw = self._grouped.raw.take(self._grouped.groups)
+        if self.grouped is not None and not len(self._raw):
+            self._raw = self.grouped.raw.take(self.grouped.groups)
         return self._raw
 
     @property
     def scores(self) -> Scores:
         """The weighted scores, by row."""
-        if self._grouped is not None and not len(self._scores):
-            self._scores = self._grouped.scores.take(self._grouped.groups)
+        if self.grouped is not None and not len(self._scores):
+            self._scores = self.grouped.scores.take(self.grouped.groups)
         return self._scores
-
-    @property
-    def grouped(self) -> bool:
-        """Whether scores are stored by group of rows."""
-        return self._grouped is not None
 
     @property
     def groups(self) -> GroupScores:
         """The weighted scores of the groups; only valid if ``grouped``."""
-        assert self._grouped is not None
-        return GroupScores(self._grouped.scores, self._grouped.groups)
+        assert self.grouped is not None
+        return GroupScores(self.grouped.scores, self.grouped.groups)
 
     def forget(self) -> None:
         """Mark the column so that PreScore runs and all rows are scored again."""
         before = None
         # Only such scores can be compared with new ones in ``weigh_anew``.
-        by_row = self.flat is None and self._grouped is None and len(self._scores)
+        by_row = self.flat is None and self.grouped is None and len(self._scores)
         if by_row and self.by_extremes and self.normalizes:
             before = _Weighed(self._raw, self._scores, self.low, self.high)
         self.clear(self.size)
@@ -209,24 +210,14 @@ class ScoreColumn:
 
     def unscored(self, rows: Rows) -> Rows:
         """Return those of the rows that have no raw score."""
-        if self.shared or self._grouped is not None:
+        if self.shared or self.grouped is not None:
             return NO_ROWS
         return rows[~self.scored[rows]] if len(self.scored) else rows
-
-    @property
-    def normalizes(self) -> bool:
-        """Whether a score depends on the other rows' scores."""
-        return self.named.normalize is not None
 
     @property
     def is_final(self) -> bool:
         """Whether raw scores in range are already the weighted scores."""
         return self._scores is self._raw and len(self._raw) > 0
-
-    @property
-    def depends_on_feasible(self) -> bool:
-        """Whether PreScore depends on which rows are feasible."""
-        return self.named.traits.depends_on_feasible
 
     def put(self, rows: Rows, raw: Scores) -> None:
         """Store raw scores."""
@@ -250,7 +241,7 @@ class ScoreColumn:
         self.size, self.shared, self.known = other.size, other.shared, other.known
         self.active, self.flat = other.active, other.flat
         self.low, self.high = other.low, other.high
-        self.scored, self._grouped = other.scored.copy(), other._grouped
+        self.scored, self.grouped = other.scored.copy(), other.grouped
         # A shared array has raw scores of all rows, and every class writes the same values to it.
         self._raw = other._raw if other.shared else other._raw.copy()
         self._scores = self._raw if other._scores is other._raw else other._scores.copy()
@@ -292,7 +283,7 @@ class ScoreColumn:
         self.low, self.high = min(values), max(values)
         final = np.zeros(len(raw), dtype=np.int64)
         final[occupied] = weighted(self.named, state, of_occupied)
-        self._grouped, self.flat = _Grouped(raw, final, groups), None
+        self.grouped, self.flat = _Grouped(raw, final, groups), None
         self._raw, self._scores, self.scored = _NO_SCORES, _NO_SCORES, _NOT_SCORED
 
     def _groups_with(self, feasible: Rows, groups: Rows, number: int) -> Rows:
