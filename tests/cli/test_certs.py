@@ -123,7 +123,7 @@ def test_a_certificate_that_expires_soon_is_a_warning(tmp_path: Path) -> None:
         (("renew", "empty"), 2, "empty: no ca.crt here"),
         (("show", "nowhere"), 2, "nowhere: No such file or directory"),
         (("show", "empty"), 2, "no *.crt in this directory"),
-        (("show", "file"), 1, "file: no certificate in PEM format"),
+        (("show", "file"), 2, "file: no certificate in PEM format"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

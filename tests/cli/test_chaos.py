@@ -49,7 +49,7 @@ def test_a_file_that_is_not_there_or_no_history_is_named(tmp_path: Path) -> None
     other = tmp_path / "other"
     other.write_text("hello\n")
     wrong = Commands()("chaos", "check", str(other))
-    assert wrong.code == 1
+    assert wrong.code == 2, "1 would say that a promise is broken"
     assert wrong.err.startswith(f"error: {other}: line 1: not JSON")
 
 

@@ -136,7 +136,7 @@ def test_what_is_no_bundle_is_refused_in_one_line(sched: Commands, tmp_path: Pat
     path = tmp_path / "other"
     path.write_text("text")
     done = sched("simulate", "--bundle", str(path))
-    assert done.code == 1
+    assert done.code == 2, "1 would say that the pod does not fit"
     assert done.err == f"error: {path} is not a bundle of sched explain: it is not gzipped JSON\n"
 
 

@@ -60,7 +60,7 @@ def write_bundle(
 def repeated(path: Path) -> tuple[Pod, dict[str, Any], str]:
     """Repeat a bundle's decision; return its pod, the result, and the comparison."""
     with (
-        fail_on(BadBundle, about=f"{path} is not a bundle of sched explain"),
+        fail_on(BadBundle, about=f"{path} is not a bundle of sched explain", code=USAGE),
         fail_on(OSError, about=path, code=USAGE),
     ):
         bundle = read_bundle(read_file(path, _MOST_BYTES))

@@ -108,7 +108,7 @@ def show(
         fail(f"{path}: no *.crt in this directory", USAGE)
     now = datetime.now(UTC)
     for file in files:
-        with fail_on(CertificateError), fail_on(OSError, about=file, code=USAGE):
+        with fail_on(CertificateError, code=USAGE), fail_on(OSError, about=file, code=USAGE):
             found = describe(read_file(file, _MAX_BYTES), str(file))
         for description in found:
             _print(file, description)

@@ -193,7 +193,7 @@ def check(
 ) -> None:
     """Check a saved history; exit with 1 if a promise is broken."""
     file_or_fail("", history)
-    with fail_on(HistoryError, about=history):
+    with fail_on(HistoryError, about=history, code=USAGE):
         outcome = judge(load(history))
     tell(outcome, report, as_json=as_json)
 

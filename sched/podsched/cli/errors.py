@@ -17,8 +17,8 @@ from podsched.cli.unknown_names import meant
 from podsched.serve.client.errors import ClientError
 
 #: Exit codes: 1 the request failed, 2 usage error, 3 the server is unreachable. That a file or
-#: directory on the command line is missing or cannot be read is a usage error; that one cannot be
-#: written is not.
+#: directory on the command line is missing, cannot be read or has another format is a usage error;
+#: that one cannot be written is not, and neither is a mistake in a manifest.
 FAILED, USAGE, UNREACHABLE = 1, 2, 3
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from podsched.api.manifest import ManifestError, from_manifest
+from podsched.api.quantity import QuantityError, parse
 from podsched.cli.client import Namespace, ServerFlags
 from podsched.cli.errors import USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
@@ -49,6 +50,9 @@ def run(
         fail("the image is missing: sched run [--gang N] NAME -- IMAGE [COMMAND ...]", USAGE)
     if given.topology and not given.gang:
         fail("--topology needs --gang", USAGE)
+    for option, amount in (("--cpu", given.cpu), ("--memory", given.memory)):
+        with fail_on(QuantityError, about=option, code=USAGE):
+            parse(amount or "0")
     name, image, *command = words
     documents = _documents(given, namespace, name, image, command)
     with fail_on(ManifestError, code=USAGE):
