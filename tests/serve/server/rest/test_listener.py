@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import socket
 import struct
+import types
 from collections.abc import AsyncIterator
 
 import pytest
@@ -134,6 +137,52 @@ async def test_watches_that_nobody_reads_are_ended_and_little_waits_for_their_cl
     # Of 8 MB: what the kernel holds for both ends, and two pieces that the watch has made.
     for each in opened:
         assert len(await asyncio.to_thread(_end, each)) < 1_000_000
+
+
+@contextlib.asynccontextmanager
+async def _client_that_goes(server: ApiServer, said: bytes) -> AsyncIterator[socket.socket]:
+    """A client that goes after the block; then no error keeps frames, which would hold a body."""
+
+    def handled() -> bool:
+        return any("RequestHandler" in str(task.get_coro()) for task in asyncio.all_tasks())
+
+    gc.collect()
+    gc.disable()
+    try:
+        with connected(server, said) as client:
+            yield client
+        await eventually("nobody handles its request", lambda: not handled())
+        frames = [o for o in gc.get_objects() if isinstance(o, types.FrameType)]
+        assert [f for f in frames if f.f_code.co_filename == app.__file__] == []
+    finally:
+        gc.enable()
+
+
+async def test_what_was_read_of_a_body_is_let_go_when_its_client_goes(server: ApiServer) -> None:
+    head = b"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"
+    flows = server.gate.flows
+    async with _client_that_goes(server, head + b"{"):
+        await eventually("the call has come", lambda: any(flow.intake for flow in flows))
+
+
+async def test_what_was_read_of_a_body_that_does_not_end_as_it_says_is_let_go(
+    server: ApiServer,
+) -> None:
+    head = b"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
+    flows = server.gate.flows
+    async with _client_that_goes(server, head + b"\r\n5\r\nhello\r\n") as client:
+        await eventually("the call has come", lambda: any(flow.intake for flow in flows))
+        client.sendall(b"no number\r\n")
+        assert await asyncio.to_thread(client.recv, 12) == b"HTTP/1.1 400"
+
+
+async def test_an_answer_is_let_go_when_its_client_goes(server: ApiServer) -> None:
+    large = [pod(f"p{number}") for number in range(40)]
+    for item in large:
+        item.metadata.annotations["padding"] = "x" * 200_000
+    await server.core.creator.create_many(large)
+    async with _client_that_goes(server, b"GET /api/v1/pods HTTP/1.1\r\nHost: a\r\n\r\n") as client:
+        assert await asyncio.to_thread(client.recv, 1)
 
 
 async def test_streams_of_http_2_are_not_opened(server: ApiServer) -> None:

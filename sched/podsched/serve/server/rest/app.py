@@ -88,9 +88,11 @@ class _Exchange:
                     text = f"Request entity too large: limit is {MAX_BODY_BYTES}"
                     raise RestError(413, "RequestEntityTooLarge", text)
                 parts.append(part)
-        except ConnectionError:
+        except ConnectionError as error:
+            _let_go(error)
             raise _client_disconnected() from None
-        except (web.RequestPayloadError, ClientError):
+        except (web.RequestPayloadError, ClientError) as error:
+            _let_go(error)
             raise bad_request("the request's body does not end as its headers say") from None
         return b"".join(parts)
 
@@ -187,7 +189,8 @@ class _Exchange:
             # Otherwise the unsent data would stay in memory until the client reads or disconnects.
             self._connection.abort()
             raise errors.expired(f"the client has not read for {seconds:g} s") from None
-        except ConnectionError:
+        except ConnectionError as error:
+            _let_go(error)
             raise _client_disconnected() from None
 
 
@@ -213,6 +216,16 @@ async def _write(response: web.StreamResponse, body: bytes) -> None:
     whole = memoryview(body)
     for start in range(0, len(body), _PIECE):
         await response.write(whole[start : start + _PIECE])
+
+
+def _let_go(error: Exception) -> None:
+    """Break the reference cycle of an error and the frames that it passed, which hold the body.
+
+    aiohttp's reader keeps the error of a request's body, and a frame keeps that of a write. The
+    body would stay until a garbage collection, and for ever if many clients go at once: what
+    survives in numbers is frozen (``podsched.lib.memory``).
+    """
+    error.__traceback__ = None
 
 
 def _client_disconnected() -> ApiError:
