@@ -91,8 +91,7 @@ class _Exchange:
         except ConnectionError as error:
             _let_go(error)
             raise _client_disconnected() from None
-        except (web.RequestPayloadError, ClientError) as error:
-            _let_go(error)
+        except (web.RequestPayloadError, ClientError):
             raise bad_request("the request's body does not end as its headers say") from None
         return b"".join(parts)
 
