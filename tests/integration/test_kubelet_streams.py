@@ -499,7 +499,7 @@ async def test_rights_are_those_of_the_subresource(cluster: Cluster, tmp_path: P
     await cluster.server.core.reflector.wait_until_fresh()
     address = f"127.0.0.1:{cluster.server.kube_port}"
     files = TlsFiles(str(cluster.files.ca), str(cert), str(key))
-    write_kubeconfig(cluster.specs.kubeconfig, address, files)
+    write_kubeconfig(cluster.kubeconfig, address, files)
     pod = "/api/v1/namespaces/default/pods/web"
     await cluster.kubectl("get", "--raw", f"{pod}/log")
     for verb in ("exec?command=ls&stdout=true", "attach", "portforward"):

@@ -83,7 +83,7 @@ async def test_a_policy_from_a_configmap_decides_where_pods_go(tmp_path: Path) -
             await real.client.create(service)
             await create_policy(real, policy(url))
             cluster = real.cluster
-            cluster.options = replace(cluster.options, scheduler_arguments=arguments)
+            cluster.specs.options = replace(cluster.specs.options, scheduler_arguments=arguments)
             await (await cluster.add_replica(0)).wait_ready()
 
             for pod in copies(pod_template(labels=WEB), "web", 6):

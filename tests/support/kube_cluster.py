@@ -45,7 +45,7 @@ class KubeCluster:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """A running kubectl."""
-        home = str(self.cluster.options.data_dir)
+        home = str(self.cluster.specs.options.data_dir)
         return subprocess.Popen(
             [KUBECTL, *arguments],
             env={**os.environ, "KUBECONFIG": self.kubeconfig, "HOME": home},

@@ -140,7 +140,7 @@ async def real_cluster(data_dir: Path, **options: Any) -> AsyncIterator[RealClus
     real = RealCluster(cluster, client, observer)
     try:
         await informer.synced.wait()
-        if cluster.options.replicas:
+        if cluster.specs.options.replicas:
             await eventually("a leader", lambda: bool(observer.leaders))
         yield real
     finally:

@@ -146,7 +146,7 @@ class PodschedBackend(Backend):
 
     async def _replace_scheduler(self, config: Path | None) -> None:
         cluster = self._cluster
-        cluster.options = replace(cluster.options, replicas=1, scheduler_config=config)
+        cluster.specs.options = replace(cluster.specs.options, replicas=1, scheduler_config=config)
         await asyncio.gather(*(process.stop() for process in cluster.schedulers))
         cluster.schedulers.clear()
         await (await cluster.add_replica(0)).wait_ready()
@@ -281,8 +281,8 @@ class KubernetesBackend(PodschedBackend):
 
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir)
-        options = self._cluster.options
-        self._cluster.options = replace(
+        options = self._cluster.specs.options
+        self._cluster.specs.options = replace(
             options, kube_address="127.0.0.1:0", scheduler_arguments=(), through_kube=True
         )
 
@@ -290,8 +290,8 @@ class KubernetesBackend(PodschedBackend):
         await super()._start()
         config = self._data_dir / "controllers.yaml"
         config.write_text(yaml.safe_dump(_CONTROLLERS))
-        cluster, options = self._cluster, self._cluster.options
-        cluster.options = replace(
+        cluster, options = self._cluster, self._cluster.specs.options
+        cluster.specs.options = replace(
             options,
             scheduler_config=config,
             scheduler_arguments=SCHEDULER,
@@ -299,7 +299,7 @@ class KubernetesBackend(PodschedBackend):
         )
         self._controllers = await cluster.add_replica(1)
         cluster.schedulers.clear()  # scenarios restart the other one alone
-        cluster.options = options
+        cluster.specs.options = options
         await self._controllers.wait_ready()
 
     async def _stop(self) -> None:

@@ -30,7 +30,6 @@ class LocalCluster:
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         """``warn``: gets warnings for the user; ``tell``: gets what is being started."""
-        self.options = options
         self._tell = tell
         self.tls = ClusterTls(options.tls_dir)
         self._warn = warn
@@ -70,19 +69,21 @@ class LocalCluster:
 
     async def _start(self) -> None:
         self.tls.make_missing(self.specs.hosts())
-        if self.options.evaluator != "local":
+        if self.specs.options.evaluator != "local":
             self._tell("Ray, in the background")
             self.ray = LocalRay(log_dir=self.log_dir, tls=self.tls.files_of("ray"))
             self._starting_ray = self._tasks.start(self._start_ray(self.ray), "start Ray")
-        if not self.options.etcd_endpoints:
+        if not self.specs.options.etcd_endpoints:
             self._etcd = EmbeddedEtcd(
                 self.tls.of_etcd(
-                    EmbeddedEtcdOptions(self.options.data_dir / "etcd", fsync=self.options.fsync)
+                    EmbeddedEtcdOptions(
+                        self.specs.options.data_dir / "etcd", fsync=self.specs.options.fsync
+                    )
                 )
             )
             self._tell("etcd")
             await self._etcd.start()
-            if self.options.keeps_data and (fault := known_fault(self._etcd.version)):
+            if self.specs.options.keeps_data and (fault := known_fault(self._etcd.version)):
                 self._warn(fault)
             self.specs.etcd_endpoints = (self._etcd.endpoint,)
             # ``sched snapshot save`` reads the endpoint and the files for TLS from there.
@@ -90,20 +91,22 @@ class LocalCluster:
             lines = [self._etcd.endpoint]
             if files is not None:
                 lines += [files.authorities, files.certificate, files.key]
-            (self.options.data_dir / "etcd-endpoint").write_text("\n".join(lines))
+            (self.specs.options.data_dir / "etcd-endpoint").write_text("\n".join(lines))
             self._keep("etcd", self._etcd, EmbeddedEtcdError)
-        self._tell(counted(self.options.api_servers, "API server"))
-        for index in range(self.options.api_servers):
+        self._tell(counted(self.specs.options.api_servers, "API server"))
+        for index in range(self.specs.options.api_servers):
             self.api_servers.append(await self._spawn(self.specs.api_server(index)))
-        if self.options.agent and (self.options.nodes or self.options.agent_arguments):
-            self._tell(f"agent with {counted(self.options.nodes, 'hollow node')}")
+        if self.specs.options.agent and (
+            self.specs.options.nodes or self.specs.options.agent_arguments
+        ):
+            self._tell(f"agent with {counted(self.specs.options.nodes, 'hollow node')}")
             self.agent = await self._spawn(self.specs.agent())
         if self._starting_ray is not None:
             if not self._starting_ray.done():
                 self._tell("Ray takes some seconds")
             await self._starting_ray
-        self._tell(counted(self.options.replicas, "scheduler replica"))
-        for index in range(self.options.replicas):
+        self._tell(counted(self.specs.options.replicas, "scheduler replica"))
+        for index in range(self.specs.options.replicas):
             await self.add_replica(index)
         await asyncio.gather(*(process.wait_ready() for process in self.processes))
 
@@ -152,7 +155,7 @@ class LocalCluster:
         if self._starting_ray is not None:
             self._starting_ray.cancel()
             await asyncio.gather(self._starting_ray, return_exceptions=True)
-        grace = self.options.grace
+        grace = self.specs.options.grace
         await asyncio.gather(*(p.stop(grace) for p in self.schedulers))
         if self.agent is not None:
             await self.agent.stop(grace)

@@ -89,7 +89,7 @@ class LocalSpecs:
     """The specifications of the processes; each API server and the page get their addresses."""
 
     def __init__(self, options: LocalClusterOptions, tls: ClusterTls) -> None:
-        self._options = options
+        self.options = options
         self._tls = tls
         self.etcd_endpoints = options.etcd_endpoints
         """Known once etcd has started."""
@@ -99,22 +99,22 @@ class LocalSpecs:
 
     def hosts(self) -> tuple[str, ...]:
         """Return the hosts in new certificates."""
-        host = self._options.api_address.rpartition(":")[0].strip("[]")
+        host = self.options.api_address.rpartition(":")[0].strip("[]")
         named = () if host in _WILDCARDS or is_loopback(host) else (host,)
-        return (socket.gethostname(), *named, *self._options.tls_hosts)
+        return (socket.gethostname(), *named, *self.options.tls_hosts)
 
     @property
     def _environment(self) -> Mapping[str, str]:
-        return {**_UNSET, **self._options.environment}
+        return {**_UNSET, **self.options.environment}
 
     def _server(self, process: str) -> str:
         """Return the API servers' addresses for a process, in the form of ``--server``."""
-        return ",".join(self._options.route(process, address) for address in self.api_addresses)
+        return ",".join(self.options.route(process, address) for address in self.api_addresses)
 
     def api_server(self, index: int) -> ProcessSpec:
         """Choose an address for an API server, and return how to start it."""
         name = f"apiserver-{index}"
-        host, _, port = self._options.api_address.rpartition(":")
+        host, _, port = self.options.api_address.rpartition(":")
         if index or port == "0":
             port = str(free_port())
         reached = _WILDCARDS.get(host.strip("[]"), host)
@@ -125,42 +125,42 @@ class LocalSpecs:
             f"--listen={host}:{port}",
             *self._etcd_arguments(name),
         ]
-        arguments += [*self._tls.server_arguments(), *self._options.api_arguments]
-        if self._options.insecure_listen:
+        arguments += [*self._tls.server_arguments(), *self.options.api_arguments]
+        if self.options.insecure_listen:
             arguments.append("--insecure-listen")
-        if not index and self._options.kube_address:
+        if not index and self.options.kube_address:
             self._serve_kube(arguments)
-        if not index and self._options.web_address:
+        if not index and self.options.web_address:
             self._serve_page(arguments)
         return self._spec(name, arguments, health, self._environment)
 
     def _serve_kube(self, arguments: list[str]) -> None:
         """Let the first API server serve Kubernetes' REST API, and write a kubeconfig for it."""
-        address, reached = _usable(self._options.kube_address)
+        address, reached = _usable(self.options.kube_address)
         arguments.append(f"--kube-listen={address}")
-        self.kubeconfig = self._options.data_dir / "kubeconfig"
+        self.kubeconfig = self.options.data_dir / "kubeconfig"
         write_kubeconfig(self.kubeconfig, reached, self._tls.files_of("admin"))
 
     def _serve_page(self, arguments: list[str]) -> None:
         """Let the first API server serve the page."""
-        address, reached = _usable(self._options.web_address)
+        address, reached = _usable(self.options.web_address)
         arguments.append(f"--web-listen={address}")
-        self.page = f"{'https' if self._options.tls_dir else 'http'}://{reached}/"
+        self.page = f"{'https' if self.options.tls_dir else 'http'}://{reached}/"
 
     def _spec(
         self, name: str, arguments: Sequence[str], health: int, environment: Mapping[str, str]
     ) -> ProcessSpec:
-        tls, place = self._tls.files_of("admin"), self._options.place(name)
+        tls, place = self._tls.files_of("admin"), self.options.place(name)
         arguments = [
             *arguments,
             f"--health-listen={place.host}:{health}",
-            *self._options.process_arguments(name),
+            *self.options.process_arguments(name),
         ]
         return ProcessSpec(name, tuple(arguments), health, environment, tls=tls, place=place)
 
     def _etcd_arguments(self, process: str) -> list[str]:
-        secured = self._tls.etcd_arguments() if not self._options.etcd_endpoints else []
-        members = (self._options.route(process, address) for address in self.etcd_endpoints)
+        secured = self._tls.etcd_arguments() if not self.options.etcd_endpoints else []
+        members = (self.options.route(process, address) for address in self.etcd_endpoints)
         return [f"--etcd-endpoints={','.join(members)}", *secured]
 
     def scheduler(self, index: int, ray: LocalRay | None) -> ProcessSpec:
@@ -176,24 +176,24 @@ class LocalSpecs:
         environment = dict(self._environment)
         if ray is not None and ray.address:
             arguments += [
-                f"--evaluator={self._options.evaluator}",
+                f"--evaluator={self.options.evaluator}",
                 f"--ray-address={ray.address}",
             ]
             environment |= ray.environment
         else:
             arguments.append("--evaluator=local")
-        if self._options.scheduler_config is not None:
-            arguments.append(f"--config={self._options.scheduler_config}")
-        arguments += self._options.scheduler_arguments
+        if self.options.scheduler_config is not None:
+            arguments.append(f"--config={self.options.scheduler_config}")
+        arguments += self.options.scheduler_arguments
         return self._spec(name, arguments, health, environment)
 
     def decision_log(self, replica: str) -> Path:
         """Return the directory of a replica's decision log."""
-        return self._options.data_dir / "decisions" / replica
+        return self.options.data_dir / "decisions" / replica
 
     def _cluster_arguments(self, name: str) -> list[str]:
         """Return a replica's arguments for the cluster that it schedules."""
-        if self._options.through_kube:
+        if self.options.through_kube:
             return [f"--kubeconfig={self.kubeconfig}"]
         return [
             f"--server={self._server(name)}",
@@ -208,13 +208,13 @@ class LocalSpecs:
             "agent",
             f"--server={self._server('agent')}",
             *self._tls.client_arguments("agent"),
-            f"--nodes={self._options.nodes}",
-            f"--node-cpu={self._options.node_cpu}",
-            f"--node-memory={self._options.node_memory}",
-            f"--node-pods={self._options.node_pods}",
-            f"--node-devices={','.join(self._options.node_devices)}",
-            f"--job-seconds={self._options.job_seconds:g}",
-            *self._options.agent_arguments,
+            f"--nodes={self.options.nodes}",
+            f"--node-cpu={self.options.node_cpu}",
+            f"--node-memory={self.options.node_memory}",
+            f"--node-pods={self.options.node_pods}",
+            f"--node-devices={','.join(self.options.node_devices)}",
+            f"--job-seconds={self.options.job_seconds:g}",
+            *self.options.agent_arguments,
         ]
         return self._spec("agent", arguments, health, self._environment)
 

@@ -169,7 +169,7 @@ async def _up(cluster: LocalCluster) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopping.set)
-    print(starting_text(cluster.options), flush=True)
+    print(starting_text(cluster.specs.options), flush=True)
     starting = asyncio.create_task(cluster.start(), name="start")
     waiting = asyncio.create_task(stopping.wait(), name="wait for a signal")
     await asyncio.wait({starting, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -199,7 +199,7 @@ def starting_text(options: LocalClusterOptions) -> str:
 
 def ready_text(cluster: LocalCluster) -> str:
     """Return the text of ``sched up`` once everything runs."""
-    options, server = cluster.options, cluster.server
+    options, server = cluster.specs.options, cluster.server
     replicas = counted(options.replicas, "scheduler replica")
     nodes = counted(options.nodes, "hollow node")
     lines = [

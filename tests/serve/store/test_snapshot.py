@@ -32,7 +32,7 @@ def test_a_file_that_is_cut_off_or_damaged_is_refused(tmp_path: Path) -> None:
     check_snapshot(good)
     cut = tmp_path / "cut"
     cut.write_bytes(good.read_bytes()[:-40])
-    with pytest.raises(SnapshotError, match="no complete snapshot"):
+    with pytest.raises(SnapshotError, match="not a complete snapshot"):
         check_snapshot(cut)
     bad = tmp_path / "bad"
     bad.write_bytes(b"y" + good.read_bytes()[1:])

@@ -58,7 +58,7 @@ async def run_restart(
         await _fill(path, nodes, bound, options, progress)
         began = time.monotonic()
         cluster = LocalCluster(_cluster(path, options.replicas, options))
-        binding = _bound_at(cluster.options.api_address)
+        binding = _bound_at(cluster.specs.options.api_address)
         try:
             async with in_background(binding, "await the binding") as waiting:
                 await cluster.start()
