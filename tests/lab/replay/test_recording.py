@@ -104,6 +104,10 @@ NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
         ([START, {"synced": {}}], "line 2: synced: {} is not a number"),
         ([START, {"t": 1, "end": "", "r": 1.5}], "line 2: r: 1.5 is not a number of a revision"),
         ([START, {"object": {"kind": ["Pod"]}}], "line 2: kind: \\['Pod'\\] is not known"),
+        (
+            [START, {"object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}}],
+            "line 2: metadata.uid: pod /a has none",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_with_the_line(

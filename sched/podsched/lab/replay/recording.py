@@ -296,4 +296,8 @@ def _item(document: Mapping[str, Any]) -> AnyObject:
     kind = document.get("kind")
     if not isinstance(kind, str) or kind not in KINDS:
         raise ValueError(f"kind: {kind!r} is not known")
-    return from_manifest(document).message
+    found = from_manifest(document).message
+    if not found.metadata.uid and isinstance(found, Pod):
+        # A replay follows each pod by its uid.
+        raise ValueError(f"metadata.uid: pod {object_key(found)} has none; every recorded pod does")
+    return found
