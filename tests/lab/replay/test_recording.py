@@ -106,7 +106,7 @@ NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
         ([START, {"object": {"kind": ["Pod"]}}], "line 2: kind: \\['Pod'\\] is not known"),
         (
             [START, {"object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}}],
-            "line 2: metadata.uid: pod /a has none",
+            "line 2: metadata.uid: pod a has none",
         ),
     ],
 )
