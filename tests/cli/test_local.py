@@ -84,7 +84,7 @@ def test_claims_of_pod_groups_are_an_option_of_its_api_servers(
 
     class Cluster(LocalCluster):
         async def start(self) -> None:
-            started.append(self.options.api_arguments)
+            started.append(self.specs.options.api_arguments)
             raise ProcessFailed("not in this test")
 
     monkeypatch.setattr("podsched.cli.local.LocalCluster", Cluster)
