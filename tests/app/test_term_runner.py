@@ -14,8 +14,8 @@ import pytest
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Lease
 from podsched.app import state_building, term_runner
-from podsched.app.runner_parts import ControllerParts, RunnerParts
 from podsched.app.term_runner import TermRunner
+from podsched.app.term_work import ControllerParts, RunnerParts
 from podsched.config.load import default_config, load_config
 from podsched.config.settings import ControllerSettings, SchedulerSettings
 from podsched.decide.extenders.calls import ExtenderClient, Extenders

@@ -28,8 +28,8 @@ from podsched.api.etcd_keys import term_key
 from podsched.api.kinds import KINDS, WATCHED_KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, object_key
-from podsched.app.runner_parts import ControllerParts, RunnerParts
 from podsched.app.term_runner import TermRunner
+from podsched.app.term_work import ControllerParts, RunnerParts
 from podsched.ask.decisions.log import open_log
 from podsched.cli.describe import description
 from podsched.cli.printers import TablePrinter

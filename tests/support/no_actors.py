@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from podsched.app.runner_parts import TermActors
+from podsched.app.term_work import TermActors
 from podsched.cache.columns import Columns
 from podsched.decide.accelerators.remote import RemoteEvaluator
 from podsched.decide.evaluation.dry_run import RemoteDryRun

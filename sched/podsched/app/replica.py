@@ -28,9 +28,9 @@ from podsched.app.load import LoadMeter
 from podsched.app.process import Process
 from podsched.app.reconfiguring import Reconfiguring
 from podsched.app.replica_page import InformerSource, ReplicaExplainer
-from podsched.app.runner_parts import ControllerParts, RunnerParts
 from podsched.app.shadowing import Shadowing
 from podsched.app.term_runner import TermRunner
+from podsched.app.term_work import ControllerParts, RunnerParts
 from podsched.ask.decisions.log import open_log
 from podsched.ask.web.server import PageServices
 from podsched.ask.web.sources import Leadership, ReadLeadership

@@ -10,7 +10,7 @@ import asyncio
 import zlib
 
 from podsched.api.kinds import GATED_KINDS, WATCHED_KINDS
-from podsched.app.runner_parts import RunnerParts
+from podsched.app.term_work import RunnerParts
 from podsched.serve.client.cluster import InformerPort
 from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.term.faulty_pods import FaultyPods

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from podsched.app.runner_parts import RunnerParts
 from podsched.app.state_building import fill, new_state
-from podsched.app.term_work import TermWork
+from podsched.app.term_work import RunnerParts, TermWork
 from podsched.cache.changes import Anomaly
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.decide.extenders.calls import Extenders

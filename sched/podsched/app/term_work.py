@@ -1,20 +1,34 @@
-"""The work of a term: scheduling, the controllers and the Ray actors."""
+"""The work of a term: scheduling, the controllers and the Ray actors; and the parts for it."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from podsched.app.runner_parts import ControllerParts, RunnerParts
+from podsched.cache.columns import Columns
+from podsched.config.load import SchedulerConfiguration
+from podsched.config.settings import ControllerSettings, SchedulerSettings
+from podsched.decide.accelerators.remote import RemoteEvaluator
+from podsched.decide.evaluation.dry_run import RemoteDryRun
+from podsched.decide.extenders.calls import Extenders
+from podsched.framework.plugin import PluginFactory
 from podsched.lib.files import read_file
 from podsched.lib.tasks import TaskSet
+from podsched.serve.client.cluster import Cluster, ControlledCluster, InformerPort
 from podsched.serve.client.informer import Batch
 from podsched.telemetry.logs import get_logger
+from podsched.telemetry.metrics import ControllerMetrics
 from podsched.term.controllers.manager import ControllerManager
+from podsched.term.cycle.cycle_metrics import CycleMeter
+from podsched.term.cycle.decision_notes import DecisionSink
 from podsched.term.cycle.loop_parts import LoopParts
 from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.cycle.scheduling_loop import SchedulingLoop
 from podsched.term.state import SchedulingState
+from podsched.term.writes.bind_queue import Binder
 from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1 import api_pb2
 
@@ -25,6 +39,57 @@ _log = get_logger("replica")
 _CONTROL_AFTER = 1.0
 #: Max bytes of a file with certificates of authorities.
 _MAX_CA_BYTES = 1 << 20
+
+
+class TermActors(Protocol):
+    """The Ray actors of one term; ``run`` keeps them until it is cancelled."""
+
+    @property
+    def evaluator(self) -> RemoteEvaluator: ...
+    @property
+    def dry_run(self) -> RemoteDryRun: ...
+    @property
+    def binder(self) -> Binder: ...
+
+    async def run(self) -> None: ...
+
+
+class Actors(Protocol):
+    """Creates the Ray actors of a term."""
+
+    def of_term(self, term: int, columns: Columns, direct: Binder) -> TermActors: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerParts:
+    """The parts of which a term's controllers are built."""
+
+    settings: ControllerSettings
+    cluster: ControlledCluster
+    root_ca_file: str = ""
+    """File with the certificates of the API servers' authority, for pods; "" for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerParts:
+    """The parts that all terms of a replica share."""
+
+    identity: str
+    config: SchedulerConfiguration
+    settings: SchedulerSettings
+    controllers: ControllerParts | None
+    """None in a Kubernetes cluster, where kube-controller-manager runs the controllers."""
+    factories: Mapping[str, PluginFactory]
+    cluster: Cluster
+    informer: InformerPort
+    actors: Actors
+    extenders: Extenders | None
+    meter: CycleMeter
+    controller_metrics: ControllerMetrics | None = None
+    decisions: DecisionSink | None = None
+    """Records each decision; None: none is recorded."""
+    queues: bool = True
+    """Whether pods may be in queues. False where Kueue may use the same labels."""
 
 
 class TermWork:

@@ -23,10 +23,9 @@ from podsched.framework.pods import REMEMBERED_FAILURES, FailedAttempt, PodInfo,
 from podsched.queue.backoff_queue import BackoffQueue, has_rejectors
 from podsched.queue.gates import Gates
 from podsched.queue.hints import HintTable, Strategy
-from podsched.queue.incoming import Incoming
 from podsched.queue.key_heap import KeyHeap
+from podsched.queue.metric_counts import Incoming, Rejections
 from podsched.queue.observer import QueueObserver
-from podsched.queue.rejections import Rejections
 from podsched.queue.unschedulable_pods import UnschedulablePods
 
 #: ``may_join(batch, pod)``: whether a pod may be popped together with the pods of a batch.

@@ -15,8 +15,8 @@ from google.protobuf import json_format
 
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import PodGroup
-from podsched.app.runner_parts import RunnerParts
 from podsched.app.term_runner import TermRunner
+from podsched.app.term_work import RunnerParts
 from podsched.ask.decisions.frames import FrameWriter
 from podsched.ask.decisions.log import DecisionLog, facts_of
 from podsched.ask.decisions.rows import DecisionQuery

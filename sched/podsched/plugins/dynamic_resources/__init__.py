@@ -13,6 +13,5 @@ nodes, and ``claim_binding`` allocates on the chosen node: ``reservation`` assum
 writes them. ``pod_claims`` finds the claims, ``devices`` reads the cluster's devices, ``in_use``
 has the allocated ones, ``free_devices`` counts the free ones for usual claims, and ``node_search``
 calls the allocator for others. The modules ``extended_*`` do the same for extended resources of
-DeviceClasses. ``preparation`` does in steps what takes long, and ``provided_devices`` counts
-devices for the scores of other plugins.
+DeviceClasses. ``provided_devices`` counts devices for the scores of other plugins.
 """

@@ -24,6 +24,7 @@ from podsched.config.plugin_args import DynamicResourcesArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.lookahead import Lookahead
 from podsched.framework.nodes import (
+    Bools,
     ClusterView,
     NodeColumns,
 )
@@ -84,7 +85,6 @@ from podsched.plugins.dynamic_resources.pod_claims import (
     usable_claims,
 )
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader, needs_devices
-from podsched.plugins.dynamic_resources.preparation import Preparation
 from podsched.plugins.dynamic_resources.provided_devices import CountedDevices
 from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
 from podsched.plugins.dynamic_resources.reservation import (
@@ -133,6 +133,8 @@ class DynamicResources:
         )
         timeout = args.filter_timeout or _LONGEST_FILTER
         self._most_pauses = int(min(timeout, _LONGEST_FILTER) * _PAUSES_PER_SECOND)
+        #: Max pauses of the searches that ``prepare`` makes in steps.
+        self._most_steps = int(timeout * _PAUSES_PER_SECOND)
         self._compile_selector = RememberedSelectors(compile_selector)
         self._devices = KnownDevices(self._compile_selector, tracks_consumers=self._preempts)
         self._search = NodeSearch(self._compile_selector)
@@ -156,15 +158,6 @@ class DynamicResources:
             timeout=float(args.binding_timeout),
         )
         self.provided_devices = CountedDevices(self._devices, self._needs, self._compile_selector)
-        self._preparation = Preparation(
-            self._devices,
-            self._needs,
-            self._compile_selector,
-            self._search,
-            self._filter,
-            self.provided_devices,
-            most_steps=int(timeout * _PAUSES_PER_SECOND),
-        )
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         return self._needs.projection(pod, cluster)
@@ -200,7 +193,39 @@ class DynamicResources:
         From the first call on, decisions do nothing of this that takes long. If slow selectors are
         left to evaluate, the attempt fails, and the next call of ``prepare`` evaluates them.
         """
-        return self._preparation.steps(pod, cluster, is_late)
+        if not self._needs.is_concerned(pod, cluster):
+            return
+        self._compile_selector.holds_back = True
+        self._filter.shorten()
+        yield from self._devices.prepare(cluster)
+        try:
+            needs = self._needs.by_row(pod, cluster)
+        except ClaimUnusableError:
+            return
+        for variant, mine in needs.by_variant(np.arange(cluster.nodes.size)):
+            if variant.claims:
+                yield from self._prepare(variant, mine, cluster, is_late)
+        yield from self.provided_devices.prepare(pod, cluster)
+
+    def _prepare(
+        self, needs: PodNeeds, mine: Bools, cluster: ClusterView, is_late: Callable[[], bool]
+    ) -> Iterator[Callable[[], object] | None]:
+        """Prepare for one variant of the needs; ``mine``: the mask of its rows."""
+        began = self._devices.of(cluster)
+        free = self._devices.free(cluster)
+        jobs = free.prepare(needs.claims, self._compile_selector, is_late)
+        for count, job in enumerate(jobs):
+            yield job
+            # Slices and classes may have changed meanwhile.
+            yield from self._devices.prepare(cluster)
+            if count > self._most_steps or self._devices.of(cluster) is not began:
+                return
+        fitting = self._devices.free(cluster).fitting(needs.claims, cluster.nodes)
+        unsure = cluster.nodes.alive if fitting is None else fitting.unsure
+        if unsure.any():
+            known = min(len(mine), len(unsure))  # Rows may have been added meanwhile.
+            rows = np.flatnonzero(unsure[:known] & mine[:known])
+            yield from self._search.prepare(needs, cluster.nodes, rows, self._most_steps)
 
     # ------------------------------------------------------------------ deciding
 

@@ -124,9 +124,9 @@ class PodsOfOwners:
         notify: Notify,
     ) -> None:
         self.kind = KINDS[kind]
-        self._objects = objects
+        self.objects = objects
         self._selector_of = selector_of
-        self._notify = notify
+        self.notify = notify
         self.now = 0.0
         """Monotonic time at which owners were examined last."""
         self._owned: dict[str, Owned] = {}
@@ -166,7 +166,7 @@ class PodsOfOwners:
         self._selectors.setdefault(namespace, SelectorIndex()).put(key, selector, selector)
         owned = self._owned.setdefault(uid, Owned())
         for pod_key in list(owned.pods.all):
-            pod = self._objects.get("Pod", pod_key)
+            pod = self.objects.get("Pod", pod_key)
             if isinstance(pod, Pod):
                 owned.pods.put(self._record_of(pod_key, pod, key))
 
@@ -209,7 +209,7 @@ class PodsOfOwners:
         owner_key = f"{key.partition('/')[0]}/{owner.name}"
         if not owned.pods.all and self._uids.get(owner_key) != owner.uid:
             del self._owned[owner.uid]
-        self._notify(owner_key)
+        self.notify(owner_key)
 
     def _is_gone(self, owner: OwnerReference, uid: str) -> None:
         owned = self._owned.get(owner.uid)
@@ -227,13 +227,13 @@ class PodsOfOwners:
             owned.deleting.pop(record.uid, None)
         if owned.pods.all.get(key) != record:
             owned.pods.put(record)
-            self._notify(owner_key)
+            self.notify(owner_key)
 
     def look_for_owners(self, key: str, pod: Pod) -> None:
         """Let the owners that select a pod adopt it."""
         for owner in self.owners_for(pod):
             self._owned[self._uids[owner]].adoptable[key] = None
-            self._notify(owner)
+            self.notify(owner)
 
     def owners_for(self, pod: Pod) -> list[str]:
         """Return the keys of the owners that select a pod."""

@@ -13,12 +13,11 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, ObjectMeta, Pod
 from podsched.api.owners import add_controller, controller_of
 from podsched.serve.client.errors import ClientError
-from podsched.term.controllers.controller import Objects, Writes, metadata_patch
+from podsched.term.controllers.controller import Writes, metadata_patch
 from podsched.term.controllers.owned_pods import (
     EXPECTED_FOR,
     MOST_AT_ONCE,
     Creation,
-    Notify,
     Owned,
     PodsOfOwners,
 )
@@ -32,19 +31,10 @@ _STEP = 2000
 class Adoption:
     """Adopts pods by ``requests``, and releases owned pods by ``writes``."""
 
-    def __init__(
-        self,
-        pods: PodsOfOwners,
-        objects: Objects,
-        requests: Writes,
-        writes: PodWrites,
-        notify: Notify,
-    ) -> None:
+    def __init__(self, pods: PodsOfOwners, requests: Writes, writes: PodWrites) -> None:
         self._pods = pods
-        self._objects = objects
         self._requests = requests
         self._writes = writes
-        self._notify = notify
         self._searching: Iterator[None] | None = None
         #: Owners whose namespace has not been searched for pods to adopt.
         self.unsearched: dict[str, None] = {}
@@ -59,17 +49,17 @@ class Adoption:
 
     def _search(self, owners: dict[str, None]) -> Iterator[None]:
         namespaces = {key.partition("/")[0] for key in owners}
-        keys = iter(list(self._objects.objects("Pod")))
+        keys = iter(list(self._pods.objects.objects("Pod")))
         while part := list(islice(keys, _STEP)):
             for key in part:
                 if key.partition("/")[0] in namespaces:
-                    pod = self._objects.get("Pod", key)
+                    pod = self._pods.objects.get("Pod", key)
                     if isinstance(pod, Pod) and controller_of(pod.metadata) is None:
                         self._pods.look_for_owners(key, pod)
             yield
         for key in owners:
             self.unsearched.pop(key, None)
-            self._notify(key)
+            self._pods.notify(key)
 
     def claim(self, key: str, owner: AnyObject, *, finalizer: str = "") -> None:
         """Adopt the pods that match, and release those that do not.
@@ -82,7 +72,7 @@ class Adoption:
             return
         for pod_key in list(islice(owned.adoptable, MOST_AT_ONCE)):
             del owned.adoptable[pod_key]
-            pod = self._objects.get("Pod", pod_key)
+            pod = self._pods.objects.get("Pod", pod_key)
             if isinstance(pod, Pod) and _is_adoptable(pod) and self._pods.selects(key, pod):
                 self._adopt(pod_key, pod, owner, finalizer)
         strangers = [
@@ -91,11 +81,11 @@ class Adoption:
             if not pod.matches and not pod.is_deleting and pod.uid not in owned.releasing
         ]
         for record in strangers[:MOST_AT_ONCE]:
-            pod = self._objects.get("Pod", record.key)
+            pod = self._pods.objects.get("Pod", record.key)
             if isinstance(pod, Pod):
                 self._release(owned, record, pod, owner.metadata.uid, finalizer)
         if owned.adoptable or len(strangers) > MOST_AT_ONCE:
-            self._notify(key, at_once=True)
+            self._pods.notify(key, at_once=True)
 
     def _adopt(self, key: str, pod: Pod, owner: AnyObject, finalizer: str) -> None:
         adopted = ObjectMeta(owner_references=pod.metadata.owner_references)
@@ -117,7 +107,7 @@ class Adoption:
         self._requests.patch(key, request, partial(self._look_again, key), done=done)
 
     def _look_again(self, key: str) -> None:
-        pod = self._objects.get("Pod", key)
+        pod = self._pods.objects.get("Pod", key)
         if isinstance(pod, Pod) and _is_adoptable(pod):
             self._pods.look_for_owners(key, pod)
 

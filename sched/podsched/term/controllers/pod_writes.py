@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from podsched.api.metadata_defaulting import generated_name
@@ -12,7 +12,6 @@ from podsched.api.owners import add_controller
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
 from podsched.term.controllers.controller import (
     Done,
-    Objects,
     Recorder,
     Writes,
     without_finalizer,
@@ -21,7 +20,6 @@ from podsched.term.controllers.owned_pods import (
     EXPECTED_FOR,
     MOST_AT_ONCE,
     Creation,
-    Notify,
     Owned,
     PodsOfOwners,
 )
@@ -33,26 +31,12 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
 
 
 class PodWrites:
-    """Notes the writes under way in ``Owned``, and sends them by ``requests``.
+    """Notes the writes under way in ``Owned``, and sends them by ``requests``."""
 
-    new_uid: returns a random text for the name of a new pod.
-    """
-
-    def __init__(
-        self,
-        pods: PodsOfOwners,
-        objects: Objects,
-        requests: Writes,
-        recorder: Recorder,
-        notify: Notify,
-        new_uid: Callable[[], str] = lambda: uuid.uuid4().hex,
-    ) -> None:
+    def __init__(self, pods: PodsOfOwners, requests: Writes, recorder: Recorder) -> None:
         self._pods = pods
-        self._objects = objects
         self._requests = requests
         self._recorder = recorder
-        self._notify = notify
-        self._new_uid = new_uid
 
     def change(
         self, owned: Owned, record: OwnedPod, request: PatchRequest, done: Done | None = None
@@ -69,10 +53,10 @@ class PodWrites:
         self._requests.patch(record.key, request, partial(self._retry, record.key), done=answered)
 
     def _retry(self, pod_key: str) -> None:
-        pod = self._objects.get("Pod", pod_key)
+        pod = self._pods.objects.get("Pod", pod_key)
         owner = self._pods.owner_of(pod)
         if owner is not None:
-            self._notify(f"{pod_key.partition('/')[0]}/{owner.name}")
+            self._pods.notify(f"{pod_key.partition('/')[0]}/{owner.name}")
 
     def new_pod(
         self, owner: AnyObject, template: PodTemplateSpec, prefix: str, completion: int = -1
@@ -98,9 +82,9 @@ class PodWrites:
         """Return a name that no pod has: two of 5,000 random names may be equal."""
         creating, namespace = self._pods.of(owner.metadata.uid).creating, owner.metadata.namespace
         while True:
-            name = generated_name(prefix, self._new_uid())
+            name = generated_name(prefix, uuid.uuid4().hex)
             key = f"{namespace}/{name}"
-            if key not in creating and self._objects.get("Pod", key) is None:
+            if key not in creating and self._pods.objects.get("Pod", key) is None:
                 return name
 
     def room(self, owned: Owned, wanted: int) -> int:
@@ -124,7 +108,7 @@ class PodWrites:
                 failed.append(error)
             if not owned.unanswered:
                 self._all_answered(owned, owner, failed)
-                self._notify(key, at_once=True)
+                self._pods.notify(key, at_once=True)
 
         for pod in pods:
             self._requests.create(object_key(pod), pod, lambda: None, done=partial(answered, pod))
@@ -152,7 +136,7 @@ class PodWrites:
 
         for record in records:
             owned.dropping[record.uid] = None
-            pod = self._objects.get("Pod", record.key)
+            pod = self._pods.objects.get("Pod", record.key)
             if pod is not None and finalizer in pod.metadata.finalizers:
                 request = without_finalizer(pod, finalizer)
                 self.change(owned, record, request, partial(released, record))
@@ -169,7 +153,7 @@ class PodWrites:
             )
             request.preconditions.uid = record.uid
             done = partial(self._deleted, owned, owner.metadata, record)
-            self._requests.delete(record.key, request, partial(self._notify, key), done=done)
+            self._requests.delete(record.key, request, partial(self._pods.notify, key), done=done)
 
     def _deleted(
         self, owned: Owned, owner: ObjectMeta, record: OwnedPod, error: ClientError | None

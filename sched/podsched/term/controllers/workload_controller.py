@@ -55,8 +55,8 @@ class WorkloadController(ABC):
         self._pods = PodsOfOwners(
             self.owner_kind, objects, selector_of=_selector_of, notify=self._notify
         )
-        self._pod_writes = PodWrites(self._pods, objects, writes, recorder, self._notify)
-        self._adoption = Adoption(self._pods, objects, writes, self._pod_writes, self._notify)
+        self._pod_writes = PodWrites(self._pods, writes, recorder)
+        self._adoption = Adoption(self._pods, writes, self._pod_writes)
 
     @property
     def kinds(self) -> tuple[str, ...]:
