@@ -160,6 +160,32 @@ async def test_no_one_takes_the_quota_that_the_first_of_two_victims_frees() -> N
         world.check()
 
 
+async def test_a_unit_that_is_tried_before_its_victims_are_gone_keeps_its_quota() -> None:
+    """An event may help ``big``; ``other`` borrows less, so it would be decided first."""
+    world = TermWorld()
+    big_node(world, "n1")
+    big_node(world, "n2")
+    flavor(world)
+    low = "LowerPriority"
+    cluster_queue(world, "a", {"cpu": 4}, cohort="all", within=low, reclaim=low, borrow=low)
+    cluster_queue(world, "b", {"cpu": 4}, cohort="all")
+    async with world.running():
+        job(world, "low", "a", cpu=3, spec={"terminationGracePeriodSeconds": 30})
+        await asyncio.sleep(1)
+        job(world, "big", "a", 5, cpu=7)
+        await asyncio.sleep(5)
+        job(world, "other", "b", cpu=2)
+        await asyncio.sleep(5)
+        world.state.admission.turns.note_helped("default/pod:big")
+        big_node(world, "n3")
+        await asyncio.sleep(5)
+        assert bound(world) == ["low"]
+        world.cluster.delete("Pod", "default/low")
+        await asyncio.sleep(5)
+        assert bound(world) == ["big"]
+        world.check()
+
+
 async def test_a_nomination_for_one_flavor_does_not_lead_to_its_node_on_another() -> None:
     world = TermWorld()
     for name in ("blue", "red"):

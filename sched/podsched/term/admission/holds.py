@@ -24,6 +24,8 @@ class Hold:
     """The keys of their units."""
     since: float
     """When the victims were chosen."""
+    helped: bool = False
+    """An event may have helped the unit: it is tried again before its victims are gone."""
     counted: dict[FlavorResource, int] = field(default_factory=dict)
 
 

@@ -137,13 +137,14 @@ class Turns:
     def pop_heads(self) -> list[Workload]:
         """Remove and return the heads of the queues that have one to try.
 
-        If the victims of some units are gone, only the queues of these units are tried: others,
-        such as the victims themselves, would take the freed room of nodes first.
+        If the victims of some units are gone, or an event may have helped these units before, only
+        their queues are tried: others, such as the victims themselves, would take what is kept for
+        them first.
         """
         found = []
         waiting, served = set[str](), dict[str, list[str]]()
         for key, hold in self._holds.of.items():
-            if hold.victims:
+            if hold.victims and not hold.helped:
                 waiting.add(hold.queue)
             else:
                 served.setdefault(hold.queue, []).append(key)
@@ -260,7 +261,9 @@ class Turns:
         self._parked.pop(key, None)
         workload = self.workloads.get(key)
         if workload is not None:
-            self._lift(key)
+            # Its hold lasts until it is a head: others would take its quota before it is tried.
+            if (hold := self._holds.of.get(key)) is not None:
+                hold.helped = True
             self.try_again(workload.queue)
 
 
