@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api import json_text
-from podsched.api.json_text import MAX_VALUES, load_json
+from podsched.api.json_text import MAX_DEPTH, MAX_VALUES, load_json
 
 
 def refuse(pairs: list[tuple[str, Any]]) -> None:
@@ -21,6 +21,24 @@ def refuse(pairs: list[tuple[str, Any]]) -> None:
 def test_text_of_too_many_values_is_refused_before_it_is_unfolded(item: bytes) -> None:
     with pytest.raises(ValueError, match="more than 50,000 values"):
         load_json(b"[" + b",".join([item] * (MAX_VALUES + 1)) + b"]", refuse)
+
+
+@pytest.mark.parametrize(("start", "end"), [(b"[", b"]"), (b'{"a":', b"}"), (b'[{"]":', b"}]")])
+@pytest.mark.parametrize("levels", [MAX_DEPTH + 2, 20_000])
+def test_text_of_too_many_levels_is_refused_before_it_is_unfolded(
+    start: bytes, end: bytes, levels: int
+) -> None:
+    with pytest.raises(ValueError, match="nested more than 500 levels deep"):
+        load_json(start * levels + b"1" + end * levels, refuse)
+
+
+def test_many_lists_side_by_side_are_not_deep() -> None:
+    assert load_json(b"[" + b",".join([b'["[["]'] * 2000) + b"]") == [["[["]] * 2000
+
+
+def test_as_many_levels_as_permitted_are_read() -> None:
+    content = load_json(b'{"a":' * MAX_DEPTH + b"1" + b"}" * MAX_DEPTH)
+    assert content["a"]["a"]["a"]
 
 
 def test_what_stands_within_a_string_is_no_value() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.ask.live_explanation import Clock, explain_live
+from podsched.ask.live_explanation import NOT_TRIED, Clock, explain_live
 from podsched.v1.scheduling_pb2 import ExplainRequest, PodState
 from support.engine_world import pod
 from support.explain_world import EPOCH, ExplainWorld
@@ -96,6 +96,16 @@ def test_states_of_pods_that_do_not_wait(world: ExplainWorld) -> None:
     ]
     assert found["bound"].pod.node_name == found["chosen"].pod.node_name == "a"
     assert "no profile here is called other" in found["foreign"].message
+
+
+def test_nodes_asked_for_of_a_pod_that_has_one_get_a_note_instead_of_a_result(
+    world: ExplainWorld,
+) -> None:
+    world.pod("bound", on="a")
+    world.pod("web")
+    assert NOT_TRIED in world.explain("bound", "a").notes
+    assert NOT_TRIED not in world.explain("bound").notes
+    assert NOT_TRIED not in world.explain("web", "a").notes
 
 
 def test_a_finished_pod_is_told_from_what_is_stored_and_an_unknown_one_is_not(

@@ -85,6 +85,9 @@ def test_a_bound_pods_scores_are_a_table_with_its_node_first(sched: Commands, du
         (("node", "worker-1"), 2, "pods and pod groups can be explained, not nodes"),
         (("thing", "x"), 2, 'doesn\'t have a resource type "thing"'),
         (("web-0",), 2, "name the kind, too: sched explain pod web-0"),
+        (("pod", "web", "--node", "nope"), 1, 'nodes "nope" not found'),
+        (("pod", "there-2", "--node", "nope"), 1, 'nodes "nope" not found'),
+        (("group", "g", "--node", "worker-1"), 2, "--node is for the explanation of a pod"),
         (("pod", "web", "--replica", "a"), 2, "--replica cannot be combined with -f"),
         (("pod", "web", *("--node=x%d" % n for n in range(101))), 2, "at most 100 nodes"),  # noqa: UP031
     ],

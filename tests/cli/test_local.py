@@ -63,8 +63,11 @@ def test_a_data_directory_that_is_a_file_is_named_with_the_reason(
     file = tmp_path / "data"
     file.touch()
     done = sched("up", "--api", "127.0.0.1:0", "--evaluator", "local", "--data-dir", str(file))
-    assert done.code == 1
-    assert done.errors[-1] == f"error: {file}/logs: Not a directory"
+    assert done.code == 2
+    [line] = done.errors
+    assert line == (
+        f"error: --data-dir {file}: Not a directory: give a directory that you may write to"
+    )
 
 
 def test_a_configuration_with_mistakes_keeps_it_from_starting(

@@ -120,6 +120,18 @@ def test_a_table_fits_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(len(line) <= 80 for line in table([tree]))
 
 
+def test_deep_levels_have_a_number_in_place_of_an_indent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    node = {"kind": "Cohort", "problem": "", "share": 0, "waiting": 0, "admitted": 0, "quotas": []}
+    tree = node | {"name": "level-30", "children": []}
+    for level in reversed(range(30)):
+        tree = node | {"name": f"level-{level}", "children": [tree]}
+    lines = table([tree])
+    assert lines[5].startswith("         └─ level-4/  ")
+    assert lines[6].startswith("5: └─ level-5/  ")
+    assert lines[31].startswith("30: └─ level-30/  ")
+
+
 def test_without_queues_that_is_said(sched: Commands, tmp_path: Path) -> None:
     path = tmp_path / "none.yaml"
     path.write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n")

@@ -28,6 +28,10 @@ MAX_NOMINATIONS: Final = 50
 NOTHING_RECORDED: Final = Recorded()
 #: Max nodes on which victims are searched for; also DefaultPreemption's default.
 PREEMPTION_NODES: Final = 100
+NOT_TRIED: Final = (
+    "Nodes asked for are tried only while the pod waits. With -f or --kubeconfig they are tried as "
+    "if the pod had no node."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ def explain_live(
     elif answer.state == PodState.PENDING and runtime is not None:
         _add_nominations(answer, state, info)
         _add_fit(answer, runtime.unmeasured(), state, info, request.nodes)
+    if request.nodes and not answer.node_verdicts:
+        answer.notes.append(NOT_TRIED)
     scoring = runtime.score if runtime is not None else ()
     add_record(answer, recorded, {named.name: named.weight for named in scoring})
     return answer

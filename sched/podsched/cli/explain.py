@@ -13,6 +13,7 @@ import typer
 from google.protobuf.json_format import MessageToJson
 
 from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind
+from podsched.api.objects import Node
 from podsched.api.quantity import QuantityError
 from podsched.ask.offline_explanation import explain_group_offline, explain_offline
 from podsched.cli.bundle import write_bundle
@@ -106,6 +107,8 @@ def explain(
     nodes = list(dict.fromkeys(given.node or ()))
     if len(nodes) > _MOST_NODES:
         fail(f"--node: at most {_MOST_NODES} nodes, not {len(nodes)}", USAGE)
+    if nodes and kind.name != "Pod":
+        fail("--node is for the explanation of a pod, not of a pod group", USAGE)
     request = ExplainRequest(
         namespace=namespace,
         name=name,
@@ -157,6 +160,9 @@ def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest
     configure_logging("text", "warning")
     objects = source.objects()
     admit(objects, [])
+    known = {obj.metadata.name for obj in objects if isinstance(obj, Node)}
+    if unknown := [name for name in request.nodes if name not in known]:
+        fail(f'nodes "{unknown[0]}" not found', FAILED)
     with fail_on(QuantityError, ConfigError, PluginError):
         read = read_source(Source(config))[0] if config is not None else default_config()
         if request.kind == "PodGroup":

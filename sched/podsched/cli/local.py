@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -21,7 +22,7 @@ from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.supervisor import ProcessFailed
 from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
-from podsched.cli.errors import FAILED, fail, warn
+from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import checked, takes_flags
 from podsched.cli.kube_options import gates_or_fail
 from podsched.cli.process_options import check_listener, listen_or_fail
@@ -143,12 +144,27 @@ def up(given: _Flags) -> None:
             fail(str(exc), FAILED)
 
 
+def _make_directory(wanted: Path) -> None:
+    """Make the directory of ``--data-dir`` if it is missing; exit if it cannot be written."""
+    try:
+        wanted.mkdir(parents=True, exist_ok=True, mode=0o700)
+        why = "" if os.access(wanted, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
+    except OSError as exc:
+        # A file with the name of the directory is EEXIST; one above it is ENOTDIR.
+        why = os.strerror(errno.ENOTDIR) if isinstance(exc, FileExistsError) else f"{exc.strerror}"
+    if why:
+        fail(f"--data-dir {wanted}: {why}: give a directory that you may write to", USAGE)
+
+
 @contextlib.contextmanager
 def data_directory(wanted: Path | None) -> Iterator[Path]:
     """Yield the given directory, or one for this run only.
 
-    In both cases there is a directory for this run, by which other commands find the cluster.
+    In both cases there is a directory for this run, by which other commands find the cluster. Exits
+    if the given directory cannot be written.
     """
+    if wanted is not None:
+        _make_directory(wanted)
     try:
         made = RunDirectory("up")
     except OSError as exc:

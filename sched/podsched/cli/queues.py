@@ -26,6 +26,8 @@ from podsched.telemetry.log_output import configure_logging
 
 #: Max width of a name with its branches; longer ones are cut.
 _LONGEST_NAME: Final = 30
+#: Levels that are indented, by three characters each; deeper ones have their number instead.
+_INDENTED: Final = 4
 
 
 class Form(StrEnum):
@@ -52,7 +54,8 @@ def queues(given: _Flags) -> None:
 
     Usage is that of the pods with a node, as the scheduler counts it. The quota of a cohort is its
     own plus what its children lend. The share is the borrowed part in thousandths of what can be
-    lent, divided by the weight. WAITING and ADMITTED count PodGroups, and pods without one.
+    lent, divided by the weight. Below the fourth level, the level's number replaces the indent.
+    WAITING and ADMITTED count PodGroups, and pods without one.
 
     The cluster is given by --live (the default), --kubeconfig or -f. Nothing is changed.
     """
@@ -93,7 +96,7 @@ def _rows(tree: Tree, first: str, others: str) -> Iterator[list[str]]:
         node, before, below = stack.pop()
         name = f"{node['name']}/" if node["kind"] == "Cohort" else node["name"]
         yield [
-            _cropped(f"{before}{name}"),
+            _cropped(f"{_branch(before)}{name}"),
             _share(node),
             str(node["waiting"]),
             str(node["admitted"]),
@@ -115,6 +118,12 @@ def promised_starts(trees: Sequence[Tree]) -> list[str]:
             rows.append([one["unit"], tree["name"], one["start"], ",".join(one["nodes"])])
     rows.sort(key=lambda row: (row[2], row[0]))
     return wrapped([["RESERVED", "QUEUE", "STARTS BY", "NODES"], *rows]) if rows else []
+
+
+def _branch(drawn: str) -> str:
+    """Return the branch before a name, with its level in place of a deep indent."""
+    level = len(drawn) // len("├─ ")
+    return drawn if level <= _INDENTED else f"{level}: {drawn[-3:]}"
 
 
 def _cropped(text: str) -> str:

@@ -117,6 +117,16 @@ async def test_a_pod_that_does_not_exist_is_not_found_before_a_replica_is_asked(
         await SchedulingService(Replicas(), world.core.storage).explain(ExplainRequest(name="web"))
 
 
+async def test_a_node_that_does_not_exist_is_not_found_whether_or_not_the_pod_waits(
+    world: World,
+) -> None:
+    set_rights(OWN)
+    await world.core.creator.create_many([pod("web")])
+    asked = ExplainRequest(name="web", nodes=["nope"])
+    with pytest.raises(ApiError, match='nodes "nope" not found'):
+        await SchedulingService(Replicas(), world.core.storage).explain(asked)
+
+
 async def test_explaining_a_group_needs_the_right_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

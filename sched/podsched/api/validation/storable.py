@@ -129,7 +129,7 @@ def _raw_fault(raw: RawJSON) -> str:
     """Return what makes JSON unreadable, "" for nothing."""
     try:
         content = load_json(raw.text.encode())
-    except (ValueError, RecursionError):
+    except ValueError:
         return "must be JSON"
     if not isinstance(content, dict):
         return "must be a JSON object"

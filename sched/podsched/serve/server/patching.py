@@ -29,17 +29,12 @@ def parse_patch(request: PatchRequest) -> dict[str, Any]:
         patch = load_json(request.merge_patch)
     except ValueError as error:
         raise errors.bad_request(f"the patch is not JSON: {error}", "mergePatch") from None
-    except RecursionError:
-        raise _too_deep() from None
     if not isinstance(patch, dict):
         raise errors.bad_request("the patch must be a JSON object", "mergePatch")
     if is_deep(patch):
-        raise _too_deep()
+        text = f"the patch is nested more than {MAX_PATCH_DEPTH} levels deep"
+        raise errors.bad_request(text, "mergePatch")
     return patch
-
-
-def _too_deep() -> errors.ApiError:
-    return errors.bad_request("the patch is nested too deeply", "mergePatch")
 
 
 def is_deep(patch: Any) -> bool:

@@ -42,6 +42,7 @@ MAX_DECISIONS: Final = 1000
 #: Replaces the name of a pod that the caller may not get.
 HIDDEN: Final = "(hidden)"
 _POD = KINDS["Pod"]
+_NODE = KINDS["Node"]
 _EXPLAINED = {"": _POD, "Pod": _POD, "PodGroup": KINDS["PodGroup"]}
 
 
@@ -101,6 +102,8 @@ class SchedulingService:
             # Groups that their pods' labels name have no object.
             if kind is _POD or not self._replicas.names():
                 raise
+        for name in dict.fromkeys(request.nodes):
+            await self._storage.get(_NODE, name)
         found = (await self._replicas.ask_once(question, request.replica)).explanation
         if found.state == PodState.BOUND and not found.HasField("decision"):
             found = await self._from_deciding_replica(question) or found

@@ -337,7 +337,7 @@ def _plain(message: Any) -> Any:
     if "mergePatch" in plain:
         try:
             plain["mergePatch"] = load_json(message.merge_patch)
-        except (ValueError, RecursionError):
+        except ValueError:
             plain["mergePatch"] = None
     return plain
 

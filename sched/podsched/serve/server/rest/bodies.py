@@ -75,7 +75,7 @@ def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]
         raise RestError(415, "UnsupportedMediaType", message)
     try:
         return (_yaml(raw), []) if media == YAML else _json(raw)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise bad_request(
             f"the object provided is unrecognized (must be of type {expected}): {error}"
         ) from None
@@ -91,7 +91,7 @@ def _yaml(raw: bytes) -> Any:
     # parser reads forty times faster.
     if raw.lstrip().startswith(b"{"):
         # It may still be YAML in flow style; if not, the YAML parser below gives the better error.
-        with suppress(ValueError, RecursionError):
+        with suppress(ValueError):
             content, doubled = _json(raw)
             if not doubled and not is_deep(content):
                 return content

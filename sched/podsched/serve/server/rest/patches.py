@@ -51,7 +51,7 @@ def patched_content(kind: str, raw: bytes) -> Callable[[Content], Content]:
     """Return the function that applies a patch to an object. Both raise RestError."""
     try:
         patch = load_json(raw)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise bad_request(f"error decoding patch: {error}") from None
     if isinstance(patch, (dict, list)) and is_deep(patch):
         raise bad_request(f"error decoding patch: nested more than {MAX_PATCH_DEPTH} levels deep")

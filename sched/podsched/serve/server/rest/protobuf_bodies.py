@@ -153,7 +153,7 @@ class _Decoder:
 def _json(raw: bytes) -> Any:
     try:
         return load_json(raw)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ProtobufError(f"JSON cannot be decoded: {error}") from None
 
 
