@@ -158,6 +158,22 @@ async def _client_that_goes(server: ApiServer, said: bytes) -> AsyncIterator[soc
         gc.enable()
 
 
+@pytest.mark.parametrize("asked", ["POST / HTTP/1.1", "GET /api/v1/pods HTTP/1.1"])
+async def test_a_connection_that_has_ended_leaves_no_cycle(server: ApiServer, asked: str) -> None:
+    def connections() -> list[object]:
+        return [o for o in gc.get_objects() if isinstance(o, listening.Connection)]
+
+    gc.collect()
+    gc.disable()
+    try:
+        said = f"{asked}\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+        with connected(server, said) as client:
+            assert await asyncio.to_thread(client.recv, 1)
+        await eventually("nothing keeps the connection", lambda: not connections())
+    finally:
+        gc.enable()
+
+
 async def test_what_was_read_of_a_body_is_let_go_when_its_client_goes(server: ApiServer) -> None:
     head = b"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n"
     flows = server.gate.flows

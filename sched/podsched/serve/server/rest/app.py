@@ -50,7 +50,7 @@ class RestApp:
         exchange = _Exchange(request, connection)
         try:
             with connection.in_use():
-                await self._handler.handle(exchange.request, exchange.send)
+                await self._handler.handle(_request(request, exchange.body), exchange.send)
         except ApiError as error:
             # The seat is already released: a refused client that reads or sends slowly must not
             # hold one.
@@ -60,12 +60,15 @@ class RestApp:
 
 
 class _Exchange:
-    """One HTTP request and the response to it."""
+    """One HTTP request and the response to it.
+
+    It does not keep the ``Request``, which keeps ``body``: in a cycle, both and the connection
+    would stay in memory until a garbage collection.
+    """
 
     def __init__(self, asked: web.BaseRequest, connection: Connection) -> None:
         self._asked = asked
         self._connection = connection
-        self.request = _request(asked, self._body)
         expect = asked.headers.get("Expect", "").lower()
         #: True if the client sends the body only after "100 Continue".
         self._expects_continue = expect == "100-continue" and asked.version >= HttpVersion11
@@ -73,7 +76,7 @@ class _Exchange:
         #: None until the response has begun.
         self.response: web.StreamResponse | None = None
 
-    async def _body(self) -> bytes:
+    async def body(self) -> bytes:
         """Read and return the body. Raises ApiError."""
         asked = self._asked
         parts: list[bytes] = []
