@@ -39,6 +39,12 @@ def ready(world: TermWorld, *names: str) -> None:
         world.change(name, lambda pod: pod.status.conditions.add(type="Ready", status="True"))
 
 
+def controlled(world: TermWorld, name: str, kind: str = "Job") -> None:
+    """Give a pod its controller."""
+    owner = {"kind": kind, "name": "g", "uid": f"uid-of-{kind}", "controller": True}
+    world.change(name, lambda pod: pod.metadata.owner_references.add(**owner))
+
+
 def members(world: TermWorld, group: str, count: int) -> None:
     """What a job's controller does once pods are gone."""
     for index in range(count):
@@ -373,6 +379,7 @@ async def test_a_victim_that_others_have_evicted_is_not_said_to_be_preempted() -
         assert world.events("low", "Preempted") == []
 
 
+@pytest.mark.parametrize("grouped", [True, False])
 @pytest.mark.parametrize(
     ("evicted", "grace", "first"),
     [
@@ -383,20 +390,24 @@ async def test_a_victim_that_others_have_evicted_is_not_said_to_be_preempted() -
     ],
 )
 async def test_a_job_that_was_evicted_keeps_its_place_unless_it_was_not_ready_in_time(
-    evicted: str, grace: int, first: list[str]
+    evicted: str, grace: int, first: list[str], grouped: bool
 ) -> None:
     world = TermWorld(queues=TIMEOUT)
     big_node(world, "n1")
     flavor(world)
     cluster_queue(world, "team", {"gpu": 8}, within="LowerPriority")
     labels = {"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/pod-group-total-count": "1"}
-    owner = {"kind": "Job", "name": "g", "uid": "uid-of-g", "controller": True}
 
     def of_job(name: str) -> None:
         job(
-            world, name, "team", gpu=8, labels=labels, spec={"terminationGracePeriodSeconds": grace}
+            world,
+            name,
+            "team",
+            gpu=8,
+            labels=labels if grouped else {},
+            spec={"terminationGracePeriodSeconds": grace},
         )
-        world.change(name, lambda pod: pod.metadata.owner_references.add(**owner))
+        controlled(world, name)
 
     async with world.running():
         of_job("before")
@@ -420,3 +431,69 @@ async def test_a_job_that_was_evicted_keeps_its_place_unless_it_was_not_ready_in
         stop(world, "ClusterQueue", "None")
         await asyncio.sleep(1)
         assert bound(world) == first
+
+
+async def test_a_pod_that_a_replica_set_makes_again_goes_to_the_end() -> None:
+    world = a_world()
+    async with world.running():
+        job(world, "before", "team", cpu=8)
+        controlled(world, "before", "ReplicaSet")
+        await asyncio.sleep(2)
+        job(world, "later", "team", cpu=8)
+        await asyncio.sleep(2)
+        job(world, "again", "team", cpu=8)
+        controlled(world, "again", "ReplicaSet")
+        world.cluster.delete("Pod", "default/before")
+        await asyncio.sleep(2)
+        assert bound(world) == ["later"]
+
+
+async def test_pods_of_a_job_back_off_longer_each_time_and_are_deactivated_at_the_limit() -> None:
+    strategy = {"backoffLimitCount": 2, "backoffBaseSeconds": 60}
+    world = a_world(waitForPodsReady={"timeout": "10s", "requeuingStrategy": strategy})
+    async with world.running():
+        for name, pause in (("a", 0), ("b", 60), ("c", 120), ("d", 0)):
+            job(world, name, "team", cpu=1)
+            controlled(world, name)
+            if pause:
+                await asyncio.sleep(pause - 8)
+                assert bound(world) == []
+            await asyncio.sleep(6 if pause else 2)
+            assert bound(world) == [name]
+            await asyncio.sleep(12)
+            assert bound(world) == []
+        assert not world.events("b", "EvictedDueToDeactivated")
+        [message] = world.events("c", "EvictedDueToDeactivated")
+        assert "RequeuingLimitExceeded" in message
+        assert world.events("d", "EvictedDueToPodsReadyTimeout")
+
+
+async def test_pods_of_a_job_that_are_late_together_are_late_once() -> None:
+    strategy = {"backoffLimitCount": 1, "backoffBaseSeconds": 60}
+    world = a_world(waitForPodsReady={"timeout": "10s", "requeuingStrategy": strategy})
+    async with world.running():
+        for name in "ab":
+            job(world, name, "team", cpu=1)
+            controlled(world, name)
+            await asyncio.sleep(2)
+        await asyncio.sleep(15)
+        for name in "ab":
+            assert world.events(name, "EvictedDueToPodsReadyTimeout")
+        job(world, "c", "team", cpu=1)
+        controlled(world, "c")
+        await asyncio.sleep(60)
+        assert bound(world) == ["c"]
+
+
+async def test_a_pod_that_waits_keeps_its_place_when_another_of_its_job_is_late() -> None:
+    world = a_world(waitForPodsReady={"timeout": "10s"})
+    async with world.running():
+        for name in "ab":
+            job(world, name, "team", cpu=8)
+            controlled(world, name)
+        await asyncio.sleep(2)
+        job(world, "later", "team", cpu=8)
+        await asyncio.sleep(12)
+        [runs] = bound(world)
+        assert runs in "ab"
+        assert world.events("b" if runs == "a" else "a", "EvictedDueToPodsReadyTimeout")

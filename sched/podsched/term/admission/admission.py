@@ -366,12 +366,12 @@ class Admission:
         # The victim of one unit is not a candidate for another: each waits for its own victims.
         # Nor may it start more pods, else it would never be gone.
         is_victim = bool(unit.held) and self.holds.is_victim(key)
+        state = self._state_of(unit)
+        self.endings.update(unit, state.drains, self.now)
         if unit.held and not is_victim:
             admitted[key] = self.endings.in_place(self._as_admitted(unit, group))
         else:
             admitted.pop(key, None)
-        state = self._state_of(unit)
-        self.endings.update(unit, state.drains, self.now)
         problem = find_problem(state, self.endings, unit) if unit.waiting else None
         workload = None
         # Nor may a unit whose pods with a node are all terminating: it starts again as a whole,

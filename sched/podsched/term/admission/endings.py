@@ -9,8 +9,9 @@
 | DeadlineExceeded | its pods have outlived their deadline | at once |
 
 The PodGroup has what the next leader needs: the conditions Evicted and PodsReady, and the
-annotations ``podsched.io/requeue-count`` and ``podsched.io/deactivated``. A pod without a group is
-gone once it is evicted.
+annotations ``podsched.io/requeue-count`` and ``podsched.io/deactivated``. Of a group without a
+PodGroup, and of the Job of a pod without a group, only this leader knows its count and its place in
+the queue. A pod of neither is gone once it is evicted.
 
 Source: Kueue 0.20, pkg/controller/core/workload_controller.go.
 """
@@ -24,6 +25,7 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 from podsched.api.conditions import QUOTA_RESERVED, TRUE, is_pod_ready
+from podsched.api.owners import controller_of
 from podsched.config.queues import WaitForPodsReady
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
@@ -57,7 +59,7 @@ _TOO_LONG: Final = f"{_DEACTIVATED_TEXT} ({EXEC_TIME_EXCEEDED}): it has run for 
 _TOO_OFTEN: Final = (
     f"{_DEACTIVATED_TEXT} ({_REQUEUED_TOO_OFTEN}): its pods were not ready in time too often"
 )
-#: Max groups without a PodGroup of which something is known.
+#: Max groups without a PodGroup, and Jobs of lone pods, of which something is known.
 _MOST_COUNTED: Final = 10_000
 _DEADLINE_TEXT: Final = "Pods were active on their nodes longer than the specified deadline"
 
@@ -67,13 +69,33 @@ class Ending(NamedTuple):
 
     ``evicts``: its pods have to be evicted; False if preemption does it, or they are gone already.
     ``deactivated_by``: the cause that is written to the PodGroup's annotation, which keeps the unit
-    from being admitted again; "" for none.
+    from being admitted again; "" for none. ``late``: how often it was not ready in time, if that is
+    why it is evicted.
     """
 
     reason: str
     message: str
     evicts: bool = True
     deactivated_by: str = ""
+    late: int | None = None
+
+
+class _LonePod(NamedTuple):
+    job: str
+    created: float
+
+
+class _Place(NamedTuple):
+    """The times that order the pods of a job, which are made again. Unix seconds.
+
+    ``late``: when its pods were last not ready in time, 0.0 if never. ``goes_back``: they have not
+    been evicted for another reason since then.
+    """
+
+    owner: str
+    created: float
+    late: float = 0.0
+    goes_back: bool = False
 
 
 #: The pods could not be bound, or were deleted by others.
@@ -100,10 +122,12 @@ class Endings:
         self._due: dict[str, float] = {}
         self._times: list[tuple[float, str]] = []
         self._new_ready: dict[str, None] = {}
-        #: By key, how often a group without a PodGroup was not ready in time.
+        #: By key of a lone pod of a Job, the uid of the Job and when the pod was created.
+        self._jobs: dict[str, _LonePod] = {}
+        #: How often a group without a PodGroup, by key, or the Job of lone pods was not ready in
+        #: time, and its place in the queue.
         self._counts: dict[str, int] = {}
-        #: By key of a group without a PodGroup, the uid of its job, and the time that orders it.
-        self._since: dict[str, tuple[str, float]] = {}
+        self._places: dict[str, _Place] = {}
         #: When and how a unit with a limit ends, by key; and a heap of the times, some outdated.
         self._limits: dict[str, tuple[float, Ending]] = {}
         self._limit_times: list[tuple[float, str]] = []
@@ -118,6 +142,8 @@ class Endings:
     def update(self, unit: Unit, stopped: str, now: float) -> None:
         """Take in a changed unit; ``stopped``: the reason with which its queue drains, or ""."""
         key, known = unit.key, self.current.get(unit.key)
+        if is_lone(key):
+            self._update_job(unit)
         if not unit.held:
             self._due.pop(key, None)
             self._limits.pop(key, None)
@@ -135,7 +161,7 @@ class Endings:
         self._running.add(key)
         if stopped and known is None:
             kind = stopped.removesuffix("Stopped")
-            self.current[key] = Ending(stopped, f"The {kind} is stopped")
+            self._begin(key, Ending(stopped, f"The {kind} is stopped"))
         # The queue goes on: the pods that are not evicted yet stay.
         elif not stopped and known is not None and known.reason in _OF_QUEUES:
             del self.current[key]
@@ -143,6 +169,13 @@ class Endings:
             self._update_limit(unit, now)
             if self._settings is not None:
                 self._update_readiness(unit, self._settings, now)
+
+    def _update_job(self, unit: Unit) -> None:
+        self._jobs.pop(unit.key, None)
+        pod = next(iter(unit.waiting.values() or unit.held.values()), None)
+        owner = None if pod is None else controller_of(pod.pod.metadata)
+        if pod is not None and owner is not None and owner.kind == "Job":
+            self._jobs[unit.key] = _LonePod(owner.uid, pod.creation_time)
 
     def _update_limit(self, unit: Unit, now: float) -> None:
         longest, end = execution_time(self._cluster, unit), deadline(unit.held.values())
@@ -195,7 +228,13 @@ class Endings:
 
     def note_preemption(self, key: str, message: str) -> None:
         """Note that preemption evicts a unit for another one."""
-        self.current[key] = Ending(PREEMPTED, message, evicts=False)
+        self._begin(key, Ending(PREEMPTED, message, evicts=False))
+
+    def _begin(self, key: str, ending: Ending) -> None:
+        self.current[key] = ending
+        place = self._places.get(self._job(key))
+        if place is not None:
+            self._places[self._job(key)] = place._replace(goes_back=False)
 
     def refresh(self, now: float) -> None:
         """Begin to evict the units that were not ready in time, or have reached their limit."""
@@ -203,23 +242,31 @@ class Endings:
             due, key = heappop(self._limit_times)
             at, ending = self._limits.get(key, (inf, None))
             if at == due and ending is not None and key not in self.current:
-                self.current[key] = ending
+                self._begin(key, ending)
         while self._times and self._times[0][0] <= now:
             due, key = heappop(self._times)
             if self._due.get(key) == due:
                 del self._due[key]
-                self.current[key] = self._late(key)
+                self._begin_late(key, due, now)
 
-    def _late(self, key: str) -> Ending:
-        assert self._settings is not None
-        limit = self._settings.requeuing_strategy.backoff_limit_count
-        # The count grows by one after this eviction, and then exceeds the limit.
-        if limit is not None and self.count(key) >= limit:
-            return Ending(DEACTIVATED, _TOO_OFTEN)
-        if not self._by_creation:
-            self._since.pop(key, None)
-        name = key.replace("/pod:", "/")
-        return Ending(EVICTED_BY_READINESS, f"Exceeded the PodsReady timeout {name}")
+    def _begin_late(self, key: str, due: float, now: float) -> None:
+        settings, name = self._settings, self._job(key)
+        assert settings is not None
+        place = self._places.get(name)
+        # Lone pods of a Job that got their nodes before it was last late are late with it: once.
+        again = place is None or due - settings.timeout + self.epoch >= place.late
+        count = self.count(key) + again
+        limit = settings.requeuing_strategy.backoff_limit_count
+        too_often = limit is not None and count > limit
+        text = f"Exceeded the PodsReady timeout {key.replace('/pod:', '/')}"
+        ending = Ending(EVICTED_BY_READINESS, text, late=count)
+        self.current[key] = Ending(DEACTIVATED, _TOO_OFTEN, late=count) if too_often else ending
+        # A Job that is deactivated is suspended; once it is resumed, it begins anew.
+        self._note_count(key, 0 if too_often else count)
+        if place is not None:
+            # Whole seconds, as the times at which its next pods are created.
+            late = float(int(now + self.epoch))
+            self._places[name] = place._replace(late=late, goes_back=not too_often)
 
     def next_time(self) -> float | None:
         """Return the next time at which a unit has to be ready, or reaches its limit."""
@@ -241,17 +288,22 @@ class Endings:
         """Return how often a unit was not ready in time."""
         group = stored_group(self._cluster, key)
         if group is None:
-            return self._counts.get(key, 0)
+            return self._counts.get(self._job(key), 0)
         text = group.metadata.annotations.get(REQUEUE_COUNT, "")
         return int(text) if text.isdecimal() and len(text) < 10 else 0
 
-    def note_count(self, key: str, count: int) -> None:
-        """Note how often a group was not ready in time, if it has no PodGroup; 0 forgets it."""
-        self._counts.pop(key, None)
-        if count and not is_lone(key) and stored_group(self._cluster, key) is None:
-            self._counts[key] = count
+    def _note_count(self, key: str, count: int) -> None:
+        """Note how often a unit was not ready in time, if it has no PodGroup; 0 forgets it."""
+        name = self._job(key)
+        self._counts.pop(name, None)
+        if count and not is_lone(name) and stored_group(self._cluster, key) is None:
+            self._counts[name] = count
         if len(self._counts) > _MOST_COUNTED:
             del self._counts[next(iter(self._counts))]
+
+    def _job(self, key: str) -> str:
+        """Return the Job of a lone pod, by the key of its unit; the key of any other unit."""
+        return self._jobs[key].job if key in self._jobs else key
 
     def deactivated_by(self, key: str) -> str:
         """Return why a unit may not be admitted again, as its PodGroup says; "" if it may."""
@@ -271,22 +323,26 @@ class Endings:
         return queue_time(created, reason, at, by_creation=self._by_creation)
 
     def in_place(self, workload: Workload) -> Workload:
-        """Return a workload whose pods are new, but not their job, at the place that it had.
+        """Return a workload whose pods are new, but not their job, at the place of the job.
 
-        The pods of a group without a PodGroup are all that tells when it was created.
+        Without a PodGroup its pods are all that tells when it was created.
         """
-        key, owner, ending = workload.key, workload.job_uid, self.current.get(workload.key)
-        if not owner or is_lone(key) or stored_group(self._cluster, key) is not None:
+        key, owner, name = workload.key, workload.job_uid, self._job(workload.key)
+        if not owner or is_lone(name) or stored_group(self._cluster, key) is not None:
             return workload
-        known, since = self._since.pop(key, ("", workload.queued_at))
-        late = ending is not None and ending.reason == EVICTED_BY_READINESS
-        if late and not self._by_creation:
-            return workload
-        if known == owner and since < workload.queued_at:
-            workload = replace(workload, queued_at=since)
-        self._since[key] = owner, workload.queued_at
-        if len(self._since) > _MOST_COUNTED:
-            del self._since[next(iter(self._since))]
+        place = self._places.pop(name, None)
+        if place is None or place.owner != owner:
+            place = _Place(owner, workload.queued_at)
+        place = place._replace(created=min(place.created, workload.queued_at))
+        self._places[name] = place
+        if len(self._places) > _MOST_COUNTED:
+            del self._places[next(iter(self._places))]
+        queued_at = place.created
+        if place.goes_back and not self._by_creation:
+            queued_at = max(queued_at, place.late)
+        # Pods that waited already when others were late stay where they are.
+        if queued_at < workload.queued_at:
+            return replace(workload, queued_at=queued_at)
         return workload
 
     @property
@@ -298,6 +354,10 @@ class Endings:
     def not_before(self, key: str) -> float:
         """Return when a unit may be admitted again; 0.0 if it need not wait."""
         reason, at = self._eviction(key)
+        if key in self._jobs:
+            place = self._places.get(self._job(key))
+            if place is not None and self._jobs[key].created >= place.late:
+                reason, at = EVICTED_BY_READINESS, place.late
         if reason != EVICTED_BY_READINESS or self._settings is None:
             return 0.0
         return at - self.epoch + self.backoff(self.count(key))

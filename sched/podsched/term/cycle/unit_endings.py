@@ -167,13 +167,10 @@ class UnitEndings:
             self._report(key, QueueCondition(REQUEUED, FALSE, *waits))
         if ending.deactivated_by:
             self._annotate(key, DEACTIVATED_BY, ending.deactivated_by)
-        elif ending.reason in (EVICTED_BY_READINESS, DEACTIVATED):
-            endings = self._admission.endings
-            count = endings.count(key) + 1
-            self._admission.turns.backoffs.set(key, self._clock() + endings.backoff(count))
-            self._annotate(key, REQUEUE_COUNT, str(count))
-            # A Job that is deactivated is suspended; once it is resumed, it begins anew.
-            endings.note_count(key, 0 if ending.reason == DEACTIVATED else count)
+        elif ending.late is not None:
+            pause = self._admission.endings.backoff(ending.late)
+            self._admission.turns.backoffs.set(key, self._clock() + pause)
+            self._annotate(key, REQUEUE_COUNT, str(ending.late))
 
     def _annotate(self, key: str, name: str, value: str) -> None:
         group = pod_group(self._cluster, key)
