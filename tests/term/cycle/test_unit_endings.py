@@ -488,12 +488,16 @@ async def test_pods_of_a_job_that_are_late_together_are_late_once() -> None:
 async def test_a_pod_that_waits_keeps_its_place_when_another_of_its_job_is_late() -> None:
     world = a_world(waitForPodsReady={"timeout": "10s"})
     async with world.running():
-        for name in "ab":
-            job(world, name, "team", cpu=8)
+        for name in ("late", "waits"):
+            spec = {"terminationGracePeriodSeconds": 30 if name == "late" else 0}
+            job(world, name, "team", cpu=8, spec=spec)
             controlled(world, name)
-        await asyncio.sleep(2)
+            await asyncio.sleep(1)
         job(world, "later", "team", cpu=8)
         await asyncio.sleep(12)
-        [runs] = bound(world)
-        assert runs in "ab"
-        assert world.events("b" if runs == "a" else "a", "EvictedDueToPodsReadyTimeout")
+        assert world.events("late", "EvictedDueToPodsReadyTimeout")
+        world.change("waits", lambda pod: pod.metadata.labels.update(read="again"))
+        await asyncio.sleep(1)
+        world.cluster.delete("Pod", "default/late")
+        await asyncio.sleep(2)
+        assert bound(world) == ["waits"]
