@@ -15,10 +15,11 @@ Source: Kueue 0.20, pkg/scheduler/scheduler.go and fair_sharing_iterator.go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
+from itertools import chain
 
 from podsched.queues.assignment import Assignment, Mode, Outcome, Waiting
 from podsched.queues.fair_victims import BOTH, FairStrategy, fair_search
@@ -97,10 +98,15 @@ class Cycle:
         heads: Iterable[Workload],
         rules: Rules,
         blocking: Iterable[Entry] = (),
+        due: Collection[str] = (),
     ) -> None:
-        """``blocking``: heads of an earlier cycle that keep quota from those after them."""
+        """``blocking``: heads of an earlier cycle that keep quota from those after them.
+
+        ``due``: keys of heads that come before all others, because their promised start has come.
+        """
         self._snapshot = snapshot
         self._rules = rules
+        self._due = due
         # Without these, one borrower after another would starve a head of StrictFIFO that found no
         # victims.
         self._entries = list(blocking)
@@ -118,9 +124,16 @@ class Cycle:
 
     def turns(self) -> Iterable[Entry]:
         """Return the heads in order; call ``take`` for each before the next is requested."""
+        first = [entry for entry in self._entries if entry.workload.key in self._due]
+        others = [entry for entry in self._entries if entry.workload.key not in self._due]
         if self._rules.fair:
-            return _fair_turns(self._snapshot, self._entries)
-        return _classic_turns(self._entries)
+            return chain(first, _fair_turns(self._snapshot, others))
+        return chain(first, _classic_turns(others))
+
+    @property
+    def taken(self) -> list[tuple[str, Amounts]]:
+        """The quota that heads have taken in this cycle so far, each with its ClusterQueue."""
+        return self._decisions.taken
 
     def take(self, entry: Entry) -> None:
         """Decide about a head, with what earlier heads have taken."""
@@ -313,8 +326,8 @@ def _possibility(
 
 def _classic_turns(entries: Iterable[Entry]) -> Iterable[Entry]:
     """Return the heads in order: less borrowing first, then higher priority, then earlier."""
-    # Kueue puts heads with reserved quota before all others. There are none here: one decision
-    # both reserves quota and admits the workload.
+    # Kueue puts heads with reserved quota before all others. Here these are the heads whose
+    # promised start has come: otherwise, one decision both reserves quota and admits the workload.
     return sorted(
         entries,
         key=lambda entry: (
@@ -429,6 +442,11 @@ class _Decisions:
             _wait(entry, _NO_LONGER, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
         else:
             self._succeed(entry)
+
+    @property
+    def taken(self) -> list[tuple[str, Amounts]]:
+        """See ``Cycle``."""
+        return list(self._held.values())
 
     def holds(self, entry: Entry) -> bool:
         """Whether a head has taken quota."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Node, Pod
 from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
 from podsched.framework.pod_groups import PodGroup
 from podsched.term.admission.limits import SLACK
@@ -756,3 +756,88 @@ async def test_what_is_not_kept_is_said_with_a_promise_and_named_when_it_is_with
         assert bound(world) == ["beside"]
         [said] = world.events("apart", "StartWithdrawn")
         assert "is withdrawn: node n0: node(s) didn't match pod anti-affinity rules" in said
+
+
+async def test_a_head_that_finds_no_victims_keeps_its_quota_only_from_starts_now() -> None:
+    """It is decided before the promised unit, in the same cycle, and could not start later."""
+    world = a_world(nodes=2, cohort="all", cpu=4)
+    cluster_queue(world, "lender", {"cpu": 6}, cohort="all")
+    async with world.running():
+        run(world, "long", 5, 100)
+        run(world, "small", 3, 100)
+        await asyncio.sleep(1)
+        job(world, "head", "lender", cpu=6)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        before = promised(world, "wide")
+        assert before is not None
+        assert 100 <= before[0] <= 110
+        end(world, "small")
+        await asyncio.sleep(1)
+        assert promised(world, "wide") == before
+
+
+async def test_a_unit_is_decided_at_its_promised_start_before_a_head_that_finds_no_victims() -> (
+    None
+):
+    """Otherwise the quota that is kept for the head would be missing in every cycle."""
+    world = a_world(nodes=2, cohort="all", cpu=4)
+    cluster_queue(world, "lender", {"cpu": (6, 0)}, cohort="all", strategy="StrictFIFO")
+    async with world.running():
+        job(world, "own", "lender", cpu=2)
+        run(world, "long", 5, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "wide") or (0, [])
+        assert 100 <= start <= 110
+        job(world, "head", "lender", cpu=6, priority=1)
+        await asyncio.sleep(start)
+        assert "insufficient unused quota" in message(world, "head")
+        assert bound(world) == ["own", "wide"]
+
+
+async def test_a_promised_unit_starts_early_after_a_head_that_finds_no_victims() -> None:
+    """The head keeps quota from it only in the cycle in which both are decided."""
+    world = a_world(nodes=2, cohort="all", cpu=4)
+    cluster_queue(world, "lender", {"cpu": (6, 0)}, cohort="all")
+    async with world.running():
+        job(world, "own", "lender", cpu=2)
+        run(world, "long", 5, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        assert promised(world, "wide") is not None
+        job(world, "head", "lender", cpu=6, priority=1)
+        await asyncio.sleep(1)
+        end(world, "long")
+        await asyncio.sleep(1)
+        assert bound(world) == ["long", "own", "wide"]
+
+
+async def test_a_withdrawal_does_not_blame_a_node_for_its_flavor() -> None:
+    """The unit is tried on ``blue``, which has quota, and was promised a node of ``red``."""
+    world = TermWorld()
+    for kind in ("blue", "red"):
+        flavor(world, kind, kind=kind)
+        big_node(world, kind, of={"cpu": "9"}, labels={"kind": kind})
+    quotas = {"blue": {"cpu": 99}, "red": {"cpu": 9}}
+    cluster_queue(world, "team", None, quotas, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        run(world, "endless", 8)
+        run(world, "small", 1)
+        await asyncio.sleep(1)
+        run(world, "long", 8, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        assert (promised(world, "wide") or (0, []))[1] == ["red"]
+        red = world.cluster.object("Node", "red")
+        assert isinstance(red, Node)
+        red.spec.taints.add(key="broken", effect="NoSchedule")
+        world.cluster.update(red)
+        end(world, "small")
+        await asyncio.sleep(1)
+        [said] = world.events("wide", "StartWithdrawn")
+        assert "withdrawn: its nodes have no room any more" in said

@@ -325,6 +325,10 @@ class Reservations:
             *(self._below_min_age.pop(key)[1] for key in grown),
         ]
 
+    def due(self, now: float) -> set[str]:
+        """Return the keys of the units whose promised start has come."""
+        return {key for key, one in self.of.items() if one.start <= now}
+
     def take_disturbed(self) -> list[str]:
         """Return the ClusterQueues of reservations whose nodes are gone or unschedulable."""
         version = self._cluster.version("Node")

@@ -412,13 +412,21 @@ class Timetable:
         return Try([*ended, *gone], beside, [*freed, *claims])
 
     def later(
-        self, workload: Workload, rules: Rules, now: float
+        self,
+        workload: Workload,
+        rules: Rules,
+        now: float,
+        taken: Sequence[tuple[str, Amounts]] = (),
     ) -> Iterator[tuple[float, Assignment]]:
         """Yield later times at which a unit may be able to start, ascending, with its flavors then.
 
         At these times quota has room, and nodes have enough of each resource (``NodeRoom``). A time
         comes once for each choice of flavors with room, since the first may have none on nodes.
         This is lazy: callers stop at the first time at which a trial on the nodes succeeds.
+
+        ``taken``: what the snapshot counts, by ClusterQueue, for other heads of this cycle, which
+        have not started. A start that is promised already was promised before, and does not move
+        for them; a new one must leave it to a head that blocks its queue.
         """
         plan, known = self.plan(now), self._reserved.get(workload.key)
         others = plan.others(workload.key, workload.priority)
@@ -449,7 +457,8 @@ class Timetable:
                 continue
             more = [(one.queue, one.usage) for one in active]
             more += [(p.queue, p.usage) for p in self._phases if now < p.start <= at < p.end]
-            with self._snapshot.with_changes(ended.items(), more):
+            less = [*ended.items(), *(taken if at in kept else ())]
+            with self._snapshot.with_changes(less, more):
                 fitting = list(_fitting(self._snapshot, workload, rules))
             for assignment in fitting:
                 of_usage = frozenset(assignment.usage.items())

@@ -162,7 +162,8 @@ class AdmissionCycle:
         """Decide about the heads."""
         admission = self._admission
         heads = admission.heads()
-        cycle = Cycle(admission.snapshot, heads, admission.rules, self._still_blocking(heads))
+        blocking, due = self._still_blocking(heads), admission.reservations.due(now)
+        cycle = Cycle(admission.snapshot, heads, admission.rules, blocking, due)
         # With fair sharing, the quota that one head gets may change which head is next.
         together = self._all_were_placed and not admission.rules.fair
         self._all_were_placed = True
@@ -293,7 +294,7 @@ class AdmissionCycle:
         if entry.admitted or entry.preempts:
             terms = planned.keep_others(entry, self._terms(workload, entry.assignment), beside)
         starts = entry.admitted or entry.preempts
-        later = planned.terms(entry, beside, now)
+        later = planned.terms(entry, beside, now, cycle.taken)
         # Only the first: computing the others takes long, and most of them are never tried.
         first_later = [*islice(later, 1)]
         if not starts and not first_later:
@@ -385,11 +386,12 @@ class AdmissionCycle:
         workload, reservations = entry.workload, self._admission.reservations
         starts, reason = entry.admitted or entry.preempts, Requeue.NO_FIT
         promised = workload.key in reservations.of
-        if promised:
+        has_lost = starts or entry.requeue is Requeue.FAILED_AFTER_NOMINATION
+        if has_lost and cycle.lacks_for_now(entry):
+            reason = Requeue.FAILED_AFTER_NOMINATION
+        elif promised:
             # Units of the same shape are tried, too, because each may get a reservation.
             reason = Requeue.GENERIC
-        elif starts and cycle.lacks_for_now(entry):
-            reason = Requeue.FAILED_AFTER_NOMINATION
         self._admission.turns.requeue(workload, reason, parked=True, alone=promised)
         promise = reservations.promise(workload.key)
         if starts:

@@ -7,7 +7,7 @@ All of it is skipped while no unit has a reservation and no ClusterQueue has bac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Final
 
@@ -15,12 +15,14 @@ import numpy as np
 
 from podsched.api.conditions import FALSE, TRUE
 from podsched.decide.pod_group import GroupDecision
+from podsched.decide.runtime.profile_runtime import RESTRICTING
 from podsched.framework.pod_groups import Beside, Try
 from podsched.queues.assignment import Waiting
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.cycle import Entry
 from podsched.queues.objects import PODS, Workload
 from podsched.queues.order import Requeue
+from podsched.queues.quota import Amounts
 from podsched.term.admission.reservation_text import RESERVATION, reservation_text
 from podsched.term.admission.reserved_devices import MOST_DEVICES
 from podsched.term.admission.reserved_ports import port_names
@@ -91,8 +93,13 @@ class Backfilling:
         reservations = self._reservations
         return reservations.timetable.kept_node(workload, now) if reservations.of else ""
 
-    def terms(self, entry: Entry, beside: Beside, now: float) -> Iterator[LaterTerms]:
-        """Yield the terms on which a head may get a reservation; ``beside``: see the method."""
+    def terms(
+        self, entry: Entry, beside: Beside, now: float, taken: Sequence[tuple[str, Amounts]]
+    ) -> Iterator[LaterTerms]:
+        """Yield the terms on which a head may get a reservation.
+
+        ``beside``: see the method. ``taken``: see ``Timetable.later``.
+        """
         workload, policy = entry.workload, entry.queue.backfill
         unit = self._admission.units.get(workload.key)
         if policy is None or unit is None or unit.held:
@@ -108,7 +115,7 @@ class Backfilling:
         def ahead(at: float) -> Try:
             return reservations.timetable.ahead(workload, at, now, gone)
 
-        found = reservations.timetable.later(workload, self._admission.rules, now)
+        found = reservations.timetable.later(workload, self._admission.rules, now, taken)
         for _, same in groupby(found, key=lambda one: one[1].usage):
             first = next(same)
             times = (at for at, _ in chain([first], same))
@@ -128,6 +135,8 @@ class Backfilling:
                 assert outcome is not None
                 for at in np.flatnonzero(outcome.rows == self._cluster.nodes.row_of(name)).tolist():
                     reasons = outcome.status(at).reasons
+                    if any(RESTRICTING in one for one in reasons):
+                        continue  # The attempt was on another flavor, or in another domain.
                     if reasons and not all(one.startswith(_NO_ROOM) for one in reasons):
                         return f"node {name}: {', '.join(reasons)}"
         return ""
