@@ -12,9 +12,9 @@ from podsched.queues.objects import (
     ClusterQueue,
     Flavor,
     Fungibility,
+    FungibilityPolicy,
     PodSet,
     ResourceGroup,
-    Search,
     Workload,
 )
 from podsched.queues.quota import FlavorResource, Quota
@@ -96,7 +96,7 @@ def test_pods_count_if_a_group_covers_them() -> None:
 def test_borrowing_stops_the_search_unless_the_next_flavor_is_to_be_tried() -> None:
     quotas = {"one": 1000, "two": 2000}
     assert chosen(assign(pods(2), quotas=quotas, lent=5000)) == [{"cpu": "one"}]
-    next_one = Fungibility(Search.TRY_NEXT)
+    next_one = Fungibility(FungibilityPolicy.TRY_NEXT)
     assert chosen(assign(pods(2), quotas=quotas, lent=5000, fungibility=next_one)) == [
         {"cpu": "two"}
     ]
@@ -106,7 +106,9 @@ def test_borrowing_stops_the_search_unless_the_next_flavor_is_to_be_tried() -> N
 def test_preemption_is_preferred_to_borrowing_if_it_is_to_be(
     over_borrowing: bool, flavor: str
 ) -> None:
-    fungibility = Fungibility(Search.TRY_NEXT, Search.TRY_NEXT, over_borrowing)
+    fungibility = Fungibility(
+        FungibilityPolicy.TRY_NEXT, FungibilityPolicy.TRY_NEXT, over_borrowing
+    )
     assignment = assign(
         pods(2),
         quotas={"one": 2000, "two": 1000},

@@ -13,10 +13,10 @@ from podsched.api.manifest import from_manifest
 from podsched.queues.objects import (
     ClusterQueue,
     Fungibility,
+    FungibilityPolicy,
     Policy,
     Preemption,
     ResourceGroup,
-    Search,
 )
 from podsched.queues.quota import Cohort, FlavorResource, Quota
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor, read_levels
@@ -40,7 +40,9 @@ def test_a_cluster_queue_is_read_whole() -> None:
             FlavorResource("a100", "cpu"): Quota(64_000, 32_000, 16_000),
             FlavorResource("a100", "nvidia.com/gpu"): Quota(8),
         },
-        fungibility=Fungibility(Search.TRY_NEXT, Search.TRY_NEXT, preemption_over_borrowing=True),
+        fungibility=Fungibility(
+            FungibilityPolicy.TRY_NEXT, FungibilityPolicy.TRY_NEXT, preemption_over_borrowing=True
+        ),
         preemption=Preemption(Policy.LOWER_OR_NEWER, Policy.ANY, True, 100),
         weight=Fraction(3, 2),
     )

@@ -159,10 +159,10 @@ class Cycle:
         """Keep later heads from taking these victims."""
         self._decisions.claim(victims)
 
-    def lacks_for_now(self, entry: Entry) -> bool:
-        """Whether a head in the entry's tree keeps quota in this cycle, but not in the next one.
+    def quota_returns(self, entry: Entry) -> bool:
+        """Whether quota of the entry's tree is kept in this cycle, but free again in the next one.
 
-        Such a head found no victims, and is not tried again without an event.
+        It is kept for a head that found no victims, and is not tried again without an event.
         """
         root = self._snapshot.node(entry.queue.name).root
         return any(
@@ -419,7 +419,7 @@ class _Decisions:
 
     def take(self, entry: Entry) -> None:
         """Admit a head, let it preempt, or note why it waits."""
-        # First, because a new nomination may change the mode and the victims.
+        # Before the mode is read, because a new nomination may change the mode and the victims.
         fits = self._fits(entry)
         if self._rules.recompute_overlap and self._overlaps(entry):
             fits = self._recompute(entry)
@@ -508,6 +508,7 @@ class _Decisions:
                 self._snapshot, entry.queue, entry.workload, self._rules, nominated
             )
         entry.mode, entry.message = entry.assignment.mode, entry.assignment.message
+        # What it lacked was counted before earlier heads took theirs: now any release may help.
         entry.untried, entry.lacks = entry.assignment.untried, None
         # It fits only into what the victims of others still use, so it cannot be admitted yet.
         if entry.mode is Mode.FIT:

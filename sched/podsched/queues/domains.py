@@ -124,6 +124,7 @@ class _Search:
         layers = slice_layers(topology.levels, self._level, slices)
         self._outer, self._size = layers[0]
         self._sizes, above = {self._outer: self._size}, self._outer
+        # A level between two layers takes whole slices of the lower one, so that none is split.
         for index, size in layers[1:]:
             self._sizes |= dict.fromkeys(range(above + 1, index + 1), size)
             above = index

@@ -122,6 +122,7 @@ class _Search:
                 if passed:
                     if (yield from self._take(victim, Reason.FAIR)):
                         return True
+                    # Shares have changed: the next victim is one of the queue whose turn it is now.
                     break
                 self._left.append(victim)
         return False
@@ -217,7 +218,8 @@ class _Turns:
                 ):
                     self._dropped.add(child)
                     continue
-                # Among equal shares, a cohort comes before a queue; then the better victim decides.
+                # Among equal shares, as in Kueue, a cohort comes before a queue, and of cohorts the
+                # last one is chosen; of queues, the one with the better victim.
                 place = -self._ranks[line[0].key] if line else 0
                 key = (share.rank, child.is_cohort, place)
                 if largest is None or key >= largest:

@@ -25,10 +25,10 @@ from podsched.queues.objects import (
     ClusterQueue,
     Flavor,
     Fungibility,
+    FungibilityPolicy,
     PodSet,
     Policy,
     ResourceGroup,
-    Search,
     Workload,
 )
 from podsched.queues.quota import FlavorResource
@@ -187,6 +187,7 @@ class _Search:
         self.waiting = min(failed, key=SEVERITY.index, default=None)
         if best_mode[0] is Outcome.FIT:
             self.reasons = []
+        # 0 also if the queue has lost flavors since, and there was none to try.
         after = 0 if index >= len(names) - 1 else index + 1
         return {
             resource: Assigned(one.flavor, one.mode, one.level, after)
@@ -300,9 +301,9 @@ def _try_next(mode: _Granular, fungibility: Fungibility) -> bool:
     outcome, level = mode
     if outcome <= Outcome.NO_CANDIDATES:
         return True
-    if outcome < Outcome.FIT and fungibility.when_can_preempt is Search.TRY_NEXT:
+    if outcome < Outcome.FIT and fungibility.when_can_preempt is FungibilityPolicy.TRY_NEXT:
         return True
-    return level > 0 and fungibility.when_can_borrow is Search.TRY_NEXT
+    return level > 0 and fungibility.when_can_borrow is FungibilityPolicy.TRY_NEXT
 
 
 def _preferred(one: _Granular, other: _Granular, fungibility: Fungibility) -> bool:

@@ -60,7 +60,10 @@ class History:
     def settle(
         self, workload: str, running: Mapping[str, int], now: float, decay: Decay
     ) -> History:
-        """Return the history with a sample, and the penalty of a workload added to the past."""
+        """Return the history with a sample of what runs now, which ends a workload's penalty.
+
+        The penalty moves into ``consumed``, where it decays like all past usage.
+        """
         sampled = self.sample(running, now, decay).withdraw(workload)
         penalty = self.penalties.get(workload, {})
         return replace(sampled, consumed=_sum(sampled.consumed, penalty))

@@ -38,7 +38,7 @@ class Policy(StrEnum):
     ANY = "Any"
 
 
-class Search(StrEnum):
+class FungibilityPolicy(StrEnum):
     """Whether the search may stop at a flavor that needs borrowing, or preemption."""
 
     MAY_STOP = "MayStopSearch"
@@ -63,8 +63,8 @@ class Flavor:
 class Fungibility:
     """``flavorFungibility``: when the search goes on to the next flavor, and which is preferred."""
 
-    when_can_borrow: Search = Search.MAY_STOP
-    when_can_preempt: Search = Search.TRY_NEXT
+    when_can_borrow: FungibilityPolicy = FungibilityPolicy.MAY_STOP
+    when_can_preempt: FungibilityPolicy = FungibilityPolicy.TRY_NEXT
     preemption_over_borrowing: bool = False
 
 
@@ -79,7 +79,7 @@ class Preemption:
     while_borrowing: bool = False
     """``borrowWithinCohort``: a borrower may preempt lower priorities of other queues."""
     threshold: int | None = None
-    """The highest priority of a workload that is preempted by one that borrows."""
+    """``maxPriorityThreshold``: the highest priority that a borrower may preempt; None: any."""
 
 
 @dataclass(frozen=True, slots=True)

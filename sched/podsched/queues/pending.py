@@ -9,6 +9,9 @@
 | in a cycle | inadmissible | otherwise; if it cannot be admitted, its shape becomes hopeless |
 | inadmissible | active | some quota that it lacks was released in its tree |
 
+A shape is hopeless if a workload of it could not be admitted: until quota that it lacks is
+released, no workload of this shape is tried (Kueue's equivalence hashing).
+
 Workloads of one shape are a group, and only the first of a group is in the heap. So a step costs
 O(log n) for n waiting workloads, and a release costs the number of shapes that it may help.
 
@@ -89,11 +92,11 @@ class Pending:
 
     def pop(self) -> Workload | None:
         """Remove and return the head, for a cycle; None without an active workload."""
-        head = self._tried(self.sticky) if self.sticky is not None else None
+        head = self._find_active(self.sticky) if self.sticky is not None else None
         # Places of workloads that left or changed stay in the heap until they are popped here.
         while head is None and self._heap:
             place = heappop(self._heap)
-            first = self._tried(place[-1])
+            first = self._find_active(place[-1])
             head = first if first is not None and queue_order(first) == place else None
         if head is not None:
             self._leave(head.key)
@@ -101,6 +104,7 @@ class Pending:
 
     def put_back(self, workload: Workload) -> None:
         """Put a head back that was popped but not tried."""
+        # Its shape may be hopeless and it was active all the same: see ``requeue``.
         self._join(workload, None if workload.shape in self._hopeless else workload.shape)
 
     def requeue(
@@ -156,7 +160,7 @@ class Pending:
             if not self._lacking[lacks]:
                 del self._lacking[lacks]
 
-    def _tried(self, key: str) -> Workload | None:
+    def _find_active(self, key: str) -> Workload | None:
         """Return a workload by its key; None unless it is active."""
         group = self._group_of.get(key)
         if group is None or group.shape in self._hopeless:
@@ -193,7 +197,7 @@ class Pending:
             heapify(self._heap)
 
 
-class SharedPending:
+class PendingByUsage:
     """The waiting workloads of a ClusterQueue that is ordered by past usage of its LocalQueues.
 
     Past usage changes all the time, so it is compared between the heads of the LocalQueues whenever

@@ -18,10 +18,10 @@ from podsched.queues.objects import (
     ClusterQueue,
     Flavor,
     Fungibility,
+    FungibilityPolicy,
     Policy,
     Preemption,
     ResourceGroup,
-    Search,
     Strategy,
 )
 from podsched.queues.quota import Cohort, FlavorResource, Quota
@@ -58,8 +58,8 @@ def read_cluster_queue(item: o.ClusterQueue) -> ClusterQueue:
         quotas=_quotas(spec.resource_groups),
         strategy=Strategy(spec.queueing_strategy or Strategy.BEST_EFFORT),
         fungibility=Fungibility(
-            Search(fungibility.when_can_borrow or Search.MAY_STOP),
-            Search(fungibility.when_can_preempt or Search.TRY_NEXT),
+            FungibilityPolicy(fungibility.when_can_borrow or FungibilityPolicy.MAY_STOP),
+            FungibilityPolicy(fungibility.when_can_preempt or FungibilityPolicy.TRY_NEXT),
             fungibility.preference == "PreemptionOverBorrowing",
         ),
         preemption=Preemption(

@@ -108,14 +108,15 @@ class Domain:
 
 @dataclass(slots=True)
 class Exclusions:
-    """How many nodes were excluded, and why."""
+    """Why lowest domains take no pods, for a message."""
 
     nodes: int = 0
+    """All lowest domains. Kueue's message calls them nodes, although one may have several nodes."""
     reasons: Counter[str] = field(default_factory=Counter)
 
     @property
     def text(self) -> str:
-        """The end of a message; "" if no node is excluded."""
+        """The end of a message; "" if no domain is excluded."""
         if not self.reasons:
             return ""
         listed = sorted(f"{reason}: {count}" for reason, count in self.reasons.items())
@@ -156,7 +157,7 @@ class Topology:
         slices: Mapping[int, int],
         used: Mapping[tuple[str, ...], Mapping[str, int]],
     ) -> Exclusions:
-        """Set in every domain how many of the pods fit; return the nodes that were excluded.
+        """Set in every domain how many of the pods fit; return why some take none.
 
         ``slices``: the sizes of slices by index of the level; 1 for the lowest level if there are
         none. ``used``: amounts that other pods have been assigned, by lowest domain.

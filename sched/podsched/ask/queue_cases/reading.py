@@ -18,11 +18,11 @@ from podsched.queues.objects import (
     ClusterQueue,
     Flavor,
     Fungibility,
+    FungibilityPolicy,
     PodSet,
     Policy,
     Preemption,
     ResourceGroup,
-    Search,
     Strategy,
     Workload,
 )
@@ -127,8 +127,8 @@ def _cluster_queue(written: Mapping[str, Any]) -> ClusterQueue:
         _quotas(groups),
         Strategy(written.get("queueingStrategy", "BestEffortFIFO")),
         Fungibility(
-            Search(fungibility.get("whenCanBorrow", "MayStopSearch")),
-            Search(fungibility.get("whenCanPreempt", "TryNextFlavor")),
+            FungibilityPolicy(fungibility.get("whenCanBorrow", "MayStopSearch")),
+            FungibilityPolicy(fungibility.get("whenCanPreempt", "TryNextFlavor")),
             fungibility.get("preference") == "PreemptionOverBorrowing",
         ),
         Preemption(

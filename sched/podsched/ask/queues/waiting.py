@@ -17,7 +17,7 @@ from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.cycle import nominate
 from podsched.queues.objects import Policy, Strategy, Workload
 from podsched.queues.order import queue_order
-from podsched.queues.pending import SharedPending
+from podsched.queues.pending import PendingByUsage
 from podsched.queues.quota import FlavorResource, Node, Quota
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cohort
@@ -159,10 +159,10 @@ def _add_ahead(answer: QueueAdmission, admission: Admission, workload: Workload)
 def _ahead_of(admission: Admission, workload: Workload) -> list[Workload]:
     """Return the units before a unit in its queue, in no particular order."""
     pending = admission.turns.pending[workload.queue]
-    sticky, shared = pending.sticky, isinstance(pending, SharedPending)
+    sticky, by_usage = pending.sticky, isinstance(pending, PendingByUsage)
 
     def turn(one: Workload) -> tuple[Any, ...]:
-        past = admission.histories.usage(one.local_queue) if shared else 0.0
+        past = admission.histories.usage(one.local_queue) if by_usage else 0.0
         return one.key != sticky, past, *queue_order(one)
 
     own, priority, since = turn(workload), workload.priority, workload.queued_at
@@ -170,7 +170,7 @@ def _ahead_of(admission: Admission, workload: Workload) -> list[Workload]:
     for one in admission.turns.workloads.values():
         if one.queue != workload.queue:
             continue
-        if not shared and one.key != sticky and workload.key != sticky:
+        if not by_usage and one.key != sticky and workload.key != sticky:
             # Most are compared without building sort keys: there may be 100,000.
             if one.priority < priority:
                 continue

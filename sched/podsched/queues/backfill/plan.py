@@ -143,6 +143,7 @@ class Plan:
         if short is None:
             return None
         at, quota = short
+        # What runs only ends, so quota that is enough now runs short later by reservations alone.
         others = self.others(key, priority).items()
         using = [(one.start, k) for k, one in others if one.start <= at < one.end]
         using = [one for one in using if quota in self.reservations[one[1]].usage]

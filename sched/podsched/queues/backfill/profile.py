@@ -134,6 +134,8 @@ class Profile:
                 room &= self.available(queue, key) >= amount
         ends = np.searchsorted(self.times, self.times + seconds)
         ends = np.maximum(ends, np.arange(len(self.times)) + 1)
+        # ``lacking[i]`` counts the slots before i without room: there is none from i to ``ends[i]``
+        # if both counts are equal.
         lacking = np.concatenate(([0], np.cumsum(~room)))
         found: list[float] = self.times[lacking[ends] == lacking[:-1]].tolist()
         return found

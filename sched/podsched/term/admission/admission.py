@@ -25,7 +25,7 @@ from podsched.queues.assignment import Waiting
 from podsched.queues.cycle import Rules
 from podsched.queues.fair_victims import FairStrategy
 from podsched.queues.objects import Workload
-from podsched.queues.pending import SharedPending
+from podsched.queues.pending import PendingByUsage
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor, read_levels
@@ -433,7 +433,7 @@ class Admission:
             created, uid = created_at(unit, group)
             priority = priority_of(self._cluster, unit, group, first)
         past, latest = None, max(map(bound_at, pods))
-        if isinstance(self.turns.pending.get(unit.queue), SharedPending):
+        if isinstance(self.turns.pending.get(unit.queue), PendingByUsage):
             past = self.histories.usage(unit.local_queue_key)
         return Workload(
             unit.key,

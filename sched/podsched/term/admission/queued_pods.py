@@ -141,8 +141,11 @@ class QueuedPods:
         if old is None and name is None:
             return  # The fast path: most pods of a cluster may be in no queue.
         pod, held = self._find(key, old)
+        # The version with the node may be older, and in another queue.
         if pod is not known:
             name = None if pod is None else self.queue_of(pod)
+        # A pod that should be in a queue but names none waits without end, so that its unit is told
+        # so; once it has a node, no queue has quota that it could use.
         if pod is None or name is None or (held and not name):
             if old is not None:
                 del self._places[key]

@@ -232,15 +232,9 @@ class Reservations:
 
     def _why_late(self, key: str, old: Reservation, kept_out: str) -> tuple[str, str]:
         """Return why a reservation cannot be kept: a condition's reason, and a text."""
+        # From the cause that is certain to the one that is left when no other is known.
         if missing := self._missing_node(old):
             return "NodeGone", missing
-        late = [
-            other
-            for other, end in self.timetable.ends.items()
-            if self._endings.started_at(self._units[other], inf) + SLACK < old.start
-            and end > old.start
-            and self._overlaps(self._units[other], old)
-        ]
         node = self._snapshot.forest.queues.get(old.queue)
         usage = old.usage.items()
         if node is None or any(amount > node.potential_available(one) for one, amount in usage):
@@ -261,8 +255,15 @@ class Reservations:
             return "NoLongerFits", f"pod {pod.key}, which is in no queue, takes room of node {name}"
         if kept_out:
             return "NoLongerFits", kept_out
-        if late:
-            return "Overtaken", f"{late[0]} takes what was reserved"
+        late = (
+            other
+            for other, end in self.timetable.ends.items()
+            if self._endings.started_at(self._units[other], inf) + SLACK < old.start
+            and end > old.start
+            and self._overlaps(self._units[other], old)
+        )
+        if other := next(late, ""):
+            return "Overtaken", f"{other} takes what was reserved"
         return "NoLongerFits", "its nodes have no room any more"
 
     def _pod_without_queue(self, key: str, old: Reservation) -> tuple[PodInfo, str] | None:

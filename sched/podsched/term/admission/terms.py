@@ -171,10 +171,10 @@ class FlavorTerms:
         self._notes: dict[str, str] = {}
         #: The last flavors, and their annotation.
         self._written: tuple[Flavors, dict[str, str]] | None = None
-        self._flavors = self._by_class()
+        self._flavors = self._by_pod_set()
         self.members = self._first_members()
 
-    def _by_class(self) -> Mapping[str, Flavors]:
+    def _by_pod_set(self) -> Mapping[str, Flavors]:
         return {
             pods.name: {resource: one.flavor for resource, one in pods.flavors.items()}
             for pods in self.assignment.pod_sets

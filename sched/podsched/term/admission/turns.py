@@ -21,7 +21,7 @@ from typing import Any, Final
 from podsched.api.objects import ClusterQueue
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue, queue_order, stays_in_heap
-from podsched.queues.pending import Lacks, Pending, SharedPending
+from podsched.queues.pending import Lacks, Pending, PendingByUsage
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.backoffs import Backoffs
@@ -44,7 +44,7 @@ class Turns:
         self._histories = histories
         self._endings = endings
         self._snapshot = Snapshot(())
-        self.pending: dict[str, Pending | SharedPending] = {}
+        self.pending: dict[str, Pending | PendingByUsage] = {}
         #: By key of the unit, those that wait or are being decided about.
         self.workloads: dict[str, Workload] = {}
         #: Keys of waiting units that have been a head.
@@ -71,8 +71,8 @@ class Turns:
         for one in queues:
             name = one.metadata.name
             strategy, usage = snapshot.queues[name].strategy, self._histories.usage
-            shared = self._histories.orders(one)
-            self.pending[name] = SharedPending(strategy, usage) if shared else Pending(strategy)
+            by_usage = self._histories.orders(one)
+            self.pending[name] = PendingByUsage(strategy, usage) if by_usage else Pending(strategy)
 
     def refresh(self, now: float) -> None:
         """Have units tried again that events may have helped, or whose backoff has ended."""
@@ -173,7 +173,7 @@ class Turns:
         if workload is not None:
             pending = self.pending[workload.queue]
             pending.remove(key)
-            if isinstance(pending, SharedPending):
+            if isinstance(pending, PendingByUsage):
                 # Kueue's penalty: past usage grows with the admission, not with the next sample.
                 asked: Counter[str] = Counter()
                 for pods in workload.pod_sets:
@@ -213,8 +213,8 @@ class Turns:
         # A head that lost to another head of its cycle is tried in the next one: it blocks nothing.
         if stays and not tried and reason is not Requeue.FAILED_AFTER_NOMINATION:
             # With past usage the order changes with time, so any unit may become the head.
-            shared = isinstance(pending, SharedPending)
-            self.blocked[name] = queue_order(workload) if not shared else _LAST
+            by_usage = isinstance(pending, PendingByUsage)
+            self.blocked[name] = _LAST if by_usage else queue_order(workload)
         self.ready[name] = None
 
     def back_off(self, workload: Workload, until: float) -> None:

@@ -387,7 +387,7 @@ class AdmissionCycle:
         starts, reason = entry.admitted or entry.preempts, Requeue.NO_FIT
         promised = workload.key in reservations.of
         has_lost = starts or entry.requeue is Requeue.FAILED_AFTER_NOMINATION
-        if has_lost and cycle.lacks_for_now(entry):
+        if has_lost and cycle.quota_returns(entry):
             reason = Requeue.FAILED_AFTER_NOMINATION
         elif promised:
             # Units of the same shape are tried, too, because each may get a reservation.
