@@ -211,6 +211,10 @@ class _Search:
         if flavor is None:
             return f"flavor {name} not found"
         for pods in pod_sets:
+            kept = {pods.kept[r] for r in self._group.resources if r in pods.kept}
+            if kept and name not in kept:
+                known = ",".join(sorted(kept))
+                return f"could not assign {name} flavor since the workload is assigned: {known}"
             if (pods.level or pods.in_topology) and not flavor.levels:
                 return f'Flavor "{name}" does not support TopologyAwareScheduling'
             if not {pods.level, *pods.slice_levels} - {""} <= set(flavor.levels):

@@ -122,6 +122,8 @@ class PodSet:
     """The least number of pods that may be admitted; None: all of them."""
     group: str | None = None
     """Pod sets of one group get the same flavors."""
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """The flavors of pods of this group that run already, by resource: it gets no others."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[tuple[Requirement, ...], ...] = ()
     """The terms of the required node affinity, of which one must match."""

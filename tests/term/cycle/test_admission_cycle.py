@@ -434,6 +434,36 @@ async def test_pod_sets_of_one_group_get_the_same_flavors(
         assert usage(world, "team") == used
 
 
+async def test_a_later_pod_of_a_group_of_pod_sets_waits_for_the_flavor_of_those_that_run() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world, "spot")
+    flavor(world, "demand")
+    cluster_queue(world, "team", None, {"spot": {"cpu": 4}, "demand": {"cpu": 8}})
+
+    def member(name: str, cpu: str) -> None:
+        spec = {
+            "schedulerName": "default-scheduler",
+            "schedulingGroup": {"podGroupName": "g"},
+            "containers": [container({"cpu": cpu})],
+        }
+        annotations = {"kueue.x-k8s.io/podset-group-name": "all"}
+        world.cluster.create(pod(name, spec, annotations=annotations))
+
+    async with world.running():
+        gang(world, "g", "team", 0, 1)
+        member("leader", "3")
+        await asyncio.sleep(2)
+        member("worker", "2")
+        await asyncio.sleep(2)
+        assert bound(world) == ["leader"]
+        assert "could not assign demand flavor" in message(world, "worker")
+        world.cluster.delete("Pod", "default/worker")
+        member("small", "1")
+        await asyncio.sleep(2)
+        assert usage(world, "team") == {"spot/cpu": 4000}
+
+
 async def test_a_queue_with_an_unreadable_quota_stops_nothing_else() -> None:
     world = TermWorld()
     big_node(world, "n0")

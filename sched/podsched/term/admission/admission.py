@@ -382,7 +382,12 @@ class Admission:
             try:
                 devices = self._devices.asked(unit.waiting.values())
                 workload = waiting_workload(
-                    self._cluster, unit, group, devices, self.endings.queued_at
+                    self._cluster,
+                    unit,
+                    group,
+                    devices,
+                    self.endings.queued_at,
+                    self.pods.flavors_of,
                 )
                 workload = workload and self.endings.in_place(workload)
             except UncountableError as error:

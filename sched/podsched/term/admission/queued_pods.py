@@ -116,6 +116,11 @@ class QueuedPods:
         """Note the flavors of pods that were assumed, by uid; ``count`` counts the pods."""
         self._flavors |= flavors
 
+    def flavors_of(self, pod: PodInfo) -> Flavors:
+        """Return the flavors that a pod was admitted with, by resource; empty if unknown."""
+        # An assumed pod is counted before it gets its annotation, which comes with the binding.
+        return self._flavors.get(pod.uid) or read_flavors(pod)
+
     def queue_of(self, pod: PodInfo) -> str | None:
         """Return the LocalQueue of a pod, "" if it must name one but does not, None without one."""
         name = local_queue(self._cluster, pod)
@@ -241,8 +246,7 @@ class QueuedPods:
         queue = self._snapshot.queues.get(unit.queue)
         if queue is None:
             return {}
-        # An assumed pod is counted before it gets its annotation, which comes with the binding.
-        flavors = self._flavors.get(pod.uid) or read_flavors(pod)
+        flavors = self.flavors_of(pod)
         devices, known = self._devices.use(pod), self._known
         if known is not None and not devices and known.is_for(pod.cls, flavors, queue):
             return known.amounts

@@ -189,11 +189,13 @@ def waiting_workload(
     group: PodGroup,
     devices: Mapping[str, Mapping[str, int]],
     queued_at: Callable[[str, float], float],
+    flavors: Callable[[PodInfo], Mapping[str, str]],
 ) -> Workload | None:
     """Return what the waiting pods of a unit ask for; None while its group is incomplete.
 
     ``devices``: the amounts that pods ask for by claims, by uid of the pod. ``queued_at`` returns
-    the time that orders a unit in its queue, given its key and the time of its creation.
+    the time that orders a unit in its queue, given its key and the time of its creation;
+    ``flavors`` those of a pod with a node, by resource.
     """
     least = group.min_count or 0
     if least and len(cluster.members(unit.key)) < least:
@@ -207,6 +209,10 @@ def waiting_workload(
     # Pods that run already count towards the minimum; beyond it, a group grows by any number.
     missing = max(1, least - len(unit.held))
     sets, unit.sets, level = [], {}, level_of(cluster, unit)
+    kept: dict[str, dict[str, str]] = {}
+    for pod in unit.held.values():
+        if same_flavors := pod.pod.metadata.annotations.get(POD_SET_GROUP, ""):
+            kept.setdefault(same_flavors, {}).update(flavors(pod))
     for index, ((same_flavors, *_), pods) in enumerate(alike.items()):
         name = "main" if len(alike) == 1 else f"set-{index}"
         unit.sets |= {pod.uid: name for pod in pods}
@@ -223,6 +229,7 @@ def waiting_workload(
                 requests=requests,
                 min_count=min_count,
                 group=same_flavors or None,
+                kept=kept.get(same_flavors, {}),
                 level=level.label,
                 slice_levels=tuple(name for name, _ in level.slices),
                 in_topology=level.any_level,
@@ -241,7 +248,7 @@ def waiting_workload(
         queued_at=queued_at(unit.key, created),
         local_queue=unit.local_queue_key,
         # The priority decides about victims, and that of a WorkloadPriorityClass is in no pod.
-        shape=(_shape(group, unit, devices), level, tuple(one.group for one in sets), priority),
+        shape=(_shape(group, unit, devices), level, tuple(map(_flavors_key, sets)), priority),
     )
 
 
@@ -274,6 +281,11 @@ def _shape(group: PodGroup, unit: Unit, devices: Mapping[str, Mapping[str, int]]
     more = tuple(frozenset(amounts.items()) for amounts in devices.values())
     topology = group.topology_key, group.preferred_topology
     return counts, more, group.min_count, topology, len(unit.held)
+
+
+def _flavors_key(pods: PodSet) -> Hashable:
+    """Return a key that is equal for pod sets which get their flavors in the same way."""
+    return pods.group, frozenset(pods.kept.items())
 
 
 class _OfClass(NamedTuple):
