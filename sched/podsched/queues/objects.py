@@ -122,8 +122,6 @@ class PodSet:
     """The least number of pods that may be admitted; None: all of them."""
     group: str | None = None
     """Pod sets of one group get the same flavors."""
-    kept: Mapping[str, str] = field(default_factory=dict)
-    """The flavors of pods of this group that run already, by resource: it gets no others."""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: tuple[tuple[Requirement, ...], ...] = ()
     """The terms of the required node affinity, of which one must match."""
@@ -134,6 +132,8 @@ class PodSet:
     """Likewise, the levels of its slices."""
     in_topology: bool = False
     """Whether it asks for a flavor with a Topology, of whatever level."""
+    kept: Mapping[str, str] = field(default_factory=dict)
+    """The flavors of pods of its group that run already, by resource: it gets no others."""
 
     def total(self, count: int) -> dict[str, int]:
         """Return the amounts of ``count`` pods."""
