@@ -209,10 +209,7 @@ def waiting_workload(
     # Pods that run already count towards the minimum; beyond it, a group grows by any number.
     missing = max(1, least - len(unit.held))
     sets, unit.sets, level = [], {}, level_of(cluster, unit)
-    kept: dict[str, dict[str, str]] = {}
-    for pod in unit.held.values():
-        if same_flavors := pod.pod.metadata.annotations.get(POD_SET_GROUP, ""):
-            kept.setdefault(same_flavors, {}).update(flavors(pod))
+    kept = _kept_flavors(unit, flavors)
     for index, ((same_flavors, *_), pods) in enumerate(alike.items()):
         name = "main" if len(alike) == 1 else f"set-{index}"
         unit.sets |= {pod.uid: name for pod in pods}
@@ -250,6 +247,17 @@ def waiting_workload(
         # The priority decides about victims, and that of a WorkloadPriorityClass is in no pod.
         shape=(_shape(group, unit, devices), level, tuple(map(_flavors_key, sets)), priority),
     )
+
+
+def _kept_flavors(
+    unit: Unit, flavors: Callable[[PodInfo], Mapping[str, str]]
+) -> Mapping[str, Mapping[str, str]]:
+    """Return the flavors of the pods with a node, by their ``POD_SET_GROUP`` and resource."""
+    kept: dict[str, dict[str, str]] = {}
+    for pod in unit.held.values():
+        if same_flavors := pod.pod.metadata.annotations.get(POD_SET_GROUP, ""):
+            kept.setdefault(same_flavors, {}).update(flavors(pod))
+    return kept
 
 
 def set_name(unit: Unit, pod: PodInfo) -> str:
