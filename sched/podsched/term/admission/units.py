@@ -200,12 +200,7 @@ def waiting_workload(
     least = group.min_count or 0
     if least and len(cluster.members(unit.key)) < least:
         return None
-    alike: dict[tuple[str, Hashable, Hashable], list[PodInfo]] = {}
-    for pod in unit.waiting.values():
-        # Pods of one class may have claims of different devices.
-        more = frozenset(devices.get(pod.uid, {}).items())
-        same_flavors = pod.pod.metadata.annotations.get(POD_SET_GROUP, "")
-        alike.setdefault((same_flavors, _pod_set(pod.cls).like, more), []).append(pod)
+    alike = _alike(unit, devices)
     # Pods that run already count towards the minimum; beyond it, a group grows by any number.
     missing = max(1, least - len(unit.held))
     sets, unit.sets, level = [], {}, level_of(cluster, unit)
@@ -247,6 +242,19 @@ def waiting_workload(
         # The priority decides about victims, and that of a WorkloadPriorityClass is in no pod.
         shape=(_shape(group, unit, devices), level, tuple(map(_flavors_key, sets)), priority),
     )
+
+
+def _alike(
+    unit: Unit, devices: Mapping[str, Mapping[str, int]]
+) -> Mapping[tuple[str, Hashable, Hashable], list[PodInfo]]:
+    """Return the waiting pods of each pod set; the first part of its key is ``POD_SET_GROUP``."""
+    alike: dict[tuple[str, Hashable, Hashable], list[PodInfo]] = {}
+    for pod in unit.waiting.values():
+        # Pods of one class may have claims of different devices.
+        more = frozenset(devices.get(pod.uid, {}).items())
+        same_flavors = pod.pod.metadata.annotations.get(POD_SET_GROUP, "")
+        alike.setdefault((same_flavors, _pod_set(pod.cls).like, more), []).append(pod)
+    return alike
 
 
 def _kept_flavors(
