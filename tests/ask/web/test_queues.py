@@ -57,6 +57,22 @@ async def test_each_queue_stands_below_its_parent() -> None:
     assert found["queues"][3]["waiting"] == 2 and found["count"] == 5
 
 
+async def test_a_local_queue_without_its_cluster_queue_stands_last() -> None:
+    made = table(cluster_queue("team", "4", cohort=""))
+    made.put("LocalQueue", "default/lost", local_queue("lost", "nowhere"))
+    found = await made.document()
+    assert [(row["depth"], row["name"]) for row in found["queues"]] == [
+        (0, "team"),
+        (0, "default/lost"),
+    ]
+    assert found["count"] == 2
+
+
+def test_a_level_too_deep_to_be_indented_is_numbered() -> None:
+    script = Script("dom", "format", "queues")
+    assert script.run("[0, 5, 6].map(level)") == ["", "", "6: "]
+
+
 async def test_what_is_borrowed_is_the_part_of_the_usage_beyond_the_quota() -> None:
     made = table(cluster_queue("lender", "4"), cluster_queue("borrower", "2", "5"))
     assert await quotas(made) == {

@@ -39,9 +39,9 @@ class QueueTable:
     async def document(self) -> dict[str, Any]:
         """Return the first rows of the tree, each below its parent, and the number of all rows.
 
-        A row has kind, name and depth, the numbers of waiting and admitted units, the share in
-        thousandths, why the queue admits nothing, and by flavor and resource usage, borrowed amount
-        and quota.
+        LocalQueues without their ClusterQueue come last. A row has kind, name and depth, the
+        numbers of waiting and admitted units, the share in thousandths, why the queue admits
+        nothing, and by flavor and resource usage, borrowed amount and quota.
         """
         if self._made is None:
             # In a thread, as a thousand queues would block the event loop for too long.
@@ -71,7 +71,9 @@ def _document(
         if not node.is_cohort:
             rows += [_local_row(item, depth + 1) for item in joins.get(node.name, ())]
         stack += [(child, depth + 1) for child in below.get(node, ())]
-    count = len(nodes) + sum(len(joins.get(name, ())) for name in forest.queues)
+    lost = [item for name, items in joins.items() if name not in forest.queues for item in items]
+    rows += [_local_row(item, 0) for item in lost]
+    count = len(nodes) + sum(map(len, joins.values()))
     return {"queues": rows[:MOST_QUEUES], "count": count}
 
 

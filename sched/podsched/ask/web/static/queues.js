@@ -5,12 +5,13 @@ import { count } from "./format.js";
 
 const KINDS = { Cohort: "cohort", ClusterQueue: "ClusterQueue", LocalQueue: "LocalQueue" };
 const LARGEST_SHARE = 2 ** 62; // of a queue with weight 0
+const INDENTED = 5; // levels that are indented; deeper ones are numbered, so that their names have room
 
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 /** Draw what /api/queues answers; return whether there are queues. */
 export function drawQueues(found) {
-  byId("job-queues").hidden = !found.queues.length;
+  byId("job-queues").hidden = byId("to-job-queues").hidden = !found.queues.length;
   const more = found.count > found.queues.length ? `the first ${count(found.queues.length)} of ${count(found.count)}` : "";
   setText(byId("job-queues-count"), more);
   keyed(byId("queue-tree"), found.queues, (row) => `${row.kind} ${row.name}`, queueRow, same);
@@ -19,11 +20,16 @@ export function drawQueues(found) {
 
 function queueRow(row) {
   const line = h("li", { class: `queue ${row.kind.toLowerCase()}` },
-    h("div", { class: "queue-name" }, h("b", {}, row.name), h("small", { class: "muted" }, ` ${KINDS[row.kind]}`), row.problem ? h("small", { class: "bad" }, ` ${row.problem}`) : null),
+    h("div", { class: "queue-name" }, h("small", { class: "muted" }, level(row.depth)), h("b", {}, row.name), h("small", { class: "muted" }, ` ${KINDS[row.kind]}`), row.problem ? h("small", { class: "bad" }, ` ${row.problem}`) : null),
     h("div", { class: "muted queue-says" }, says(row)),
     h("div", { class: "quotas" }, ...row.quotas.map(quotaBar)));
-  line.style.setProperty("--depth", row.depth);
+  line.style.setProperty("--depth", Math.min(row.depth, INDENTED));
   return line;
+}
+
+/** The number of a level that is too deep to be indented. */
+export function level(depth) {
+  return depth > INDENTED ? `${depth}: ` : "";
 }
 
 /** What waits and is admitted, and the share of a queue that borrows. */
