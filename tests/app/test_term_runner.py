@@ -13,7 +13,7 @@ import pytest
 
 from podsched.api.kinds import WATCHED_KINDS
 from podsched.api.objects import Lease
-from podsched.app import state_building, term_runner
+from podsched.app import term_runner
 from podsched.app.term_runner import TermRunner
 from podsched.app.term_work import ControllerParts, RunnerParts
 from podsched.config.load import default_config, load_config
@@ -245,7 +245,7 @@ async def test_only_a_replica_that_does_not_lead_collects_all_garbage(
 async def test_what_comes_while_the_state_is_built_anew_is_not_lost(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_building, "_TURN", 2)
+    monkeypatch.setattr(term_runner, "_TURN", 2)
     for number in range(5):  # more than one turn
         world.cluster.create(pod(f"p{number}", PENDING))
     world.lead()

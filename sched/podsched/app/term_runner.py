@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from podsched.app.state_building import fill, new_state
+from podsched.api.kinds import GATED_KINDS, WATCHED_KINDS
 from podsched.app.term_work import RunnerParts, TermWork
 from podsched.cache.changes import Anomaly
 from podsched.config.load import SchedulerConfiguration, to_public
@@ -21,13 +22,15 @@ from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
 from podsched.lib.memory import collect_everything
 from podsched.lib.tasks import TaskSet
-from podsched.serve.client.informer import Batch
+from podsched.serve.client.cluster import InformerPort
+from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.telemetry.logs import get_logger
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.cycle.scheduling_loop import LoopListener
 from podsched.term.faulty_pods import FaultyPods, PodFault
-from podsched.term.state import SchedulingState
+from podsched.term.set_aside import SetAside
+from podsched.term.state import SchedulingState, StateListener, build_state, fault_of
 from podsched.term.term_step import (
     BuildState,
     CancelWork,
@@ -70,6 +73,8 @@ _ENDING = 1.0
 #: between, it decodes one event instead of two. When it becomes the leader, it is behind by at most
 #: this time.
 STANDBY_PACE_MS = 250
+#: Objects put into a new state before other tasks have a turn: some 5 ms.
+_TURN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,3 +345,46 @@ def _pause() -> Backoff:
 def _cancel(task: asyncio.Task[Any] | None) -> None:
     if task is not None:
         task.cancel()
+
+
+def new_state(
+    parts: RunnerParts, listener: StateListener, faulty_pods: FaultyPods
+) -> SchedulingState:
+    """Return an empty state for a replica's configuration."""
+    state = build_state(
+        parts.config,
+        parts.factories,
+        seed=zlib.crc32(parts.identity.encode()),
+        max_in_unschedulable=parts.settings.pod_max_in_unschedulable_pods_duration,
+        observer=parts.meter.queue,
+        meter=parts.meter.plugins,
+        listener=listener,
+        queues=parts.queues,
+        require_queue=tuple(filter(None, parts.settings.require_queue.split(","))),
+    )
+    state.set_aside = SetAside(faulty_pods)
+    return state
+
+
+async def fill(state: SchedulingState, informer: InformerPort, missed: list[Batch]) -> None:
+    """Put the informer's objects into an empty state, then the batches that came since.
+
+    With 60,000 pods this takes a second, so other tasks have turns meanwhile.
+    ``missed``: to which the owner adds batches meanwhile; emptied. Raises PodFault for a bug.
+    """
+    clock = asyncio.get_running_loop().time
+    missed.clear()
+    objects, state.revision = informer.objects, informer.revision
+    listed = [(kind, list(objects(kind).items())) for kind in (*GATED_KINDS, *WATCHED_KINDS)]
+    for kind, items in listed:
+        for number, (key, obj) in enumerate(items, 1):
+            event = Event(EventType.ADDED, kind, key, None, obj)
+            try:
+                state.apply(event, clock())
+            except Exception as bug:
+                raise fault_of(event) from bug
+            if not number % _TURN:
+                await asyncio.sleep(0)
+    for batch in missed:
+        state.apply_batch(batch, clock())
+    missed.clear()

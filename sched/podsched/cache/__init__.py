@@ -8,7 +8,6 @@ The modules, from the outside in::
       nominator      nominated pods by node
       pod_class      interns pods by everything that can influence a decision
     objects          what plugins read (``ClusterView``): nodes, pods and objects of other kinds
-      known_pods     the pods that are not finished, bound or not
       objects_by_node  objects by the node that they are about, and columns computed from them
       assumed_objects  objects that plugins assume, until the informer has newer ones
     columns          the nodes as NumPy columns, one row per node

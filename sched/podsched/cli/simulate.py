@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import typer
 
 from podsched.api.manifest import ManifestError, to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.quantity import QuantityError
+from podsched.ask.case_lines import described, results_of
 from podsched.ask.queue_cases.running import run_lines as run_queue_cases
 from podsched.ask.selector_cases import selector_results
-from podsched.ask.simulation import BadScenario
+from podsched.ask.simulation import BadScenario, open_scenarios, simulate_lines
 from podsched.ask.simulation import simulate as simulate_scenario
 from podsched.cli.bundle import repeated
-from podsched.cli.case_files import Fault, allocation_results, print_results, scenario_results
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
+from podsched.cli.manifests import MAX_BYTES
 from podsched.cli.options import Form
 from podsched.cli.output import say
 from podsched.cli.policy import Source
@@ -35,8 +40,21 @@ from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.framework.plugin import PluginError
 from podsched.lib.counted import counted
-from podsched.registry import factories
+from podsched.registry import factories, run_allocation_case
 from podsched.telemetry.log_output import configure_logging
+
+#: Seconds after which the search for devices is aborted: the default of filterTimeout.
+SECONDS_PER_CASE = 10.0
+Results = Callable[[Iterator[bytes]], Iterator[dict[str, Any]]]
+
+
+class Fault(StrEnum):
+    """The faults of Kubernetes v1.36.2 that allocations can reproduce: all, or one of them."""
+
+    ALL = "1.36.2"
+    LEAK = "leak"
+    DISTINCT = "distinct"
+    POOL_NAME = "pool-name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,4 +335,44 @@ def _print_preemption(preemption: dict[str, Any]) -> None:
             say(f"  alternative: {node}, evicting {', '.join(candidate['victims'])}{extra}")
 
 
-__all__ = ["simulate"]
+def scenario_results(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+    """Yield the decision of each scenario."""
+    return simulate_lines(lines, factories())
+
+
+def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Iterator[dict[str, Any]]:
+    """Yield the devices that the claims of each case get."""
+    every = [fault.value for fault in Fault if fault is not Fault.ALL]
+    kept = every if Fault.ALL in faults else [fault.value for fault in faults]
+
+    def run(case: Mapping[str, Any]) -> dict[str, Any]:
+        end = time.monotonic() + SECONDS_PER_CASE
+        return run_allocation_case(case, kept, lambda: time.monotonic() > end)
+
+    def broken(error: Exception) -> dict[str, Any]:
+        return {"outcome": "error", "allocations": None} | described(error)
+
+    return results_of(lines, run, key="name", broken=broken)
+
+
+def print_results(path: Path, results: Results) -> None:
+    """Print the results of a file's cases; exit if the file cannot be read, or has no case."""
+    empty = True
+    with (
+        fail_on(PluginError),
+        fail_on(OSError, EOFError, zlib.error, about=path, code=USAGE),
+        open_scenarios(path) as lines,
+    ):
+        for result in results(_bounded(lines, path)):
+            empty = False
+            print(json.dumps(result, separators=(",", ":"), sort_keys=True))
+    sys.stdout.flush()
+    if empty:
+        fail(f"{path}: no case in it; each line is one JSON document")
+
+
+def _bounded(lines: IO[bytes], path: Path) -> Iterator[bytes]:
+    while line := lines.readline(MAX_BYTES + 1):
+        if len(line) > MAX_BYTES:
+            fail(f"{path}: a line of more than {MAX_BYTES >> 20} MiB")
+        yield line

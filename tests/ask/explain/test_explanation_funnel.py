@@ -7,9 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.ask.explain.explanation import add_rejections_alone, funnel
+from podsched.ask.explain.explanation import add_rejections_alone, funnel, groups, verdict
 from podsched.ask.explain.fitting import Fitting, fit
-from podsched.ask.explain.groups import groups, verdict
 from podsched.ask.simulation import simulate_pod
 from podsched.framework.pods import PodInfo
 from support.engine_world import World

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.cache.pod_class import make_pod_info
-from podsched.decide.accelerators.variant_index import VariantIndex
+from podsched.decide.accelerators.variant_decisions import VariantIndex
 from podsched.decide.accelerators.variants import Variants
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.projections import EvaluationKey, Projections

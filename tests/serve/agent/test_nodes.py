@@ -5,7 +5,7 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Node
 from podsched.config.settings import AgentSettings
-from podsched.serve.agent.leases import RenewalSchedule, new_lease
+from podsched.serve.agent.heartbeats import RenewalSchedule, new_lease
 from podsched.serve.agent.nodes import (
     BadNode,
     nodes_of_manifests,

@@ -29,7 +29,7 @@ from podsched.serve.server.calls import bidirectional, streaming, unary, unknown
 from podsched.serve.server.fairness.gate import Gate
 from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
 from podsched.serve.server.pipeline import Pipeline
-from podsched.serve.server.reflection import reflection_handlers
+from podsched.serve.server.server import reflection_handlers
 from podsched.telemetry.tracing import NO_SPAN, Span
 from podsched.v1.api_pb2 import GetRequest
 

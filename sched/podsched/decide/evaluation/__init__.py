@@ -16,7 +16,6 @@ Columns are refreshed by row, from the cache's journal; an evaluation adds them 
     selection            one pod, or a batch of one evaluation key --> rows
       sampling           percentageOfNodesToScore
       batch_lookahead    many pods between two evaluations
-        top_rows         the best rows, and the best of the rest
         lookahead        rows with 1, 2, 3... more pods
     projections          keys of evaluations: equal for pods that plugins cannot tell apart
     class_evaluation     feasibility and scores of pods of one key, kept current

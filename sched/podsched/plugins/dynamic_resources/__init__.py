@@ -4,7 +4,7 @@
 
 ``allocator`` finds devices for a pod's claims on one node: ``pools`` gathers the devices of the
 node, ``requests`` checks the claims, ``search`` chooses devices, and ``results`` makes the
-allocations. ``candidates``, ``choices``, ``taken``, ``counters``, ``capacity`` and ``constraints``
+allocations. ``candidates``, ``choices``, ``taken``, ``capacity`` and ``constraints``
 are the parts of a search; ``equivalence``, ``conflicts``, ``supply`` and ``unsatisfiable`` shorten
 it. ``cases`` runs recorded cases.
 

@@ -45,9 +45,10 @@ from podsched.framework.verdicts import (
 from podsched.plugins.node_resources.fit_events import FitEvents
 from podsched.plugins.node_resources.joint_choice import JointChoice
 from podsched.plugins.node_resources.node_amounts import NodeAmounts, SharedAmounts, exact_amounts
-from podsched.plugins.node_resources.placement_score import score_placements
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
+    ResourceColumn,
+    WeightedResource,
     is_scalar,
     resource_columns,
     weighted_resources,
@@ -56,6 +57,7 @@ from podsched.plugins.node_resources.scored_devices import ScoredDevices
 from podsched.plugins.node_resources.scoring_strategies import (
     least_allocated,
     least_allocated_exactly,
+    most_allocated,
     strategy_of,
 )
 
@@ -370,3 +372,30 @@ def _fits(wanted: Iterable[tuple[str, int]], free: Sequence[int]) -> bool:
         if amount > (cpu if name == CPU else memory if name == MEMORY else -1):
             return False
     return pods > 0
+
+
+def score_placements(
+    nodes: NodeColumns, tried: Sequence[TriedPlacement], resources: Sequence[WeightedResource]
+) -> Scores:
+    """Return the scores of the placements, 0 to 100, shape ``(len(tried),)``.
+
+    As in kube-scheduler v1.36, it is MostAllocated over the sums of each placement's nodes for
+    every scoring strategy, and is not normalised.
+    """
+    rows = [one.placement.rows(nodes) for one in tried]
+    return most_allocated([_column(nodes, tried, rows, resource) for resource in resources])
+
+
+def _column(
+    nodes: NodeColumns,
+    tried: Sequence[TriedPlacement],
+    rows: Sequence[Rows],
+    resource: WeightedResource,
+) -> ResourceColumn:
+    name = resource.name
+    source = nodes.nonzero_requested(name) if name in (CPU, MEMORY) else nodes.requested(name)
+    used = np.array([source[some].sum() for some in rows], dtype=np.int64)
+    added = [sum(pod.cls.amounts.scored.get(name, 0) for pod, _ in one.pods) for one in tried]
+    allocatable = nodes.allocatable(name)
+    total = np.array([allocatable[some].sum() for some in rows], dtype=np.int64)
+    return ResourceColumn(resource.weight, used, used + np.array(added, dtype=np.int64), total)

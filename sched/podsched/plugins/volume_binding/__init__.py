@@ -2,5 +2,5 @@
 
 ``plugin`` has the extension points. ``candidates`` compiles the requirements of unbound claims,
 ``known_volumes`` has the cluster's volumes, and ``matching`` finds volumes for the claims on each
-node. ``reservation`` is what Reserve assumes and PreBind writes. ``events`` has the hints.
+node. ``reservation`` is what Reserve assumes and PreBind writes.
 """

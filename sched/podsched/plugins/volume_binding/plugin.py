@@ -22,7 +22,7 @@ import numpy as np
 
 from podsched.api.node_selectors import NodeTerms
 from podsched.config.plugin_args import VolumeBindingArgs
-from podsched.framework.events import ClusterEventWithHint
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import (
     FIXED_INPUTS,
@@ -45,8 +45,8 @@ from podsched.plugins.volume_binding.candidates import (
     UnboundClaim,
     affinity_terms,
     unbound_claim,
+    volume_limit,
 )
-from podsched.plugins.volume_binding.events import volume_binding_events
 from podsched.plugins.volume_binding.known_volumes import KnownVolumes
 from podsched.plugins.volume_binding.matching import NO_VOLUME, match_affinity, match_claims
 from podsched.plugins.volume_binding.reservation import Reservation, reservation
@@ -63,8 +63,11 @@ from podsched.plugins.volumes.claims import (
     not_found,
     not_owner,
     pod_claims,
+    uses_claim,
+    waiting_by_claim,
 )
 from podsched.plugins.volumes.csi_translation import (
+    ANN_MIGRATED_PLUGINS,
     Untranslatable,
     in_tree_plugin,
     migrated_plugins,
@@ -87,6 +90,7 @@ CLAIM_LOST = 'persistentvolumeclaim "{}" bound to non-existent persistentvolume 
 CSI_NODE = "CSINode"
 
 _KINDS = (CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY)
+_ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,3 +387,62 @@ def _check_bound(
                 matches = np.where(migrated, translated, matches)
         conflict |= undecided & ~matches
     return conflict, gone, failed
+
+
+def volume_binding_events() -> list[ClusterEventWithHint]:
+    """Register for changes of nodes, claims, volumes, classes, CSINodes and capacities.
+
+    Rules: ``EventsToRegister`` of kube-scheduler v1.36 ``volumebinding/volume_binding.go``.
+    """
+    claim, changed = Resource.PERSISTENT_VOLUME_CLAIM, _ADD_OR_UPDATE
+    return [
+        ClusterEventWithHint.on(Resource.STORAGE_CLASS, changed, _after_class_change),
+        ClusterEventWithHint.on(claim, changed, _after_claim_change, index=waiting_by_claim),
+        ClusterEventWithHint.on(Resource.PERSISTENT_VOLUME, changed),
+        ClusterEventWithHint.on(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+        ClusterEventWithHint.on(Resource.CSI_NODE, changed, _after_csi_node_change),
+        ClusterEventWithHint.on(Resource.CSI_DRIVER, ActionType.UPDATE, _after_driver_change),
+        ClusterEventWithHint.on(Resource.CSI_STORAGE_CAPACITY, changed, _after_capacity_change),
+    ]
+
+
+def _after_class_change(
+    pod: PodInfo, old: v1.StorageClass | None, new: v1.StorageClass | None
+) -> QueueingHint:
+    changed = old is None or new is None or old.allowed_topologies != new.allowed_topologies
+    return QueueingHint.of(new is not None and changed)
+
+
+def _after_claim_change(
+    pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
+) -> QueueingHint:
+    return QueueingHint.of(new is not None and uses_claim(pod, new))
+
+
+def _after_csi_node_change(
+    pod: PodInfo, old: v1.CSINode | None, new: v1.CSINode | None
+) -> QueueingHint:
+    if old is None or new is None:
+        return QueueingHint.of(new is not None)
+    before = old.metadata.annotations.get(ANN_MIGRATED_PLUGINS, "")
+    return QueueingHint.of(before != new.metadata.annotations.get(ANN_MIGRATED_PLUGINS, ""))
+
+
+def _after_driver_change(
+    pod: PodInfo, old: v1.CSIDriver | None, new: v1.CSIDriver | None
+) -> QueueingHint:
+    # kube-scheduler skips all pods without an inline CSI volume of the driver. But the capacity
+    # that a pod lacked was for a claim, so such pods would wait for the next flush.
+    was_checked = old is not None and old.spec.storage_capacity
+    return QueueingHint.of(was_checked and new is not None and not new.spec.storage_capacity)
+
+
+def _after_capacity_change(
+    pod: PodInfo, old: v1.CSIStorageCapacity | None, new: v1.CSIStorageCapacity | None
+) -> QueueingHint:
+    if new is None:
+        return QueueingHint.SKIP
+    if old is None:
+        return QueueingHint.QUEUE
+    before, now = volume_limit(old), volume_limit(new)
+    return QueueingHint.of(now is not None and (before is None or now > before))

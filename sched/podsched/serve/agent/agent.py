@@ -1,7 +1,7 @@
 """Simulates hollow nodes: watches nodes and pods, and executes what other modules decide.
 
-``nodes``, ``leases``, ``pods`` and ``admission`` decide (pure). This module does the I/O, with
-``registering``, ``heartbeats`` and ``timers``.
+``nodes``, ``pods`` and ``admission`` decide (pure). This module does the I/O, with
+``registering`` and ``heartbeats``.
 
     event                    action
     simulated node appears   create and renew its lease, ``repair`` it, handle its pods
@@ -20,9 +20,10 @@ the agent waits. It keeps no state that cannot be restored from the API.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from podsched.api.conditions import is_finished, is_node_ready
 from podsched.api.hollow_devices import DEVICES_ANNOTATION
@@ -34,10 +35,8 @@ from podsched.serve.agent.admission import Admission
 from podsched.serve.agent.devices import DEVICE_KINDS, DevicePublisher
 from podsched.serve.agent.heartbeats import Heartbeats
 from podsched.serve.agent.nodes import is_silent, nodes_of_settings, repair
-from podsched.serve.agent.pod_phases import FirstSeen, PhaseCounts
 from podsched.serve.agent.registering import register
 from podsched.serve.agent.start_traces import StartTraces
-from podsched.serve.agent.timers import Timers
 from podsched.serve.agent.volume_controller import VOLUME_KINDS, VolumeController
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
@@ -345,3 +344,82 @@ class Agent:
     def _count_nodes(self) -> None:
         if self._metrics is not None:
             self._metrics.nodes.set(len(self._simulated))
+
+
+class Timers:
+    """A heap of times, each with the kind and the key of an object.
+
+    ``now`` returns Unix time in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._heap: list[tuple[float, str, str]] = []
+        self._earlier = asyncio.Event()
+
+    def set(self, kind: str, key: str, at: float) -> None:
+        """Handle an object at this time; other times of the object stay."""
+        heapq.heappush(self._heap, (at, kind, key))
+        if self._heap[0][0] == at:
+            self._earlier.set()
+
+    async def run(self, handle: Callable[[str, str], None]) -> None:
+        """Call ``handle`` with kind and key at the times that are set."""
+        while True:
+            self._earlier.clear()
+            now = self._now()
+            while self._heap and self._heap[0][0] <= now:
+                _, kind, key = heapq.heappop(self._heap)
+                handle(kind, key)
+            left = self._heap[0][0] - self._now() if self._heap else None
+            try:
+                async with asyncio.timeout(left):
+                    await self._earlier.wait()
+            except TimeoutError:
+                continue
+
+
+class _Seen(NamedTuple):
+    """A pod's state, and the time at which it was first seen in it."""
+
+    state: tuple[str, str, int]
+    since: float
+
+
+class FirstSeen:
+    """The times, by key of the pod, at which pods were first seen in their present states."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+
+    def since(self, key: str, pod: Pod, now: float) -> float:
+        """Return the time at which the pod was first seen in its present state."""
+        metadata = pod.metadata
+        deleting = metadata.HasField("deletion_timestamp")
+        mark = 1 + metadata.deletion_grace_period_seconds if deleting else 0
+        state = (metadata.uid, pod.status.phase, mark)
+        seen = self._seen.get(key)
+        if seen is None or seen.state != state:
+            seen = self._seen[key] = _Seen(state, now)
+        return seen.since
+
+    def forget(self, key: str) -> None:
+        """Forget a pod that is gone."""
+        self._seen.pop(key, None)
+
+
+class PhaseCounts:
+    """The number of pods of each phase, for the gauge."""
+
+    def __init__(self, metrics: AgentMetrics) -> None:
+        self._metrics = metrics
+        self._phases: dict[str, str] = {}
+
+    def count(self, key: str, pod: Pod | None) -> None:
+        """Count a pod in its present phase; None: it is not counted any more."""
+        before = self._phases.pop(key, None)
+        if before is not None:
+            self._metrics.pods.labels(before).inc(-1)
+        if pod is not None:
+            phase = self._phases[key] = pod.status.phase or "Pending"
+            self._metrics.pods.labels(phase).inc()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Sequence
+import json
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, cast
 
-from podsched.api.objects import AnyObject, Node
+from podsched.api.codec import format_time
+from podsched.api.objects import AnyObject, Lease, Node, timestamp
 from podsched.api.reasons import StatusCode
-from podsched.serve.agent import leases
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, NotFound
@@ -18,8 +19,14 @@ from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import AgentMetrics
 from podsched.v1 import api_pb2 as v1
+from podsched.v1.api_pb2 import PatchRequest
 
 _log = get_logger("agent")
+NAMESPACE = "kube-node-lease"
+DURATION = 40
+"""Seconds: kubelet's nodeLeaseDurationSeconds."""
+SLOTS = 20
+"""Number of parts of a period among which renewals are spread."""
 
 
 class Heartbeats:
@@ -41,7 +48,7 @@ class Heartbeats:
         self._period = period
         self._now = now
         self._metrics = metrics
-        self._schedule = leases.RenewalSchedule()
+        self._schedule = RenewalSchedule()
         self._renewals = Outbox(self._send, self._renewed)
         self._new = Outbox(client.create_many, self._made)
         self._old = Outbox(self._delete, most=50)
@@ -74,7 +81,7 @@ class Heartbeats:
 
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
-        part = self._period / leases.SLOTS
+        part = self._period / SLOTS
         at = loop.time()
         while True:
             for name in self._schedule.turn():
@@ -84,7 +91,7 @@ class Heartbeats:
 
     async def _send(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
         # Created here, so that a delayed renewal has the time of its sending.
-        return await self._client.patch_many(leases.renewals(names, self._now()))
+        return await self._client.patch_many(renewals(names, self._now()))
 
     def _renewed(self, name: str, _: str, result: v1.BatchResult) -> None:
         if self._metrics is not None:
@@ -93,7 +100,7 @@ class Heartbeats:
         if isinstance(errors.of_result(result), NotFound):
             node = self._informer.get("Node", name)
             if node is not None and name in self._schedule:
-                self._new.put(name, leases.new_lease(cast(Node, node), self._now()))
+                self._new.put(name, new_lease(cast(Node, node), self._now()))
 
     def _made(self, name: str, _: AnyObject, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)
@@ -103,5 +110,67 @@ class Heartbeats:
     async def _delete(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
         for name in names:
             with contextlib.suppress(NotFound):
-                await self._client.delete("Lease", name, leases.NAMESPACE)
+                await self._client.delete("Lease", name, NAMESPACE)
         return [v1.BatchResult()] * len(names)
+
+
+class RenewalSchedule:
+    """Assigns each node to the slot of a period that has the fewest nodes.
+
+    So thousands of nodes cause a steady load instead of bursts.
+    """
+
+    def __init__(self, slots: int = SLOTS) -> None:
+        self._slots: list[dict[str, None]] = [{} for _ in range(slots)]
+        self._slot_of: dict[str, int] = {}
+        self._at = 0
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._slot_of
+
+    def add(self, name: str) -> None:
+        """Assign a slot to a node unless it has one."""
+        if name in self._slot_of:
+            return
+        least = min(range(len(self._slots)), key=lambda slot: len(self._slots[slot]))
+        self._slots[least][name] = None
+        self._slot_of[name] = least
+
+    def remove(self, name: str) -> None:
+        """Remove a node, which is no longer due."""
+        slot = self._slot_of.pop(name, None)
+        if slot is not None:
+            del self._slots[slot][name]
+
+    def turn(self) -> list[str]:
+        """Advance to the next slot and return its nodes."""
+        self._at = (self._at + 1) % len(self._slots)
+        return list(self._slots[self._at])
+
+
+def new_lease(node: Node, now: float) -> Lease:
+    """Return the initial lease of a node, owned by the node."""
+    lease = Lease()
+    lease.metadata.name = node.metadata.name
+    lease.metadata.namespace = NAMESPACE
+    if node.metadata.uid:
+        lease.metadata.owner_references.add(
+            api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid
+        )
+    lease.spec.holder_identity = node.metadata.name
+    lease.spec.lease_duration_seconds = DURATION
+    lease.spec.renew_time.CopyFrom(timestamp(now))
+    return lease
+
+
+def renewals(names: Iterable[str], now: float) -> list[PatchRequest]:
+    """Return the patches that renew the leases of these nodes."""
+    spec = {"renewTime": format_time(timestamp(now))}
+    patch = json.dumps({"spec": spec}).encode()
+    return [
+        PatchRequest(kind="Lease", namespace=NAMESPACE, name=name, merge_patch=patch)
+        for name in names
+    ]

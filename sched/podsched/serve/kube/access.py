@@ -16,7 +16,8 @@ import binascii
 import os
 import ssl
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,10 @@ import yaml
 
 from podsched.config.errors import ConfigError, FieldError, invalid, required
 from podsched.lib.certificate_error import CertificateError
+from podsched.lib.changing_file import ChangingFile
 from podsched.lib.files import read_file
-from podsched.serve.kube.tls import ClusterTls
 from podsched.serve.kube.tokens import ExecToken, FixedToken, TokenSource, token_in_file
+from podsched.telemetry.logs import get_logger
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MAX_BYTES = 4 << 20
@@ -38,6 +40,7 @@ _REFUSED_OF_USER = {
     "username": "Kubernetes has no passwords any more; use a certificate or a token",
     "as": "impersonation is not supported",
 }
+_log = get_logger("kube")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,3 +251,35 @@ def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 def _config_error(path: str, reason: str) -> ConfigError:
     return ConfigError([FieldError("", None, f"{path}: {reason}")])
+
+
+class ClusterTls:
+    """A TLS context that ``make`` creates from files, again whenever these change.
+
+    The first call's exceptions are raised. The pool keeps connections by context: new ones use the
+    new certificate, and idle ones with the old certificate are closed after a while.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], ssl.SSLContext],
+        files: Iterable[Path],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """clock: monotonic seconds."""
+        self._make = make
+        self._context = make()
+        self._files = [ChangingFile(str(path), clock) for path in files]
+
+    def latest(self) -> ssl.SSLContext:
+        """Return the context for the next request.
+
+        Files are replaced one by one, so the previous context is kept while they are inconsistent.
+        """
+        changed = [file.changed() for file in self._files]  # each is asked
+        if any(changed):
+            try:
+                self._context = self._make()
+            except ConfigError as error:
+                _log.warning("Keeping the certificates in use", error=str(error))
+        return self._context

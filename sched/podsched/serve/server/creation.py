@@ -15,12 +15,13 @@ import time
 import uuid
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
 from podsched.api.metadata_defaulting import generated_name
-from podsched.api.objects import AnyObject, Event, Namespace, Pod, Service, object_key
+from podsched.api.objects import AnyObject, Event, Namespace, Pod, Service, object_key, timestamp
+from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason
 from podsched.api.trace_context import annotate
@@ -39,7 +40,6 @@ from podsched.serve.server.namespaces import NAMESPACE, Namespaces
 from podsched.serve.server.quotas.charging import QuotaCharging
 from podsched.serve.server.service_addresses import ServiceAddresses
 from podsched.serve.server.storage import KeysTakenError, New, Outcome, only_entry
-from podsched.serve.server.unmanaged import NEEDS_MANAGER, NO_CONTROLLER, no_controller_event
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.errors import StoreError
 from podsched.telemetry.tracing import current_span
@@ -52,6 +52,15 @@ _ADDRESS_TRIES = 32
 #: Max Events about workloads without a controller for one call.
 _MAX_UNMANAGED = 100
 _BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+#: Kinds that only a kube-controller-manager makes pods of.
+NEEDS_MANAGER: Final = frozenset(CONTROLLED_KINDS) - OWN_KINDS
+#: Warning for such a workload while no kube-controller-manager runs.
+NO_CONTROLLER: Final = (
+    "a {kind} makes no pods: podsched has controllers for ReplicaSets and Jobs only, and no "
+    "kube-controller-manager renews its Lease in kube-system; run one, or submit a ReplicaSet, a "
+    "Job or the pods instead"
+)
+_REPORTER: Final = "podsched-apiserver"
 
 
 def random_uid() -> str:
@@ -331,3 +340,19 @@ class Creator:
         for at, removal in zip(events, removals, strict=False):
             items[at] = items[at]._replace(new=items[at].new._replace(also=(removal,)))
         return items
+
+
+def no_controller_event(kind: str, api_version: str, message: AnyObject, now: float) -> Event:
+    """Return the Event about a new workload. now: Unix time in seconds."""
+    about = message.metadata
+    event = Event(reason="NoController", type="Warning", count=1)
+    event.metadata.namespace = about.namespace
+    event.metadata.name = f"{about.name[:200]}.{int(now * 1e9):x}"
+    event.involved_object.kind, event.involved_object.api_version = kind, api_version
+    event.involved_object.namespace, event.involved_object.name = about.namespace, about.name
+    event.involved_object.uid = about.uid
+    event.message = NO_CONTROLLER.format(kind=kind)
+    event.source.component = event.reporting_controller = _REPORTER
+    event.first_timestamp.CopyFrom(timestamp(now, whole=True))
+    event.last_timestamp.CopyFrom(event.first_timestamp)
+    return event

@@ -21,12 +21,10 @@ from podsched.serve.server.access.tokens import TokenFile
 from podsched.serve.server.advertising import Advertiser, advertised_address
 from podsched.serve.server.calls import unknown
 from podsched.serve.server.core import ServerCore
-from podsched.serve.server.credentials import ServerCertificates
 from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
 from podsched.serve.server.fairness.gate import Gate
 from podsched.serve.server.kubelets.addresses import refusal
 from podsched.serve.server.pipeline import Pipeline
-from podsched.serve.server.reflection import reflection_handlers
 from podsched.serve.server.replicas import Replicas
 from podsched.serve.server.rest.probes import Probes
 from podsched.serve.server.scheduling import SCHEDULING, SchedulingService
@@ -45,6 +43,21 @@ if TYPE_CHECKING:
     from podsched.serve.server.rest.listener import KubeListener
     from podsched.serve.server.rest.visibility import PendingSource
     from podsched.serve.server.watchcache import WatchCache
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from google.protobuf.message import DecodeError
+from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
+
+from podsched.lib.certificate_error import CertificateError
+from podsched.lib.certificate_files import CertificateFiles
+from podsched.lib.certificates import describe
+from podsched.serve.server import errors
+from podsched.serve.server.calls import bidirectional
+from podsched.telemetry.logs import get_logger
 
 #: The names in the health service; "" is the whole server.
 SERVICES = ("", OBJECTS, PODS, AUTHORIZATION, SCHEDULING)
@@ -56,6 +69,10 @@ MAX_MESSAGE_BYTES = 16 << 20
 MAX_STREAMS = 100
 #: Milliseconds after which an idle connection is closed; clients reconnect.
 MAX_IDLE_MS = 300_000
+_METHOD = "ServerReflectionInfo"
+_OWN = (OBJECTS, PODS, AUTHORIZATION, SCHEDULING)
+_SERVICES = (*_OWN, health.SERVICE_NAME, reflection.SERVICE_NAME)
+_log = get_logger("apiserver")
 
 
 class ApiServer:
@@ -273,3 +290,70 @@ class ApiServer:
             reason = "it is in use, or not an address of this machine"
             raise OSError(f"cannot listen on {address}: {reason}") from error
         return port
+
+
+def reflection_handlers(pipeline: Pipeline) -> grpc.GenericRpcHandler:
+    """Return the handlers to register with gRPC; the audit log does not record their calls.
+
+    gRPC's own reflection service would answer every client that can connect.
+    """
+    servicer = reflection.aio.ReflectionServicer(_SERVICES)
+
+    async def reflect(requests: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        async for response in servicer.ServerReflectionInfo(_decoded(requests), None):
+            yield response.SerializeToString()
+
+    handler = bidirectional(_METHOD, reflect, replace(pipeline, audit=None))
+    return grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {_METHOD: handler})
+
+
+async def _decoded(requests: AsyncIterator[bytes]) -> AsyncIterator[ServerReflectionRequest]:
+    async for raw in requests:
+        try:
+            yield ServerReflectionRequest.FromString(raw)
+        except DecodeError:
+            raise errors.bad_request("the request cannot be decoded") from None
+
+
+class ServerCertificates:
+    """The certificate, key and client CAs in files. Raises CertificateError.
+
+    gRPC asks for them before each handshake, so the next connection uses a new certificate.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._files = CertificateFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
+        # gRPC calls from its own threads.
+        self._lock = threading.Lock()
+
+    def credentials(self, *, demanding: bool) -> grpc.ServerCredentials:
+        """Return credentials that give each new connection the latest certificates.
+
+        demanding: clients must present a certificate of one of the CAs.
+        """
+        return grpc.dynamic_ssl_server_credentials(
+            self._configuration(),
+            self.changed,
+            require_client_authentication=demanding,
+        )
+
+    def changed(self) -> grpc.ServerCertificateConfiguration | None:
+        """Return the certificates if the files have changed and are valid; None otherwise."""
+        with self._lock:
+            try:
+                return self._configuration() if self._files.changed() else None
+            except CertificateError as error:
+                _log.warning("Keeping the certificates in use", error=str(error))
+                return None
+
+    def _configuration(self) -> grpc.ServerCertificateConfiguration:
+        pems = self._files.pems
+        assert pems.certificate is not None
+        own = describe(pems.certificate, self._settings.tls_cert)[0]
+        _log.info("Certificate loaded", subject=own.subject, not_after=own.not_after.isoformat())
+        if problem := own.problem(datetime.now(UTC)):
+            _log.warning("The server's certificate needs renewal", problem=problem)
+        return grpc.ssl_server_certificate_configuration(
+            [(pems.key, pems.certificate)], pems.authorities
+        )

@@ -46,7 +46,7 @@ MAX_PACE_MS = 1000
 
 
 class Encoding(Protocol):
-    """Encodes the responses of a watch, for gRPC (``GrpcEncoding``) or REST (``rest.watches``).
+    """Encodes the responses of a watch, for gRPC (``GrpcEncoding``) or REST (``rest.handling``).
 
     idle: seconds after which a quiet watch gets a bookmark.
     """

@@ -17,15 +17,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from podsched.decide.extenders.calls import ExtenderClient
+from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.status import Status, error
+from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.lib.tasks import TaskSet
 from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.activation import Activator
-from podsched.term.cycle.bind import asks_bind_plugins, run_bind
 from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import LoopParts
@@ -40,6 +41,7 @@ from podsched.term.writes.extender_binding import ExtenderBindings
 MAX_AHEAD = 1024
 #: Seconds between two checks in ``settled``, for outcomes that no event announces.
 _LOOK_EVERY = 0.02
+BIND_WORDING = 'running Bind plugin "{}"'
 
 
 class BindingCycle:
@@ -287,3 +289,35 @@ class BindingCycle:
             runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
             with working_on(assignment.pod.pod):
                 self._failures.decide_again(runtime, assignment)
+
+
+def asks_bind_plugins(runtime: ProfileRuntime) -> bool:
+    """Whether a plugin may refuse or skip a pod; False if the default binder comes first."""
+    return not runtime.bind or not runtime.bind[0].traits.binds_every_pod
+
+
+def run_bind(runtime: ProfileRuntime, assignment: Assignment) -> Status:
+    """Call the Bind plugins in order. Return SUCCESS if one accepts the pod, else why it does not.
+
+    Source: RunBindPlugins in ``framework/runtime/framework.go`` of kube-scheduler v1.36, with its
+    messages. If no plugin accepts the pod, v1.36 has an empty message; here it is the message of
+    older releases.
+    """
+    for named in runtime.bind:
+        if named.traits.binds_every_pod:
+            return SUCCESS
+        call: Callable[..., Status] = named.plugin.bind
+        state, pod, node = assignment.state, assignment.pod, assignment.node_name
+        try:
+            status = named.runs.call(named.name, BIND_WORDING, call, state, pod, node)
+        except PluginFailure as failure:
+            return failure.status
+        if status.skipped:
+            continue
+        if status.ok:
+            return SUCCESS
+        if status.code.rejects:
+            return status.by(named.name)
+        text = f"{BIND_WORDING.format(named.name)}: {status.message}"
+        return replace(status, code=Code.ERROR, reasons=(text,), plugin=named.name)
+    return error(f"bind status: {Code.SKIP.text}, ")

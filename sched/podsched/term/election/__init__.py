@@ -4,7 +4,7 @@
     states, lock_view               the state of a candidate in each phase
     step, racing, holding, silence  the pure rules: state and event in, state and effects out
     elector, lock_io                perform the effects and report events
-    liveness, peers                 detect early that a leader is gone
+    peers                           detects early that a leader is gone
 
 This package does not depend on what a leader does.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podsched.lab.chaos.outcome import judge
-from podsched.lab.chaos.timeline import (
+from podsched.lab.chaos.report import (
     Bar,
     fault_bars,
     leader_bars,

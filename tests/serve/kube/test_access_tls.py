@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from podsched.config.errors import ConfigError, FieldError
-from podsched.serve.kube.access import from_kubeconfig
-from podsched.serve.kube.tls import ClusterTls
+from podsched.serve.kube.access import ClusterTls, from_kubeconfig
 from support.certificates import make_certificates
 
 

@@ -11,8 +11,7 @@ from podsched.lib.certificate_error import CertificateError
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import Unavailable
-from podsched.serve.server.credentials import ServerCertificates
-from podsched.serve.server.server import ApiServer
+from podsched.serve.server.server import ApiServer, ServerCertificates
 from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
 from support.certificates import Certificates, make_certificates

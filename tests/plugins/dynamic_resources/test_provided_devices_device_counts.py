@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from podsched.cache.cache import Cache
-from podsched.plugins.dynamic_resources import device_counts
-from podsched.plugins.dynamic_resources.device_counts import DeviceCounts
+from podsched.plugins.dynamic_resources import provided_devices
 from podsched.plugins.dynamic_resources.devices import KnownDevices
 from podsched.plugins.dynamic_resources.model import Features
+from podsched.plugins.dynamic_resources.provided_devices import DeviceCounts
 from podsched.plugins.dynamic_resources.selectors import selector_compiler
 from support.device_objects import device_class, devices, resource_claim
 from support.engine_world import node
@@ -108,7 +108,7 @@ def test_only_nodes_that_changed_are_counted_again(monkeypatch: pytest.MonkeyPat
 def test_devices_are_counted_in_steps_and_what_changes_meanwhile_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(device_counts, "_ROWS_PER_PAUSE", 1)
+    monkeypatch.setattr(provided_devices, "_ROWS_PER_PAUSE", 1)
     world = World(IS_X)
     cluster = world.cache.cluster
     steps = world.counts.prepare("gpu", world.known.of(cluster), cluster.nodes)
@@ -122,7 +122,7 @@ def test_devices_are_counted_in_steps_and_what_changes_meanwhile_again(
 
 
 def test_a_node_may_go_while_devices_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_counts, "_ROWS_PER_PAUSE", 1)
+    monkeypatch.setattr(provided_devices, "_ROWS_PER_PAUSE", 1)
     world = World(IS_X)
     cluster = world.cache.cluster
     steps = world.counts.prepare("gpu", world.known.of(cluster), cluster.nodes)

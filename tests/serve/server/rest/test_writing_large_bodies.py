@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from podsched.serve.server.rest import checks, writing
-from podsched.serve.server.rest.large_bodies import apart
+from podsched.serve.server.rest.writing import apart
 from support.kube_client import KubeClient
 
 MAPS = "/api/v1/namespaces/default/configmaps"
