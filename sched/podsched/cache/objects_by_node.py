@@ -25,6 +25,7 @@ class ObjectsByNode:
     def __init__(self, columns: Columns, node_of: NodeOf, objects: Iterable[Any]) -> None:
         self._columns, self._node_of = columns, node_of
         self._objects: dict[str, dict[tuple[str, str], Any]] = {}
+        #: The topology version and the size for which the arrays were computed; None: outdated.
         self._rows: tuple[int, int] | None = None
         self._arrays: dict[OfNode, Int64s] = {}
         for one in objects:
@@ -62,7 +63,6 @@ class ObjectsByNode:
             self._remove(old)
         if new is not None:
             self._add(new)
-        # Rows may belong to other nodes now: the columns are computed again on their next use.
         if not self._fits():
             self._rows = None
         for name in touched:

@@ -31,7 +31,7 @@ class PodTable:
         #: By row, the pods by uid; others may change only their order.
         self.rows: list[dict[str, PodInfo]] = [{} for _ in range(nodes.size)]
         self.usage = UsageColumns(nodes.size)
-        #: The same list as in ``usage``: it is read for every pod that is added or removed.
+        #: The list of ``usage`` itself, which is read for every pod that is added or removed.
         self._cells = self.usage.cells
         self._usages = ClassUsages()
         self._running, self._terminating = self._usages.running, self._usages.terminating

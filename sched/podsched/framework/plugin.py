@@ -37,7 +37,8 @@ class CycleState:
     """Data that plugins keep between the extension points of one pod's cycle, by plugin name.
 
     It is pickled for evaluator actors, so it may contain only plain data and arrays. All fields but
-    ``data`` are replaced (``state.patches += (patch,)``): five containers more a pod took 3 %.
+    ``data`` are immutable and get replaced (``state.patches += (patch,)``): with a container of its
+    own for each of the five, deciding for a pod took 3 % longer.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -95,9 +96,9 @@ class Traits:
     #: ``projection`` depends on the containers' requests or limits. If it does not, it is computed
     #: once for all pods that differ only there (``PodShape``).
     reads_requests: bool = True
-    #: Likewise, it depends on labels or the owner (the namespace does not count).
+    #: As ``reads_requests``, for labels and the owner (the namespace does not count).
     reads_labels: bool = True
-    #: Likewise, it depends on volumes or, for claims, on the pod's name.
+    #: As ``reads_requests``, for volumes and, with claims, the pod's name.
     reads_volumes: bool = True
     #: ``projection`` depends on the existing pods, pending or placed, not only on their affinity
     #: terms. If it does not, it stays valid while pods come and go.

@@ -50,11 +50,12 @@ class PodGroup:
     """A group: ``key`` is "namespace/name". ``min_count``: None for the basic policy.
 
     ``topology_key``: the node label whose value all members must share, "" for none.
-    ``preferred_topology``: labels whose value they should share, the first that is possible.
+    ``preferred_topology``: labels; the members should share the value of the first one possible.
     ``evicted_whole``: preemption evicts all members or none (disruptionMode ``PodGroup``).
-    ``levels``: labels from wide to narrow; sharing one means to share those before it, too.
-    ``topology``: the name of their Topology.
-    ``slices``: some of these, whose domains take so many members each, the most first.
+    ``levels``: the labels of a Topology, the widest first: nodes that share the value of one share
+    the values of all before it. ``topology``: the name of the Topology.
+    ``slices``: some of these levels with a size each, the largest first. The members form slices of
+    this size, and each slice goes to one domain of the level.
     """
 
     key: str

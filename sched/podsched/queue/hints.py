@@ -85,6 +85,7 @@ class HintTable:
             for profile, plugins in hints.items()
             for plugin, events in plugins.items()
         }
+        # Filled when an event is asked for: few of all combinations of actions ever happen.
         self._matching: dict[tuple[Resource, ActionType], tuple[Registration, ...]] = {}
         self._wanted: dict[tuple[str, str, Resource, ActionType], tuple[Registration, ...]] = {}
 
@@ -157,7 +158,7 @@ class HintTable:
         """Return the groups that an index finds for an event; None for all, also if it fails."""
         try:
             return index.candidates(old, new)
-        except Exception as error:  # As above.
+        except Exception as error:  # Then the hint is called for all groups.
             self._observer.plugin_failed(registration.plugin, event.text, error)
             return None
 
@@ -169,7 +170,7 @@ class HintTable:
             return None
         try:
             return list(registration.pods(old, new))
-        except Exception as error:  # As above.
+        except Exception as error:  # Then the hint is called for all pods.
             self._observer.plugin_failed(registration.plugin, event.text, error)
             return None
 

@@ -335,7 +335,7 @@ class Gates:
         plugin = plugins.get(pod.gating_plugin)
         try:
             return plugin.pre_enqueue(pod.info).reasons if plugin is not None else ()
-        except Exception as error:  # As below.
+        except Exception as error:  # Plugins may raise anything; explanations show it.
             return (f"{type(error).__name__}: {error}",)
 
     def _passes(self, name: str, plugin: PreEnqueuePlugin, pod: QueuedPodInfo) -> bool:

@@ -45,16 +45,16 @@ in flight          returned with errors                   podErrorBackoffQ (acti
 in flight          rejected, nothing helped meanwhile     unschedulablePods
 in flight          rejected, an event helped              podBackoffQ; activeQ if not backing off or
                                                           if a Pending plugin was helped
+unschedulablePods  event, own update, timeout             podBackoffQ or activeQ, likewise
 in flight          return_unattempted                     activeQ
-unschedulablePods  event, own update, timeout             as the previous but one
 gated              event of the gating plugin, activate   activeQ, podBackoffQ, or gated again
 any                delete                                 (none); in flight: when returned
 =================  =====================================  ========================================
 
 Entering activeQ or a backoff queue runs PreEnqueue, but not again from backoff to activeQ; a pod
-that it rejects is gated instead. kube-scheduler confines AssignedPodAdd to pods with affinity or
-spread terms (``getUnschedulablePodsWithCrossTopologyTerm``); here hints and their indexes confine
-it, which leaves out no plugin.
+that it rejects is gated instead. kube-scheduler applies AssignedPodAdd only to pods with affinity
+or spread terms (``getUnschedulablePodsWithCrossTopologyTerm``), to save calls of hints. Here the
+indexes of the hints save these calls, so plugins of other kinds get the event, too.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class PodSet:
     level: str = ""
     """The node label of the Topology level that it asks for, "" for none."""
     slice_levels: tuple[str, ...] = ()
-    """Likewise, the levels of its slices."""
+    """The node labels of the levels that its slices ask for."""
     in_topology: bool = False
     """Whether it asks for a flavor with a Topology, of whatever level."""
     kept: Mapping[str, str] = field(default_factory=dict)

@@ -42,7 +42,8 @@ class TopologyRequest:
     required: str | None = None
     """The level of which one domain must take all pods."""
     preferred: str | None = None
-    """The same if possible; else one domain of a level above, else several at the top."""
+    """The level of which one domain should take all pods: else one domain of a level above, else
+    several domains of the widest level."""
     slices: tuple[tuple[str, int], ...] = ()
     """Levels and sizes of slices, the largest first: a slice's pods stay in one domain."""
 

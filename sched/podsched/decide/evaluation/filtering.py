@@ -235,7 +235,10 @@ def run_with_nominees(
     counted: Nominees,
     settled: Set[str] = NOTHING_SETTLED,
 ) -> FilterOutcome:
-    """Run the first of the two passes: the nominated rows, with their nominated pods added."""
+    """Run the first of the two passes: the nominated rows, with their nominated pods added.
+
+    The outcome's ``rows`` are those of the fork that it ran on.
+    """
     nominated = rows[counted.places]
     if nodes.base is not nodes:
         # Removing the pods again costs a third of what another fork would.

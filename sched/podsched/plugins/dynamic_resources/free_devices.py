@@ -276,6 +276,7 @@ class FreeDevices:
             number = self._numbers[pool.key] = self._unused.pop()
             self._simple[number] = pool
             self._changes.add(number)
+            # In the order in which the allocator tries a node's pools, so that both take the same.
             mine = self._of_node.setdefault(pool.node, [])
             insort(mine, pool, key=lambda one: (one.comes_last, one.key))
 
@@ -472,6 +473,7 @@ class FreeDevices:
         return pool is None or column.key in pool.suiting
 
     def _look_elsewhere(self, column: _Column) -> bool:
+        """Set ``elsewhere``; return False if it is a guess: some selector was not evaluated."""
         column.elsewhere = True
         for pool in self._others.values():
             if not pool.is_simple:

@@ -214,8 +214,8 @@ class InterPodAffinity:
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject rows that violate a required term, each for one reason.
 
-        Of several violations it is the pod's affinity (unresolvable), then its anti-affinity, then
-        the anti-affinity of others, as kube-scheduler's Filter returns at the first.
+        The first violated rule counts, in the order of kube-scheduler's Filter: the pod's affinity
+        (unresolvable), the pod's anti-affinity, the anti-affinity of other pods.
         """
         filtering = cast(_State, state.data[self.name]).filtering
         assert filtering is not None
@@ -324,8 +324,9 @@ class InterPodAffinity:
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return each row's sum of weights.
 
-        Each pod in the row's domain of a term's topology key adds the term's weight, if the term is
-        the pod's to place and matches the other, or is the other's and matches the pod to place.
+        A term of the pod to place adds its weight for each pod that it matches in the row's domain
+        of its topology key. A term of a placed pod in that domain adds its weight if it matches the
+        pod to place.
         """
         scores = cast(_State, state.data[self.name]).scores
         assert scores is not None

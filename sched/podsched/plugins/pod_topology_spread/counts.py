@@ -12,8 +12,8 @@ Rules: ``filtering.go`` and ``scoring.go`` of kube-scheduler v1.36
 
 All arrays have one cell per row of the live columns, so verdicts can be computed for any rows. On a
 fork, the pods added to or removed from a row change only the count of that row's domain. So the
-minimum is that count or the least count of the other domains. For the domain with the lowest count,
-the latter is ``second``: this is why the two lowest counts are kept.
+minimum is that count or the least count of the other domains. That least count is ``second`` for
+the domain with the lowest count, and ``minimum`` for all others, so these two are kept.
 """
 
 from __future__ import annotations

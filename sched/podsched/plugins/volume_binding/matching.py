@@ -63,6 +63,7 @@ def match_claims(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows)
             on_other_node |= ~_is_node(claim.selected_node, nodes, rows)
     groups, of_row = _group(_label_keys(claims), nodes, rows)
     found = _match_groups(claims, nodes, groups)
+    # As in kube-scheduler, storage is not checked on a node that another claim's node rules out.
     return Matching(
         found.satisfied[of_row] & ~on_other_node,
         found.enough_storage[of_row] | on_other_node,

@@ -373,6 +373,7 @@ def _check_bound(
     for volume in bound:
         undecided = ~(conflict | gone | failed)
         if volume is None:
+            # No row is left to decide, as a missing volume is missing everywhere.
             gone |= undecided
             break
         matches = match_affinity(volume.affinity, nodes, rows)

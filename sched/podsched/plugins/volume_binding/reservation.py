@@ -124,6 +124,7 @@ class Reservation:
         if volume is None:
             raise _Failed(f'failed to check binding: could not find v1.PersistentVolume "{name}"')
         claim = _claim_now(binding.claim, "failed to check binding", cluster)
+        # The informer still has the object that Reserve read: the patch is not to be seen yet.
         if volume is binding.base and not binding.is_written:
             return False
         _check_reachable(volume, node, cluster)
@@ -134,6 +135,7 @@ class Reservation:
     def _is_provisioned(self, mine: Provisioning, node: v1.Node, cluster: ClusterView) -> bool:
         """Return whether the claim's volume was provisioned. Raises _Failed if it cannot be."""
         claim = _claim_now(mine.base, "failed to check provisioning pvc", cluster)
+        # As in ``_is_bound``.
         if claim is mine.base and not mine.is_written:
             return False
         name = claim.metadata.name

@@ -112,8 +112,8 @@ class Unit:
 class Level(NamedTuple):
     """The level of a Topology that a unit asks for ("" for none), and whether it is required.
 
-    ``any_level``: it asks for a Topology, but for no level. ``slices``: the levels of which
-    one domain takes so many pods each, the most first; the number is 0 if it is missing.
+    ``any_level``: it asks for a Topology, but for no level. ``slices``: levels with the size of
+    their slices, the largest first; 0 for a missing size. A slice's pods share one domain.
     """
 
     label: str = ""

@@ -243,6 +243,7 @@ class PodGroupConditions:
         """Forget the oldest write, if the cache shows it or the group is gone."""
         if len(self._unseen) > _MOST_UNSEEN:
             uid, oldest = next(iter(self._unseen.items()))
+            # If it has to stay, the next call looks at another one.
             self._unseen.move_to_end(uid)
             self._current(oldest.group)
 
