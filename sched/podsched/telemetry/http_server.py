@@ -28,6 +28,11 @@ def connection_of(request: web.BaseRequest) -> Connection:
     return connection
 
 
+def address_of(request: web.BaseRequest) -> str:
+    """Return the client's address, "" for one without."""
+    return str((request.get_extra_info("peername") or ("",))[0])
+
+
 def peer_of(request: web.BaseRequest) -> str:
     """Return the client's address in gRPC's form, such as "ipv4:127.0.0.1:40000"."""
     address = request.get_extra_info("peername") or ("", 0)

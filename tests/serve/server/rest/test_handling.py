@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,6 +66,43 @@ async def test_web_pages_are_refused_where_nobody_is_asked_who_he_is(
     alice = Identity("alice", frozenset(), Authentication.TOKEN)
     asked = KubeClient(world.core, Pipeline(authenticate=lambda _: alice))
     assert (await asked.request("GET", PODS, headers=page)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("rebound.example:6443", 403),
+        ("localhost.rebound.example.", 403),
+        ("[::1", 403),
+        ("localhost:6443", 200),
+        ("a.localhost", 200),
+        ("127.0.0.1:6443", 200),
+        ("[::1]:6443", 200),
+        ("10.0.0.1", 200),
+        ("api-0:6443", 200),
+        (f"{socket.gethostname()}:6443", 200),
+    ],
+)
+async def test_the_name_of_another_machine_is_refused_where_nobody_is_asked_who_he_is(
+    world: World, kube: KubeClient, host: str, status: int
+) -> None:
+    """A web page whose name comes to point to this machine could read everything."""
+    page = {"host": host}
+    assert (await kube.request("GET", PODS, headers=page)).status == status
+    alice = Identity("alice", frozenset(), Authentication.TOKEN)
+    asked = KubeClient(world.core, Pipeline(authenticate=lambda _: alice))
+    assert (await asked.request("GET", PODS, headers=page)).status == 200
+
+
+async def test_another_machine_may_use_any_name_of_the_server(world: World) -> None:
+    answers: list[Answer] = []
+
+    async def send(answer: Answer, call: Call) -> None:
+        answers.append(answer)
+
+    asked = replace(request_of("system:unsecured", PODS), headers={"host": "api.team.example"})
+    await Handler(world.core, Pipeline(), Probes(HealthChecks())).handle(asked, send)
+    assert [answer.status for answer in answers] == [200]
 
 
 async def test_who_does_not_read_large_answers_does_not_keep_others_out(world: World) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from aiohttp import ClientError, HttpVersion11, web
 
 from podsched.lib.listening import Connection
+from podsched.lib.network import is_loopback
 from podsched.serve.server import errors
 from podsched.serve.server.call_warnings import KEY as WARNING
 from podsched.serve.server.call_warnings import header
@@ -28,7 +29,7 @@ from podsched.serve.server.rest.messages import (
     Upgrade,
     query_of,
 )
-from podsched.telemetry.http_server import certificate_of, connection_of, peer_of
+from podsched.telemetry.http_server import address_of, certificate_of, connection_of, peer_of
 
 #: Seconds that a client may leave a piece of an answer unread; the same as for gRPC.
 UNREAD_SECONDS: Final = 30.0
@@ -271,4 +272,5 @@ def _request(asked: web.BaseRequest, body: Callable[[], Awaitable[bytes]]) -> Re
         contradiction=next((n for n, v in values.items() if n != DRY_RUN and len({*v}) > 1), ""),
         target=uri,
         header_lines=lines,
+        over_loopback=not asked.secure and is_loopback(address_of(asked)),
     )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from podsched.api.pod_parts import POD_PARTS
 from podsched.api.reasons import StatusCode
+from podsched.lib.network import is_loopback
 from podsched.serve.server.access.authentication import no_authentication
 from podsched.serve.server.access.identity import caller
 from podsched.serve.server.access.impersonation import impersonated
@@ -71,6 +75,10 @@ Verb = Callable[[Target, Request], Awaitable[Answer]]
 #: could otherwise write objects.
 _BROWSERS: Final = frozenset({"origin", "sec-fetch-site"})
 _NO_BROWSERS: Final = "requests of web pages are refused where callers are not authenticated"
+_ANOTHER_HOST: Final = (
+    "the Host header has the name of another machine: where callers are not authenticated, use "
+    "localhost or an address"
+)
 _NO_IMPERSONATION: Final = (
     "impersonation is not served where callers are not authenticated: every caller has all rights"
 )
@@ -149,6 +157,8 @@ class Handler:
         name = found.call if isinstance(found, Target) else DISCOVERY
         if self._open and not _BROWSERS.isdisjoint(request.headers):
             raise _forbidden(_NO_BROWSERS)
+        if self._open and request.over_loopback and _is_of_another(request.headers.get("host", "")):
+            raise _forbidden(_ANOTHER_HOST)
         async with Call(name, request, self._pipeline, request.uri) as call:
             await call.arrive()
             another = impersonated(request.header_lines, caller())
@@ -245,6 +255,25 @@ async def _nothing() -> bytes:
 
 def _forbidden(why: str) -> RestError:
     return RestError(403, "Forbidden", why, {}, code=StatusCode.PERMISSION_DENIED)
+
+
+def _is_of_another(host: str) -> bool:
+    """Return whether a Host header has a full name that is not this machine's.
+
+    A web page can have its own name point to 127.0.0.1 (DNS rebinding). Then browsers take this
+    server for the page's, and add none of the headers above to a GET.
+    """
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+    except ValueError:
+        return True
+    if "." not in name or is_loopback(name) or name.endswith(".localhost"):
+        return False
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name != socket.gethostname().lower()
+    return False
 
 
 def _is_known_group(segments: Sequence[str]) -> bool:

@@ -37,7 +37,8 @@ class Request:
     query: the first value of each name; dry_run: all values of ``dryRun``, the only list;
     contradiction: the name of another parameter with several different values, "" if none; body:
     what ``receive`` has returned, b"" before; target: path and query as received; uri: their
-    beginning; header_lines: all headers, repeated ones included.
+    beginning; header_lines: all headers, repeated ones included; over_loopback: whether it came
+    from this machine without TLS.
     """
 
     method: str
@@ -54,6 +55,7 @@ class Request:
     contradiction: str = ""
     target: str = ""
     header_lines: Sequence[tuple[str, str]] = ()
+    over_loopback: bool = False
 
     def invocation_metadata(self) -> Iterable[tuple[str, str | bytes]]:
         """See ``CallContext``."""
