@@ -45,7 +45,8 @@ def add_admission(answer: Explanation, admission: Admission, key: str) -> None:
 def explain_admission(admission: Admission, key: str) -> QueueAdmission | None:
     """Explain a unit, by its key; None if it is in no queue.
 
-    Synchronous, and on a scheduler's admission only between two of its cycles.
+    Call it on a scheduler's admission only between two of its cycles: it changes the snapshot for a
+    try, and puts it back.
     """
     unit = admission.units.get(key)
     if unit is None:

@@ -99,7 +99,7 @@ class StampedCluster(ClusterView, Protocol):
 
     @property
     def stamp_beside_pods(self) -> Hashable:
-        """The same, but unchanged by pods that come and go without affinity terms."""
+        """As ``stamp``, but unchanged by pods that come and go without affinity terms."""
         ...
 
 

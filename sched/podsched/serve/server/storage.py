@@ -162,8 +162,6 @@ class ObjectStorage:
             raise errors.not_found(kind, _name(key))
         return _entry(kind, key, kv)
 
-    # ------------------------------------------------------------------ creating
-
     async def message(self, kind: Kind, namespace: str, name: str) -> AnyObject:
         """Return an object from etcd, not from the cache. Raises ApiError."""
         entry = await self.get(kind, local_key(kind, namespace, name))
@@ -179,6 +177,8 @@ class ObjectStorage:
             raise errors.of_store(error) from error
         if taken:
             raise errors.already_exists(item.kind, _name(item.key))
+
+    # ------------------------------------------------------------------ creating
 
     async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         """Store new objects, each independently; return each stored object or its error."""

@@ -225,6 +225,7 @@ class Watcher:
                 bookmark_at = sent_at + encoding.idle
             if changes:
                 seen = max(seen, changes[-1].revision)
+            # More changes have come while the responses were sent, so there is nothing to wait for.
             if position < cache.ring.end:
                 if pace and len(changes) < _CHANGES_AT_ONCE:
                     await asyncio.sleep(max(0.0, sent_at + pace - clock()))

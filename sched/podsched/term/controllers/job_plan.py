@@ -266,6 +266,7 @@ class _Planner:
         if spec.HasField("completions"):
             wanted = max(0, min(spec.completions - self._judged.succeeded, spec.parallelism))
         else:
+            # The pods share a work queue: the first success means that it is empty.
             wanted = there if self._judged.succeeded else spec.parallelism
         surplus = _surplus(self._judged, self._seen, max(0, there - wanted))
         if surplus:
@@ -335,6 +336,7 @@ def _surplus(pods: JobPods, seen: Seen, count: int) -> list[OwnedPod]:
         and _are_valid(indexes, seen.job.spec.completions)
     ):
         return []
+    # Of each index, the pod that would be removed last is kept.
     best: dict[int, OwnedPod] = {}
     for pod in sorted(seen.active, key=removal_rank):
         if pods.is_valid(pod):

@@ -31,7 +31,7 @@ class PodGroupProtectionController:
         self._members: dict[str, set[str]] = {}
         """The unfinished pods that name each group, by their keys."""
         self._counted_for: dict[str, str] = {}
-        """The same by pod, because reading it from the old version of a pod takes longer."""
+        """By the key of a pod, its group: reading that from the pod's old version takes longer."""
         self._dirty: dict[str, None] = {}
 
     def start(self, now: Instant) -> Iterator[None]:

@@ -65,7 +65,7 @@ class Backfilling:
     ) -> Iterable[FlavorTerms]:
         """Return the terms on which a head delays no reserved start; if there are none, it waits.
 
-        ``beside``: see the method.
+        ``beside``: what the method ``beside`` returns.
         """
         if not self._reservations.of:
             return terms
@@ -98,7 +98,7 @@ class Backfilling:
     ) -> Iterator[LaterTerms]:
         """Yield the terms on which a head may get a reservation.
 
-        ``beside``: see the method. ``taken``: see ``Timetable.later``.
+        ``beside``: what the method ``beside`` returns. ``taken``: see ``Timetable.later``.
         """
         workload, policy = entry.workload, entry.queue.backfill
         unit = self._admission.units.get(workload.key)
@@ -144,7 +144,7 @@ class Backfilling:
     def reserve(
         self, workload: Workload, chosen: LaterTerms, nodes: Mapping[str, str], kept_out: str
     ) -> None:
-        """Promise a start; ``nodes``: that of each pod, by uid; ``kept_out``: see the method."""
+        """Promise a start; ``nodes``: of each pod, by uid; ``kept_out``: of that method."""
         amounts: dict[str, Counter[str]] = {}
         waiting = self._admission.units[workload.key].waiting
         for uid, node in nodes.items():

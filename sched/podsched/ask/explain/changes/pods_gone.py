@@ -239,6 +239,7 @@ def _necessary(question: Question, rejections: Rejections, nodes: Sequence[_Node
     places = {int(row): place for place, row in enumerate(rejections.rows.tolist())}
     rows = np.array([n.row for n in nodes for _ in range(len(n.groups) + 1)], dtype=np.intp)
     fork = question.cluster.columns.fork(rows)
+    # Of each node first a row without all groups, then for each group a row with one pod of it.
     at = 0
     for node in nodes:
         for group in (None, *node.groups):

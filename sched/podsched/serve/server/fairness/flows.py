@@ -136,8 +136,10 @@ class Flows:
         self._effort: ProcessorTime | None = None
         self._measured_at = -math.inf
         #: Recent processor time of the loop, and recent time that it waited for a processor, both
-        #: decayed like charges; and the latter since the last measurement.
-        self._worked = self._kept_waiting = self._delay = 0.0
+        #: decayed like charges.
+        self._worked = self._kept_waiting = 0.0
+        #: The time that it waited for a processor in the last period that was measured.
+        self._delay = 0.0
         #: Max part of the loop's time for each competing flow; inf while none compete.
         self._share = math.inf
         self._update_at = -math.inf

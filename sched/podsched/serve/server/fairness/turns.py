@@ -32,8 +32,8 @@ _AFTERWARDS: Final = 1.5
 #: Max seconds that work blocks the event loop while flows compete. While none compete, it continues
 #: until the end of the loop's round (``lib.event_loop``).
 _SHORT_TURN: Final = 0.002
-#: The same for a call of a level that does not share the loop. It is longer, because each turn adds
-#: a wait: a leader's batch of bindings takes 20 ms.
+#: Max seconds of a turn for a call of a level that does not share the loop. It is longer, because
+#: each turn adds a wait: a leader's batch of bindings takes 20 ms.
 _PROTECTED_TURN: Final = 0.005
 #: Min seconds between two turns of the lane, and max while calls keep arriving.
 _GAP, _LONGEST_GAP = 0.0015, 0.03

@@ -171,16 +171,16 @@ class QuotaCharging:
         latest: the quotas after the previous batch, which the cache may not have yet.
         """
         quotas = {e.key: _later(e, latest.get(e.key)) for e in self._quotas.of(namespace)}
-        settled = False
+        recounted = False
         for _ in range(_MAX_ROUNDS):
             plan = _plan(quotas.values(), batch)
-            if plan.refused and not settled:
+            if plan.refused and not recounted:
                 try:
                     quotas = await self._recounter.recounted(namespace)
                 except ApiError as error:
                     _settle_all(batch, error)
                     return {}
-                settled = True
+                recounted = True
                 continue
             for waiting, refusal in plan.refused:
                 waiting.settle(refusal)

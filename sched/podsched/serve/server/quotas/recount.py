@@ -66,7 +66,9 @@ class Tally:
         #: Whether the total has changed since it was compared with the quotas.
         self.changed = True
         self._usages: dict[tuple[str, str], Usage] = {}
+        #: Pods that are counted only until their deletion time, which comes without a change.
         self._terminating_pods: dict[tuple[str, str], Entry] = {}
+        #: Equal usages, of which only one is kept.
         self._same: dict[tuple[object, ...], Usage] = {}
 
     def total(self, quota: ResourceQuota) -> Amounts:
@@ -141,7 +143,9 @@ class UsageRecounter:
         self._quotas = quotas
         self._now = now
         self._tallies: dict[str, Tally] = {}
+        #: By key of a quota, the revision at which it was compared with the count.
         self._compared: dict[str, int] = {}
+        #: The position in the cache's changes up to which all tallies are current.
         self._position = 0
         #: Held while the position in the cache's changes is moved.
         self._counting = asyncio.Lock()

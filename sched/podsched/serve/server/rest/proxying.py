@@ -78,7 +78,7 @@ _SANDBOX: Final = {"Content-Security-Policy": "sandbox"}
 _DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 Verb = Callable[[Target, Request, ExitStack], Awaitable[Answer]]
-"""An ExitStack: of what is closed when the answer has been sent."""
+"""Answers a request for one subresource. The ExitStack closes what is open once that is sent."""
 
 
 class Proxying:
@@ -97,7 +97,7 @@ class Proxying:
         }
 
     async def answer(self, target: Target, request: Request, held: ExitStack) -> Answer:
-        """Answer a request for a subresource at a kubelet. held: of ``admitted``."""
+        """Answer a request for a subresource at a kubelet; held: the stack of ``admitted``."""
         try:
             return await self._verbs[target.subresource](target, request, held)
         except KubeletError as error:
@@ -431,6 +431,7 @@ async def _pieces(
 ) -> AsyncGenerator[bytes, None]:
     """Yield the body of an answer as it comes. Raises ApiError if it breaks off."""
     try:
+        # The first, empty piece releases the call's seat before the kubelet has sent anything.
         yield b""
         async for piece in response.content.iter_any():
             yield piece
@@ -443,6 +444,7 @@ async def _pieces_later(
 ) -> AsyncGenerator[bytes, None]:
     """Yield the body of an answer that may still have to begin. Raises ApiError."""
     try:
+        # As in ``_pieces``.
         yield b""
         response = await asking
         await _check(endpoint, response)
