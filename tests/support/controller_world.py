@@ -13,6 +13,7 @@ from podsched.api.owners import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from podsched.serve.client.informer import Event, EventType
 from podsched.term.controllers.controller import AbsentObject, Controller, Done, Instant
+from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
 
 START = 1_700_000_000.0
@@ -132,6 +133,8 @@ class ControllerWorld:
 
     def skipped(self, kind: str, key: str, error: Exception) -> None:
         self.faults.append(f"{kind} {key}: {type(error).__name__}")
+
+    skipping = Writes.skipping
 
     def record(
         self,

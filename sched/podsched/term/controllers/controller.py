@@ -1,15 +1,15 @@
-"""The interface of a controller, and the interfaces that it uses: time, objects, writes, events."""
+"""The interface of a controller, and the interfaces that it uses: time, objects, events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from podsched.api.objects import AnyObject, ObjectMeta, Pod
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
-from podsched.v1.api_pb2 import DeleteRequest, EvictRequest, PatchRequest
+from podsched.v1.api_pb2 import PatchRequest
 
 
 class Instant(NamedTuple):
@@ -40,61 +40,6 @@ class Objects(Protocol):
 
 #: Called with the outcome of a write: None, or the error.
 Done = Callable[[ClientError | None], None]
-
-
-class Writes(Protocol):
-    """Queues writes without waiting; ``retry`` is called some time after a write has failed.
-
-    A write is sent only if none of the objects in ``without`` exist in the API server. ``done`` is
-    called once its outcome is known.
-    """
-
-    def patch(
-        self,
-        key: str,
-        request: PatchRequest,
-        retry: Callable[[], None],
-        *,
-        without: Sequence[AbsentObject] = (),
-        done: Done | None = None,
-    ) -> None: ...
-
-    def delete(
-        self,
-        key: str,
-        request: DeleteRequest,
-        retry: Callable[[], None],
-        *,
-        without: Sequence[AbsentObject] = (),
-        done: Done | None = None,
-    ) -> None: ...
-
-    def create(
-        self, key: str, item: AnyObject, retry: Callable[[], None], *, done: Done | None = None
-    ) -> None: ...
-
-    def empty(self, namespace: str, uid: str, retry: Callable[[], None]) -> None:
-        """Delete the content of a namespace, then the namespace; ``retry`` if content remains."""
-        ...
-
-    def evict(
-        self, key: str, request: EvictRequest, retry: Callable[[], None], *, without_node: str = ""
-    ) -> None:
-        """Evict a pod; with ``without_node`` only if the API server has no node of this name.
-
-        The informer may lack a node that exists: watches omit objects that cannot be decoded. The
-        pods of such a node keep running.
-        """
-        ...
-
-    def cancel_eviction(self, key: str) -> None: ...
-
-    def skipped(self, kind: str, key: str, error: Exception) -> None:
-        """Report an object that the controller cannot handle; it is skipped until it changes.
-
-        The exception concerns only this object: the controller continues with the others.
-        """
-        ...
 
 
 class Recorder(Protocol):

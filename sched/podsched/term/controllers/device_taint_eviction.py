@@ -30,7 +30,7 @@ from podsched.api.objects import (
 from podsched.api.tolerations import NO_EXECUTE, tolerates
 from podsched.serve.client.informer import Event
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Instant, Objects, Recorder, Writes, earliest
+from podsched.term.controllers.controller import Instant, Objects, Recorder, earliest
 from podsched.term.controllers.device_taint_status import (
     NONE,
     PERIOD,
@@ -40,6 +40,7 @@ from podsched.term.controllers.device_taint_status import (
     status_patch,
 )
 from podsched.term.controllers.timed_evictions import Meters, Notices, TimedEvictions
+from podsched.term.controllers.write_queues import Writes
 
 RULE = "DeviceTaintRule"
 _CLAIM, _SLICE = "ResourceClaim", "ResourceSlice"
@@ -197,10 +198,8 @@ class DeviceTaintEvictionController:
         status_due = self._write_statuses(now)
         for key in list(self._changed_pods)[:_MOST_PODS]:
             del self._changed_pods[key]
-            try:
+            with self._writes.skipping("Pod", key):
                 self._look_at_pod(key, now)
-            except Exception as error:
-                self._writes.skipped("Pod", key, error)
         rest = now.monotonic if self._changed_pods else None
         return earliest(rest, status_due, self._evictions.work(now))
 
@@ -291,10 +290,8 @@ class DeviceTaintEvictionController:
         for name, at in list(self._status_due.items()):
             if at <= now.wall:
                 del self._status_due[name]
-                try:
+                with self._writes.skipping(RULE, name):
                     self._write_status(name, now)
-                except Exception as error:
-                    self._writes.skipped(RULE, name, error)
         due = earliest(*self._status_due.values())
         return None if due is None else now.monotonic + max(0.0, due - now.wall)
 

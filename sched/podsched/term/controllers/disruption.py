@@ -29,7 +29,7 @@ from podsched.api.objects import (
 )
 from podsched.api.owners import SCALED_KINDS
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, Writes
+from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.disruption_status import (
     Counts,
     Owner,
@@ -38,6 +38,7 @@ from podsched.term.controllers.disruption_status import (
     status_patch,
 )
 from podsched.term.controllers.selector_index import SelectorIndex
+from podsched.term.controllers.write_queues import Writes
 
 #: Max pods examined, or statuses computed, per step: 1 ms.
 _STEP: Final = 100
@@ -76,10 +77,8 @@ class DisruptionController:
         """Count the pods of all budgets."""
         for key in list(self._objects.objects("PodDisruptionBudget")):
             yield
-            try:
+            with self._writes.skipping("PodDisruptionBudget", key):
                 self._budget_changed(key, self._objects.get("PodDisruptionBudget", key))
-            except Exception as error:
-                self._writes.skipped("PodDisruptionBudget", key, error)
         yield from self._pass()
 
     def changed(self, event: Event, now: Instant) -> None:
@@ -102,10 +101,8 @@ class DisruptionController:
         self._go_on_counting()
         for key in list(islice(self._dirty, _STEP)):
             del self._dirty[key]
-            try:
+            with self._writes.skipping("PodDisruptionBudget", key):
                 self._sync(key, now)
-            except Exception as error:
-                self._writes.skipped("PodDisruptionBudget", key, error)
         if self._dirty or self._uncounted or self._passing is not None:
             return now.monotonic
         if not self._rechecks:
@@ -182,10 +179,8 @@ class DisruptionController:
             namespace, _, name = key.partition("/")
             cost += 1.0 if namespace in namespaces else _PASSED_OVER
             if namespace in namespaces:
-                try:
+                with self._writes.skipping("Pod", key):
                     self._count(namespace, name, self._objects.get("Pod", key))
-                except Exception as error:
-                    self._writes.skipped("Pod", key, error)
             if cost >= _STEP:
                 cost = 0.0
                 yield

@@ -8,12 +8,14 @@ pkg/controller/volume/ephemeral of Kubernetes 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume
 from podsched.api.owners import add_controller
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, Writes
+from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.write_queues import Writes
 
 _CLAIM = "PersistentVolumeClaim"
 
@@ -58,12 +60,10 @@ class EphemeralVolumeController:
 
     def work(self, now: Instant) -> float | None:
         """Create the missing claims."""
-        dirty, self._dirty = self._dirty, {}
-        for key in dirty:
-            try:
+        for key in list(self._dirty):
+            del self._dirty[key]
+            with self._writes.skipping("Pod", key):
                 self._make_claims(key)
-            except Exception as error:
-                self._writes.skipped("Pod", key, error)
         return None
 
     def _make_claims(self, key: str) -> None:
@@ -73,13 +73,9 @@ class EphemeralVolumeController:
         for volume in _ephemeral_volumes(pod):
             claim_key = f"{key}-{volume.name}"
             if self._objects.get(_CLAIM, claim_key) is None:
-                self._writes.create(claim_key, _claim(pod, volume), self._retry_of(key))
-
-    def _retry_of(self, key: str) -> Callable[[], None]:
-        def retry() -> None:
-            self._dirty[key] = None
-
-        return retry
+                self._writes.create(
+                    claim_key, _claim(pod, volume), partial(self._dirty.update, {key: None})
+                )
 
 
 def _ephemeral_volumes(pod: Pod) -> Iterator[Volume]:

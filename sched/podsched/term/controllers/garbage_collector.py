@@ -16,6 +16,7 @@ pkg/controller/garbagecollector of Kubernetes 1.36.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from podsched.api.kinds import KINDS
@@ -27,10 +28,10 @@ from podsched.term.controllers.controller import (
     AbsentObject,
     Instant,
     Objects,
-    Writes,
     metadata_patch,
     without_finalizer,
 )
+from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import DeleteRequest
 
 COLLECTED_KINDS = tuple(
@@ -142,10 +143,8 @@ class GarbageCollector:
             item = self._objects.get(ref.kind, ref.key)
             if item is None:
                 continue
-            try:
+            with self._writes.skipping(ref.kind, ref.key):
                 self._decide(ref, item)
-            except Exception as error:
-                self._writes.skipped(ref.kind, ref.key, error)
         return now.monotonic + _PAUSE if self._dirty else None
 
     def _decide(self, ref: _Ref, item: AnyObject) -> None:
@@ -233,10 +232,7 @@ class GarbageCollector:
         self._writes.patch(ref.key, without_finalizer(item, finalizer), self._retry_of(ref))
 
     def _retry_of(self, ref: _Ref) -> Callable[[], None]:
-        def retry() -> None:
-            self._dirty[ref] = None
-
-        return retry
+        return partial(self._dirty.update, {ref: None})
 
 
 def _policy_of(metadata: Any) -> str:

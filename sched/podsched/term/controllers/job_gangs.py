@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 from podsched.api.objects import AnyObject, Job, ObjectMeta, PodGroup, Workload, object_key
 from podsched.api.owners import add_controller, controller_of
 from podsched.serve.client.errors import ClientError
-from podsched.term.controllers.controller import Objects, Writes
+from podsched.term.controllers.controller import Objects
+from podsched.term.controllers.write_queues import Writes
 
 GANG_KINDS: Final = ("Workload", "PodGroup")
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"

@@ -33,7 +33,6 @@ from podsched.term.controllers.controller import (
     Instant,
     Objects,
     Recorder,
-    Writes,
     metadata_patch,
     without_finalizer,
 )
@@ -43,6 +42,7 @@ from podsched.term.controllers.job_pods import Seen, is_indexed
 from podsched.term.controllers.owned_pods import MOST_AT_ONCE, Owned
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, JOB_TRACKING, OwnedPod
 from podsched.term.controllers.workload_controller import WorkloadController
+from podsched.term.controllers.write_queues import Writes
 
 _OWN_NAME: Final = "kubernetes.io/job-controller"
 _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"

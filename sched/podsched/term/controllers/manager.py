@@ -55,7 +55,7 @@ from podsched.term.controllers.replica_sets import ReplicaSetController
 from podsched.term.controllers.resource_claims import ResourceClaimController
 from podsched.term.controllers.taint_eviction import TaintEvictionController
 from podsched.term.controllers.ttl_after_finished import TtlAfterFinishedController
-from podsched.term.controllers.write_queues import ControllerWrites, WriteQueues
+from podsched.term.controllers.write_queues import WriteQueues, Writes
 from podsched.v1.api_pb2 import Fence
 
 _OTHER_KINDS = tuple(kind for kind in COLLECTED_KINDS if kind not in WATCHED_KINDS)
@@ -192,8 +192,8 @@ class ControllerManager:
         for kind in controller.kinds:
             self._by_kind.setdefault(kind, []).append(controller)
 
-    def _writes_of(self, controller: str) -> ControllerWrites:
-        return ControllerWrites(controller, self._queues, self._skip)
+    def _writes_of(self, controller: str) -> Writes:
+        return Writes(controller, self._queues, self._skip)
 
     def _now(self) -> Instant:
         return Instant(self._wall(), self._clock())

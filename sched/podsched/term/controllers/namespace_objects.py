@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS
@@ -22,7 +23,8 @@ from podsched.api.objects import AnyObject, ConfigMap, ServiceAccount
 from podsched.api.service_accounts import DEFAULT_ACCOUNT, ROOT_CA_CONFIG_MAP
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, Writes
+from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.write_queues import Writes
 
 _HASH = "podsched.io/root-ca-hash"
 _DESCRIPTION = (
@@ -68,12 +70,10 @@ class _NamespaceObjects:
 
     def work(self, now: Instant) -> float | None:
         """Create the missing objects, and update the outdated ones."""
-        dirty, self._dirty = self._dirty, {}
-        for namespace in dirty:
-            try:
+        for namespace in list(self._dirty):
+            del self._dirty[namespace]
+            with self._writes.skipping("Namespace", namespace):
                 self._ensure(namespace)
-            except Exception as error:
-                self._writes.skipped("Namespace", namespace, error)
         return None
 
     def _ensure(self, namespace: str) -> None:
@@ -82,22 +82,17 @@ class _NamespaceObjects:
             return
         key = local_key(KINDS[self.kind], namespace, self.object_name)
         present = self._objects.get(self.kind, key)
+        retry = partial(self._dirty.update, {namespace: None})
         if present is None:
-            self._writes.create(key, self._made(namespace), self._retry_of(namespace))
+            self._writes.create(key, self._made(namespace), retry)
         else:
-            self._update(key, present, self._retry_of(namespace))
+            self._update(key, present, retry)
 
     def _made(self, namespace: str) -> AnyObject:
         raise NotImplementedError
 
     def _update(self, key: str, present: AnyObject, retry: Callable[[], None]) -> None:
         """Change an object that is outdated."""
-
-    def _retry_of(self, namespace: str) -> Callable[[], None]:
-        def retry() -> None:
-            self._dirty[namespace] = None
-
-        return retry
 
 
 class ServiceAccountController(_NamespaceObjects):

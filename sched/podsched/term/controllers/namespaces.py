@@ -9,11 +9,13 @@ the namespaces that are terminating then. Source: pkg/controller/namespace of Ku
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 from podsched.api.objects import AnyObject
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, Writes, earliest
+from podsched.term.controllers.controller import Instant, Objects, earliest
+from podsched.term.controllers.write_queues import Writes
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
@@ -68,8 +70,8 @@ class NamespaceController:
 
     def work(self, now: Instant) -> float | None:
         """Empty the namespaces that are due."""
-        again, self._again = self._again, []
-        for name in again:
+        while self._again:
+            name = self._again.pop()
             found = self._terminating.get(name)
             if found is not None and found.due is None:
                 found.due = now.monotonic + found.pause
@@ -77,8 +79,5 @@ class NamespaceController:
         for name, found in self._terminating.items():
             if found.due is not None and found.due <= now.monotonic:
                 found.due = None
-                self._writes.empty(name, found.uid, self._retry_of(name))
+                self._writes.empty(name, found.uid, partial(self._again.append, name))
         return earliest(*(found.due for found in self._terminating.values()))
-
-    def _retry_of(self, name: str) -> Callable[[], None]:
-        return lambda: self._again.append(name)

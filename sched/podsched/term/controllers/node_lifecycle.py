@@ -24,7 +24,7 @@ from podsched.api.objects import Lease, Node, Pod
 from podsched.api.tolerations import NO_EXECUTE
 from podsched.config.settings import ControllerSettings
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, Writes
+from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.node_health import (
     LEASE_NAMESPACE,
     Heartbeats,
@@ -43,6 +43,7 @@ from podsched.term.controllers.node_taints import (
     wanted_taints,
 )
 from podsched.term.controllers.rate import TokenBucket
+from podsched.term.controllers.write_queues import Writes
 
 _HELD_BACK_PERIOD = 1.0
 """Seconds between retries for nodes whose zone did not allow a NoExecute taint."""
@@ -92,20 +93,16 @@ class NodeLifecycleController:
         """Read the existing Leases and nodes."""
         for key in list(self._objects.objects("Lease")):
             yield
-            try:
+            with self._writes.skipping("Lease", key):
                 self._see_lease(self._objects.get("Lease", key), now)
-            except Exception as error:
-                self._writes.skipped("Lease", key, error)
         for name in list(self._objects.objects("Node")):
             yield
             node = self._objects.get("Node", name)
-            try:
+            with self._writes.skipping("Node", name):
                 if isinstance(node, Node):
                     self._see_node(name, node, now)
                     if is_lost(node):
                         self._lost[name] = None
-            except Exception as error:
-                self._writes.skipped("Node", name, error)
 
     def changed(self, event: Event, now: Instant) -> None:
         """Record a change of a Lease or a node."""
@@ -146,10 +143,8 @@ class NodeLifecycleController:
             for name in names:
                 node = self._objects.get("Node", name)
                 if isinstance(node, Node):
-                    try:
+                    with self._writes.skipping("Node", name):
                         act(name, node, now)
-                    except Exception as error:
-                        self._writes.skipped("Node", name, error)
         if self._in_parts:
             return now.monotonic + _PAUSE
         if self._held_back:

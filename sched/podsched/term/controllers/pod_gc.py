@@ -15,8 +15,9 @@ from podsched.api.conditions import is_finished
 from podsched.api.objects import AnyObject, Pod, object_key
 from podsched.config.settings import ControllerSettings
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, Writes
+from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.timed_evictions import eviction
+from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import EvictRequest
 
 REASON = "DeletionByPodGC"
@@ -66,7 +67,7 @@ class _Scan:
         part = list(islice(self.left, _AT_ONCE))
         for pod in part:
             assert isinstance(pod, Pod)
-            try:
+            try:  # Instead of ``skipping``, which takes longer than the look at a pod.
                 self._look_at(pod, nodes)
             except Exception as error:
                 writes.skipped("Pod", object_key(pod), error)

@@ -22,7 +22,8 @@ from podsched.api.objects import (
 from podsched.api.owners import controller_of
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, Writes
+from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.write_queues import Writes
 
 _GROUP: Final = "PodGroup"
 _CLAIM: Final = "ResourceClaim"
@@ -88,10 +89,8 @@ class PodGroupClaimController:
         """Examine groups, up to a limit."""
         for key in list(self._dirty)[:_AT_ONCE]:
             del self._dirty[key]
-            try:
+            with self._writes.skipping(_GROUP, key):
                 self._examine(key)
-            except Exception as error:
-                self._writes.skipped(_GROUP, key, error)
         return now.monotonic + _PAUSE if self._dirty else None
 
     def _examine(self, key: str) -> None:

@@ -7,13 +7,15 @@ finalizer again if a client has removed it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 from podsched.api.conditions import is_finished
 from podsched.api.objects import AnyObject, Pod, PodGroup
 from podsched.api.pod_groups import PROTECTION_FINALIZER, group_key
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import Instant, Objects, Writes, without_finalizer
+from podsched.term.controllers.controller import Instant, Objects, without_finalizer
+from podsched.term.controllers.write_queues import Writes
 
 _GROUP = "PodGroup"
 
@@ -65,12 +67,10 @@ class PodGroupProtectionController:
 
     def work(self, now: Instant) -> float | None:
         """Remove the finalizer of deleted groups without members."""
-        dirty, self._dirty = self._dirty, {}
-        for key in dirty:
-            try:
+        for key in list(self._dirty):
+            del self._dirty[key]
+            with self._writes.skipping(_GROUP, key):
                 self._release_group(key)
-            except Exception as error:
-                self._writes.skipped(_GROUP, key, error)
         return None
 
     def _release_group(self, key: str) -> None:
@@ -80,13 +80,7 @@ class PodGroupProtectionController:
         metadata = group.metadata
         if metadata.HasField("deletion_timestamp") and PROTECTION_FINALIZER in metadata.finalizers:
             patch = without_finalizer(group, PROTECTION_FINALIZER)
-            self._writes.patch(key, patch, self._retry_of(key))
-
-    def _retry_of(self, key: str) -> Callable[[], None]:
-        def retry() -> None:
-            self._dirty[key] = None
-
-        return retry
+            self._writes.patch(key, patch, partial(self._dirty.update, {key: None}))
 
 
 def _group_of(pod: AnyObject | None) -> str:

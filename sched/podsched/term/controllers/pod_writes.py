@@ -10,12 +10,7 @@ from podsched.api.metadata_defaulting import generated_name
 from podsched.api.objects import AnyObject, ObjectMeta, Pod, PodTemplateSpec, object_key
 from podsched.api.owners import add_controller
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
-from podsched.term.controllers.controller import (
-    Done,
-    Recorder,
-    Writes,
-    without_finalizer,
-)
+from podsched.term.controllers.controller import Done, Recorder, without_finalizer
 from podsched.term.controllers.owned_pods import (
     EXPECTED_FOR,
     MOST_AT_ONCE,
@@ -24,6 +19,7 @@ from podsched.term.controllers.owned_pods import (
     PodsOfOwners,
 )
 from podsched.term.controllers.pod_records import OwnedPod
+from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 
 #: Seconds before a failed creation is tried again, at first and at most.

@@ -52,13 +52,8 @@ from podsched.api.objects import (
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import (
-    AbsentObject,
-    Instant,
-    Objects,
-    Recorder,
-    Writes,
-)
+from podsched.term.controllers.controller import AbsentObject, Instant, Objects, Recorder
+from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import DeleteRequest
 
 _CLAIM, _TEMPLATE, _GROUP = "ResourceClaim", "ResourceClaimTemplate", "PodGroup"
@@ -219,13 +214,11 @@ class ResourceClaimController:
             self._dirty[_CLAIM, key] = None
         for kind, key in list(islice(self._dirty, _AT_ONCE)):
             del self._dirty[kind, key]
-            try:
+            with self._writes.skipping(kind, key):
                 if kind == _CLAIM:
                     self._examine_claim(key, now)
                 else:
                     self._examine_pod(key)
-            except Exception as error:
-                self._writes.skipped(kind, key, error)
         if self._dirty:
             return now.monotonic + _PAUSE
         return next((since + IDLE for since in self._idle.values()), None)

@@ -20,8 +20,9 @@ from podsched.api.objects import Node, Pod, Taint, Timestamp, seconds_of
 from podsched.api.tolerations import NO_EXECUTE, tolerates
 from podsched.serve.client.informer import Event
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Instant, Objects, Recorder, Writes
+from podsched.term.controllers.controller import Instant, Objects, Recorder
 from podsched.term.controllers.timed_evictions import Meters, Notices, TimedEvictions
+from podsched.term.controllers.write_queues import Writes
 
 _NOTICES = Notices(
     reason="DeletionByTaintManager",
@@ -120,10 +121,8 @@ class TaintEvictionController:
             yield
             node = self._objects.get("Node", name)
             if isinstance(node, Node):
-                try:
+                with self._writes.skipping("Node", name):
                     self._look_at_node(name, node, now)
-                except Exception as error:
-                    self._writes.skipped("Node", name, error)
 
     def changed(self, event: Event, now: Instant) -> None:
         """Record a change of a pod or a node."""
@@ -183,10 +182,8 @@ class TaintEvictionController:
             # Objects are those at the end of a batch: this may be a new pod of the same name, whose
             # event follows.
             if isinstance(pod, Pod) and pod.spec.node_name == name:
-                try:
+                with self._writes.skipping("Pod", key):
                     self._look_at_pod(key, pod, taints, now)
-                except Exception as error:
-                    self._writes.skipped("Pod", key, error)
 
     def _look_at_pod(self, key: str, pod: Pod, taints: Sequence[Taint], now: Instant) -> None:
         name = pod.spec.node_name

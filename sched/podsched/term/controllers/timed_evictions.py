@@ -12,7 +12,8 @@ from typing import NamedTuple
 from podsched.api.conditions import TRUE
 from podsched.api.objects import Pod, PodCondition
 from podsched.telemetry.instruments import Counter, Histogram
-from podsched.term.controllers.controller import Instant, Objects, Recorder, Writes
+from podsched.term.controllers.controller import Instant, Objects, Recorder
+from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import EvictRequest
 
 
@@ -110,10 +111,8 @@ class TimedEvictions:
             at, key = heapq.heappop(self._times)
             leaving = self._leaving.get(key)
             if leaving is not None and leaving.at == at:
-                try:
+                with self._writes.skipping("Pod", key):
                     self._evict(key, leaving, now)
-                except Exception as error:
-                    self._writes.skipped("Pod", key, error)
         if not self._times:
             return None
         return now.monotonic + max(0.0, self._times[0][0] - now.wall)

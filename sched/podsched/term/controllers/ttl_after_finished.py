@@ -12,8 +12,9 @@ from functools import partial
 from podsched.api.objects import AnyObject, Job, seconds_of
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.agenda import Agenda
-from podsched.term.controllers.controller import Instant, Objects, Writes
+from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.job_plan import finished
+from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import DeleteRequest
 
 

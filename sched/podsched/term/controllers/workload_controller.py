@@ -28,7 +28,6 @@ from podsched.term.controllers.controller import (
     Instant,
     Objects,
     Recorder,
-    Writes,
     earliest,
     metadata_patch,
 )
@@ -41,6 +40,7 @@ from podsched.term.controllers.owned_pods import (
 )
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, OwnedPod, completion_index
 from podsched.term.controllers.pod_writes import PodWrites
+from podsched.term.controllers.write_queues import Writes
 
 #: Seconds for which changes of pods are collected, for each pod of their owner.
 _PER_POD: Final = 0.0002
@@ -134,10 +134,8 @@ class WorkloadController(ABC):
                 continue
             owned = self._pods.of(owner.metadata.uid)
             owned.forget_lost(now.monotonic)
-            try:
+            with self._writes.skipping(self.owner_kind, key):
                 self._examine(key, owner, owned, now)
-            except Exception as error:
-                self._writes.skipped(self.owner_kind, key, error)
             self._come_back(key, owned, now)
             budget -= _PER_OWNER + len(owned.pods.all)
             if budget <= 0:

@@ -8,7 +8,8 @@ server does not have the object, even if the informer missed it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeVar
 
 from podsched.api.kinds import KINDS
@@ -51,8 +52,12 @@ class _QueuedWrite(NamedTuple, Generic[T]):
     done: Done | None = None
 
 
-class ControllerWrites:
-    """The ``Writes`` of one controller; the queues are shared by all controllers."""
+class Writes:
+    """Queues the writes of one controller without waiting; the queues are shared by all.
+
+    ``retry`` is called some time after a write has failed. A write is sent only if none of the
+    objects in ``without`` exist in the API server. ``done`` is called once its outcome is known.
+    """
 
     def __init__(
         self,
@@ -95,6 +100,7 @@ class ControllerWrites:
         self._queues.creations.put(f"{self.controller} {key}", write)
 
     def empty(self, namespace: str, uid: str, retry: Callable[[], None]) -> None:
+        """Delete the content of a namespace, then the namespace; ``retry`` if content remains."""
         request = DeleteRequest(kind="Namespace", name=namespace)
         request.preconditions.uid = uid
         self._queues.namespaces.put(namespace, _QueuedWrite(self.controller, request, retry))
@@ -102,6 +108,11 @@ class ControllerWrites:
     def evict(
         self, key: str, request: EvictRequest, retry: Callable[[], None], *, without_node: str = ""
     ) -> None:
+        """Evict a pod; with ``without_node`` only if the API server has no node of this name.
+
+        The informer may lack a node that exists: watches omit objects that cannot be decoded. The
+        pods of such a node keep running.
+        """
         without = (AbsentObject("Node", "", without_node),) if without_node else ()
         write = _QueuedWrite(self.controller, request, retry, without)
         self._queues.evictions.put(f"{self.controller} {key}", write)
@@ -110,7 +121,16 @@ class ControllerWrites:
         self._queues.evictions.drop(f"{self.controller} {key}")
 
     def skipped(self, kind: str, key: str, error: Exception) -> None:
+        """Report an object that the controller cannot handle; it is skipped until it changes."""
         self._skipped(self.controller, kind, key, error)
+
+    @contextmanager
+    def skipping(self, kind: str, key: str) -> Iterator[None]:
+        """Report an exception of the block, which concerns only this object; see ``skipped``."""
+        try:
+            yield
+        except Exception as error:
+            self.skipped(kind, key, error)
 
 
 class WriteQueues:
