@@ -1,11 +1,11 @@
-"""The interface of a controller, and the interfaces that it uses: time, objects, events."""
+"""The interface of a controller, and the interfaces that it uses: time and objects."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from podsched.api.objects import AnyObject, ObjectMeta, Pod
+from podsched.api.objects import AnyObject, Pod
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
@@ -40,22 +40,6 @@ class Objects(Protocol):
 
 #: Called with the outcome of a write: None, or the error.
 Done = Callable[[ClientError | None], None]
-
-
-class Recorder(Protocol):
-    """Records events about objects; implemented by the scheduler's event recorder."""
-
-    def record(
-        self,
-        about: ObjectMeta,
-        *,
-        type_: str,
-        reason: str,
-        action: str,
-        message: str,
-        controller: str = ...,
-        kind: str = ...,
-    ) -> None: ...
 
 
 class Controller(Protocol):

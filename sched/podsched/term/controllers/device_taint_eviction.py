@@ -30,7 +30,7 @@ from podsched.api.objects import (
 from podsched.api.tolerations import NO_EXECUTE, tolerates
 from podsched.serve.client.informer import Event
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Instant, Objects, Recorder, earliest
+from podsched.term.controllers.controller import Instant, Objects, earliest
 from podsched.term.controllers.device_taint_status import (
     NONE,
     PERIOD,
@@ -41,6 +41,7 @@ from podsched.term.controllers.device_taint_status import (
 )
 from podsched.term.controllers.timed_evictions import Meters, Notices, TimedEvictions
 from podsched.term.controllers.write_queues import Writes
+from podsched.term.writes.event_recorder import EventRecorder
 
 RULE = "DeviceTaintRule"
 _CLAIM, _SLICE = "ResourceClaim", "ResourceSlice"
@@ -83,7 +84,7 @@ class DeviceTaintEvictionController:
         self,
         objects: Objects,
         writes: Writes,
-        recorder: Recorder,
+        recorder: EventRecorder,
         metrics: ControllerMetrics | None = None,
     ) -> None:
         self._objects = objects

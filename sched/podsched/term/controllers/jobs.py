@@ -29,13 +29,7 @@ from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.term.admission.endings import DEACTIVATED
-from podsched.term.controllers.controller import (
-    Instant,
-    Objects,
-    Recorder,
-    metadata_patch,
-    without_finalizer,
-)
+from podsched.term.controllers.controller import Instant, Objects, metadata_patch, without_finalizer
 from podsched.term.controllers.job_gangs import GANG_KINDS, Gang, JobGangs
 from podsched.term.controllers.job_plan import NewPod, Plan, finished, plan
 from podsched.term.controllers.job_pods import Seen, is_indexed
@@ -43,6 +37,7 @@ from podsched.term.controllers.owned_pods import MOST_AT_ONCE, Owned
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, JOB_TRACKING, OwnedPod
 from podsched.term.controllers.workload_controller import WorkloadController
 from podsched.term.controllers.write_queues import Writes
+from podsched.term.writes.event_recorder import EventRecorder
 
 _OWN_NAME: Final = "kubernetes.io/job-controller"
 _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
@@ -60,7 +55,7 @@ class JobController(WorkloadController):
     owner_kind = "Job"
 
     def __init__(
-        self, objects: Objects, writes: Writes, recorder: Recorder, *, gangs: bool = False
+        self, objects: Objects, writes: Writes, recorder: EventRecorder, *, gangs: bool = False
     ) -> None:
         """``gangs``: whether to create PodGroups for Jobs whose pods start together."""
         super().__init__(objects, writes, recorder)

@@ -29,14 +29,7 @@ from podsched.serve.client.cluster import ControlledCluster, InformerPort
 from podsched.serve.client.informer import Batch, Event
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import (
-    Controller,
-    Instant,
-    Recorder,
-    earliest,
-    is_bare,
-    stays_bare,
-)
+from podsched.term.controllers.controller import Controller, Instant, earliest, is_bare, stays_bare
 from podsched.term.controllers.device_taint_eviction import DeviceTaintEvictionController
 from podsched.term.controllers.disruption import DisruptionController
 from podsched.term.controllers.ephemeral_volumes import EphemeralVolumeController
@@ -56,6 +49,7 @@ from podsched.term.controllers.resource_claims import ResourceClaimController
 from podsched.term.controllers.taint_eviction import TaintEvictionController
 from podsched.term.controllers.ttl_after_finished import TtlAfterFinishedController
 from podsched.term.controllers.write_queues import WriteQueues, Writes
+from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1.api_pb2 import Fence
 
 _OTHER_KINDS = tuple(kind for kind in COLLECTED_KINDS if kind not in WATCHED_KINDS)
@@ -102,7 +96,7 @@ class ControllerManager:
         informer: InformerPort,
         settings: ControllerSettings,
         fence: Fence,
-        recorder: Recorder,
+        recorder: EventRecorder,
         *,
         root_ca: str = "",
         metrics: ControllerMetrics | None = None,
@@ -162,7 +156,9 @@ class ControllerManager:
         name: str = controller.name  # type: ignore[attr-defined]
         return controller(self._informer, self._writes_of(name), *parts, **options)
 
-    def _chosen(self, recorder: Recorder, metrics: ControllerMetrics | None) -> list[Controller]:
+    def _chosen(
+        self, recorder: EventRecorder, metrics: ControllerMetrics | None
+    ) -> list[Controller]:
         """Return the controllers that run throughout the term."""
         runs, made = self._settings.runs, self._made
         found = [made(cls) for cls in _PLAIN if runs(cls.name)]

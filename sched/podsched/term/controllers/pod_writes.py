@@ -10,7 +10,7 @@ from podsched.api.metadata_defaulting import generated_name
 from podsched.api.objects import AnyObject, ObjectMeta, Pod, PodTemplateSpec, object_key
 from podsched.api.owners import add_controller
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
-from podsched.term.controllers.controller import Done, Recorder, without_finalizer
+from podsched.term.controllers.controller import Done, without_finalizer
 from podsched.term.controllers.owned_pods import (
     EXPECTED_FOR,
     MOST_AT_ONCE,
@@ -20,6 +20,7 @@ from podsched.term.controllers.owned_pods import (
 )
 from podsched.term.controllers.pod_records import OwnedPod
 from podsched.term.controllers.write_queues import Writes
+from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 
 #: Seconds before a failed creation is tried again, at first and at most.
@@ -29,7 +30,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
 class PodWrites:
     """Notes the writes under way in ``Owned``, and sends them by ``requests``."""
 
-    def __init__(self, pods: PodsOfOwners, requests: Writes, recorder: Recorder) -> None:
+    def __init__(self, pods: PodsOfOwners, requests: Writes, recorder: EventRecorder) -> None:
         self._pods = pods
         self._requests = requests
         self._recorder = recorder

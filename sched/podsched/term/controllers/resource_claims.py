@@ -52,8 +52,9 @@ from podsched.api.objects import (
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.controller import AbsentObject, Instant, Objects, Recorder
+from podsched.term.controllers.controller import AbsentObject, Instant, Objects
 from podsched.term.controllers.write_queues import Writes
+from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1.api_pb2 import DeleteRequest
 
 _CLAIM, _TEMPLATE, _GROUP = "ResourceClaim", "ResourceClaimTemplate", "PodGroup"
@@ -72,7 +73,7 @@ class ResourceClaimController:
     name = "resource-claim"
     kinds = ("Pod", _CLAIM, _TEMPLATE, _GROUP)
 
-    def __init__(self, objects: Objects, writes: Writes, recorder: Recorder) -> None:
+    def __init__(self, objects: Objects, writes: Writes, recorder: EventRecorder) -> None:
         self._objects = objects
         self._writes = writes
         self._recorder = recorder

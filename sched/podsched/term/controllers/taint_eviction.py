@@ -20,9 +20,10 @@ from podsched.api.objects import Node, Pod, Taint, Timestamp, seconds_of
 from podsched.api.tolerations import NO_EXECUTE, tolerates
 from podsched.serve.client.informer import Event
 from podsched.telemetry.metrics import ControllerMetrics
-from podsched.term.controllers.controller import Instant, Objects, Recorder
+from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.timed_evictions import Meters, Notices, TimedEvictions
 from podsched.term.controllers.write_queues import Writes
+from podsched.term.writes.event_recorder import EventRecorder
 
 _NOTICES = Notices(
     reason="DeletionByTaintManager",
@@ -96,7 +97,7 @@ class TaintEvictionController:
         self,
         objects: Objects,
         writes: Writes,
-        recorder: Recorder,
+        recorder: EventRecorder,
         metrics: ControllerMetrics | None = None,
     ) -> None:
         self._objects = objects

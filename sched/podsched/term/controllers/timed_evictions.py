@@ -12,8 +12,9 @@ from typing import NamedTuple
 from podsched.api.conditions import TRUE
 from podsched.api.objects import Pod, PodCondition
 from podsched.telemetry.instruments import Counter, Histogram
-from podsched.term.controllers.controller import Instant, Objects, Recorder
+from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.write_queues import Writes
+from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1.api_pb2 import EvictRequest
 
 
@@ -65,7 +66,7 @@ class TimedEvictions:
         self,
         objects: Objects,
         writes: Writes,
-        recorder: Recorder,
+        recorder: EventRecorder,
         notices: Notices,
         meters: Meters | None = None,
     ) -> None:

@@ -23,14 +23,7 @@ from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.agenda import Agenda
-from podsched.term.controllers.controller import (
-    Done,
-    Instant,
-    Objects,
-    Recorder,
-    earliest,
-    metadata_patch,
-)
+from podsched.term.controllers.controller import Done, Instant, Objects, earliest, metadata_patch
 from podsched.term.controllers.owned_pods import (
     EXPECTED_FOR,
     MOST_AT_ONCE,
@@ -41,6 +34,7 @@ from podsched.term.controllers.owned_pods import (
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, OwnedPod, completion_index
 from podsched.term.controllers.pod_writes import PodWrites
 from podsched.term.controllers.write_queues import Writes
+from podsched.term.writes.event_recorder import EventRecorder
 
 #: Seconds for which changes of pods are collected, for each pod of their owner.
 _PER_POD: Final = 0.0002
@@ -58,7 +52,7 @@ class WorkloadController(ABC):
 
     owner_kind: ClassVar[str]
 
-    def __init__(self, objects: Objects, writes: Writes, recorder: Recorder) -> None:
+    def __init__(self, objects: Objects, writes: Writes, recorder: EventRecorder) -> None:
         self._objects = objects
         self._writes = writes
         self._agenda = Agenda()
