@@ -35,6 +35,7 @@ def assign(
     lent: int = 0,
     fungibility: Fungibility = Fungibility(),
     outcome: tuple[Outcome, int] = (Outcome.NO_CANDIDATES, 0),
+    tried: tuple[dict[str, int], ...] = (),
 ) -> Assignment:
     """Return the flavors in a queue of CPU quotas by flavor; another one lends the same of each."""
     resources = frozenset(("cpu", "pods")) if "pods" in quotas else frozenset(("cpu",))
@@ -47,7 +48,8 @@ def assign(
     snapshot = Snapshot([queue, lender], (), FLAVORS)
     for name, amount in (used or {}).items():
         snapshot.add_usage("q", {FlavorResource(name, "cpu"): amount})
-    return Assigner(snapshot, queue, Workload("w", pod_sets), lambda *_: outcome).assign()
+    workload = Workload("w", pod_sets, tried=tried)
+    return Assigner(snapshot, queue, workload, lambda *_: outcome).assign()
 
 
 def pods(count: int, name: str = "main", **other: object) -> PodSet:
@@ -125,6 +127,27 @@ def test_a_search_goes_on_after_the_flavors_that_were_tried() -> None:
     assert assignment.untried
     assert assignment.tried == ({"cpu": 1},)
     assert not assign(pods(1), quotas={"one": 1000}).untried
+
+
+def test_a_search_ends_although_each_pod_set_makes_the_other_one_start_again() -> None:
+    """On flavor one there is room for either of them, and on two for neither."""
+    both = pods(1, "a"), pods(1, "b")
+    quotas, used = {"one": 2000, "two": 2000}, {"one": 1000, "two": 2000}
+    assignment = assign(*both, quotas=quotas, used=used)
+    searches = 1
+    while assignment.untried and searches < 9:
+        assignment = assign(*both, quotas=quotas, used=used, tried=assignment.tried)
+        searches += 1
+    assert searches == 2
+
+
+def test_a_pod_set_that_a_search_did_not_reach_gets_a_flavor_in_the_next_one() -> None:
+    three = pods(1, "a"), pods(2, "b"), pods(0, "c")
+    quotas = {"one": 2000, "two": 1000}
+    first = assign(*three, quotas=quotas)
+    assert chosen(first) == [{"cpu": "one"}, {}]
+    second = assign(*three, quotas=quotas, tried=first.tried)
+    assert chosen(second) == [{"cpu": "two"}, {"cpu": "one"}, {"cpu": "one"}]
 
 
 def test_taints_and_labels_keep_pods_from_a_flavor() -> None:

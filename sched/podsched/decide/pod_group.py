@@ -369,6 +369,7 @@ class PodGroupAttempt:
                 break
             # The first placement is always tried: the members' reasons are those from there.
             if first is not None and not self._bounds.may_hold(placement):
+                first.also_rejected_by(GroupDecision(rejected_by=self._bounds.plugins))
                 continue
             with trial.inner() as inner:
                 yield from self.try_placement(inner, placement, should_stop)

@@ -162,9 +162,10 @@ class _Search:
         best_mode: _Granular = (Outcome.NO_FIT, 0)
         failed: list[Waiting | None] = []
         names = self._group.flavors
-        tried = assigner.workload.tried
-        # The pod sets of a group share their flavor, so any of them says what was tried.
-        first = tried[self._members[0]].get(self._resource, 0) if tried else 0
+        # The pod sets of a group share their flavor, so any of them says what was tried. The last
+        # search may have ended before it reached them.
+        tried = dict(enumerate(assigner.workload.tried)).get(self._members[0], {})
+        first = tried.get(self._resource, 0)
         index = first - 1
         for index in range(first, len(names)):
             name = names[index]
@@ -189,6 +190,10 @@ class _Search:
             self.reasons = []
         # 0 also if the queue has lost flavors since, and there was none to try.
         after = 0 if index >= len(names) - 1 else index + 1
+        if tried.get(self._resource) == 0:
+            # All were tried, and only other pod sets have flavors left. Unlike in Kueue they are
+            # not tried once more: two pod sets could make each other start again without end.
+            after = 0
         return {
             resource: Assigned(one.flavor, one.mode, one.level, after)
             for resource, one in best.items()

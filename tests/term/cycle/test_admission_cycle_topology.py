@@ -94,6 +94,27 @@ async def test_racks_of_one_name_in_two_blocks_are_two_domains(asked: str, found
         assert nodes(world, "g") == found
 
 
+async def test_a_gang_is_tried_again_when_a_pod_leaves_the_only_domain_of_its_flavor() -> None:
+    """The first domain has no nodes of the flavor, and the other one has no room."""
+    world = TermWorld()
+    for block, kind in (("a", "red"), ("b", "blue")):
+        big_node(world, f"{block}1", labels={BLOCK: block, "kind": kind})
+    topology(world, "blocks", BLOCK, HOST)
+    for name in ("red", "blue"):
+        flavor(world, name, topology="blocks", kind=name)
+    cluster_queue(world, "other", None, {"blue": {"cpu": 8}})
+    cluster_queue(world, "team", None, {"blue": {"cpu": 8}})
+    async with world.running():
+        job(world, "first", "other", cpu=8)
+        await asyncio.sleep(1)
+        gang(world, "g", "team", 2, cpu=4, annotations={REQUIRED: BLOCK})
+        await asyncio.sleep(1)
+        assert nodes(world, "g") == set()
+        world.cluster.delete("Pod", "default/first")
+        await asyncio.sleep(60)
+        assert nodes(world, "g") == {"b1"}
+
+
 async def test_a_domain_that_is_filled_exactly_is_preferred() -> None:
     world = racks()
     world.pod("a", cpu="4", nodeName="a1")

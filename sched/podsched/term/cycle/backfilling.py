@@ -128,6 +128,9 @@ class Backfilling:
             return ""
         found = (decision.diagnosis for decision in result.decisions)
         for diagnosis in filter(None, found):
+            # Where the attempt was restricted to, such as a flavor's nodes, is no reason.
+            if RESTRICTING in diagnosis.pre_filter_message:
+                continue
             if diagnosis.pre_filter_message:
                 return diagnosis.pre_filter_message
             outcome = diagnosis.outcome
@@ -136,7 +139,7 @@ class Backfilling:
                 for at in np.flatnonzero(outcome.rows == self._cluster.nodes.row_of(name)).tolist():
                     reasons = outcome.status(at).reasons
                     if any(RESTRICTING in one for one in reasons):
-                        continue  # The attempt was on another flavor, or in another domain.
+                        continue
                     if reasons and not all(one.startswith(_NO_ROOM) for one in reasons):
                         return f"node {name}: {', '.join(reasons)}"
         return ""
