@@ -54,10 +54,18 @@ def default_pod(
     The status a client sends is dropped: a new pod is Pending.
     """
     default_metadata(pod, now=now, uid=uid)
+    group = None
+    if pod.spec.HasField("scheduling_group"):
+        # No default depends on the group, and each gang has a name of its own. A message that is
+        # cleared in its parent keeps its contents.
+        group = pod.spec.scheduling_group
+        pod.spec.ClearField("scheduling_group")
     content = pod.spec.SerializeToString(deterministic=True)
     default_spec = _default_spec if len(content) <= _MOST_CACHED else _default_spec.__wrapped__
     known = default_spec(content)
     pod.spec.ParseFromString(known.spec)
+    if group is not None:
+        pod.spec.scheduling_group.CopyFrom(group)
     if known.keyed_terms:
         merge_label_keys(pod.spec, pod.metadata.labels)
     errors = priority_classes.admit(pod.spec)

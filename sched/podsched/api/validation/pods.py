@@ -46,14 +46,21 @@ def validate_pod(at: Place, pod: o.Pod) -> None:
     """Validate a pod's spec and its queue; what is found in a spec is remembered by its content."""
     validate_queue_labels(at, pod.metadata)
     validate_queue_group(at, pod.metadata)
+    spec = pod.spec
+    if spec.HasField("scheduling_group"):
+        # Each gang has a name of its own: without it, the pods of all gangs share one content.
+        _check_group(at("spec"), spec.scheduling_group)
+        spec = o.PodSpec()
+        spec.CopyFrom(pod.spec)
+        spec.ClearField("scheduling_group")
     try:
-        content = pod.spec.SerializeToString(deterministic=True)
+        content = spec.SerializeToString(deterministic=True)
         if len(content) > _MOST_CACHED:
-            validate_spec(at, pod.spec)
+            validate_spec(at, spec)
         else:
             at.errors += _validate_content(content)
     except (DecodeError, EncodeError):  # nested more deeply than protobuf reads or writes
-        at.errors += validate_storable(pod.spec, "spec")
+        at.errors += validate_storable(spec, "spec")
 
 
 @lru_cache(_CACHE)
@@ -127,11 +134,15 @@ def _check_names(at: Place, spec: o.PodSpec) -> None:
         if value:
             at(name).rule(value, rule)
     if spec.HasField("scheduling_group"):
-        group, place = spec.scheduling_group, at("schedulingGroup.podGroupName")
-        if group.HasField("pod_group_name"):
-            place.rule(group.pod_group_name, dns1123_subdomain)
-        else:
-            place.invalid(None, "must specify one of: `podGroupName`")
+        _check_group(at, spec.scheduling_group)
+
+
+def _check_group(at: Place, group: o.PodSchedulingGroup) -> None:
+    place = at("schedulingGroup.podGroupName")
+    if group.HasField("pod_group_name"):
+        place.rule(group.pod_group_name, dns1123_subdomain)
+    else:
+        place.invalid(None, "must specify one of: `podGroupName`")
 
 
 # ---------------------------------------------------------------------------------- containers
