@@ -179,7 +179,9 @@ def test_pods_of_one_template_do_not_share_what_they_are_given() -> None:
     assert other.spec.tolerations[0].toleration_seconds == 300
 
 
-def test_pods_of_different_gangs_share_the_defaults_of_their_template_and_keep_their_gangs() -> None:
+def test_pods_of_different_gangs_share_the_defaults_of_their_template_and_keep_their_gangs() -> (
+    None
+):
     pods = [new_pod() for _ in range(3)]
     for number, pod in enumerate(pods):
         pod.spec.containers[0].image = "only-in-this-test:1"

@@ -171,7 +171,7 @@ def _queue(standing: Standing, clock: Clock) -> QueueStanding:
         backoff_seconds=standing.backoff,
         unschedulable_plugins=sorted(pod.unschedulable_plugins),
         pending_plugins=sorted(pod.pending_plugins),
-        gating_plugin=pod.gating_plugin,
+        gating_plugin=standing.gate,
         gate_reasons=standing.gate_reasons,
         ahead=standing.ahead,
         pods_ahead=[reference(other) for other in standing.ahead_first],

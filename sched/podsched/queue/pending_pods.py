@@ -51,8 +51,9 @@ class PendingPods:
         *,
         initial_backoff: float,
         max_backoff: float,
+        admission: PreEnqueuePlugin | None = None,
     ) -> None:
-        self.gates = Gates(pre_enqueue, observer)
+        self.gates = Gates(pre_enqueue, observer, admission)
         self.active: KeyHeap[QueuedPodInfo] = KeyHeap()
         self.order = partial(_key, sort)  # a bound method would be a reference cycle
         self.backoff = BackoffQueue(initial_backoff, max_backoff, self.order)
@@ -271,19 +272,28 @@ def _key(sort: QueueSortPlugin, pod: QueuedPodInfo) -> tuple[Any, ...]:
 
 
 class Gates:
-    """The PreEnqueue plugins of every profile, in order, which may keep a pod out of activeQ.
+    """What may keep a pod out of activeQ: a profile's PreEnqueue plugins, and then ``admission``.
 
     A pod that one of them rejects is *gated*. A plugin that raises gates the pod, too, like a
     plugin that returns an error in kube-scheduler; the failure is reported to the observer.
+
+    A new pod asks ``admission`` first: what it rejects waits for it alone. In the order of the
+    plugins, each member of a gang in a queue would be gated by GangScheduling, woken by the last
+    member, and then gated by ``admission``.
     """
 
     def __init__(
-        self, plugins: Mapping[str, Sequence[PreEnqueuePlugin]], observer: QueueObserver
+        self,
+        plugins: Mapping[str, Sequence[PreEnqueuePlugin]],
+        observer: QueueObserver,
+        admission: PreEnqueuePlugin | None = None,
     ) -> None:
+        last = () if admission is None else (admission,)
         self._plugins = {
-            profile: tuple((_name(plugin), plugin) for plugin in ordered)
+            profile: tuple((_name(plugin), plugin) for plugin in (*ordered, *last))
             for profile, ordered in plugins.items()
         }
+        self._admission = "" if admission is None else _name(admission)
         self._observer = observer
         #: By profile and the plugin that comes first.
         self._ordered: dict[tuple[str, str], Sequence[tuple[str, PreEnqueuePlugin]]] = {}
@@ -308,11 +318,11 @@ class Gates:
         return ""
 
     def _in_order(self, profile: str, first: str) -> Sequence[tuple[str, PreEnqueuePlugin]]:
-        """Return the plugins of a profile, with one of them first."""
+        """Return the plugins of a profile, with one of them first, or else ``admission``."""
         found = self._ordered.get((profile, first))
         if found is None:
-            plugins = self._plugins.get(profile, ())
-            found = sorted(plugins, key=lambda named: named[0] != first)
+            plugins, name = self._plugins.get(profile, ()), first or self._admission
+            found = sorted(plugins, key=lambda named: named[0] != name)
             self._ordered[profile, first] = found
         return found
 
@@ -329,14 +339,21 @@ class Gates:
                 return not self._passes(name, plugin, pod)
         return False
 
-    def reasons(self, pod: QueuedPodInfo) -> tuple[str, ...]:
-        """Call the plugin that gates the pod, and return its reasons; empty if none gates it."""
-        plugins = dict(self._plugins.get(pod.info.cls.scheduler_name, ()))
-        plugin = plugins.get(pod.gating_plugin)
-        try:
-            return plugin.pre_enqueue(pod.info).reasons if plugin is not None else ()
-        except Exception as error:  # Plugins may raise anything; explanations show it.
-            return (f"{type(error).__name__}: {error}",)
+    def refusal(self, pod: QueuedPodInfo) -> tuple[str, tuple[str, ...]]:
+        """Return the first plugin that rejects a gated pod now, and its reasons.
+
+        For a pod that ``admission`` gates, that may be another plugin, which says more. If none
+        rejects the pod any more, the plugin that gates it is returned, without reasons.
+        """
+        plugins = self._plugins.get(pod.info.cls.scheduler_name, ()) if pod.gating_plugin else ()
+        for name, plugin in plugins:
+            try:
+                status = plugin.pre_enqueue(pod.info)
+            except Exception as error:  # Plugins may raise anything; explanations show it.
+                return name, (f"{type(error).__name__}: {error}",)
+            if not status.ok:
+                return name, status.reasons
+        return pod.gating_plugin, ()
 
     def _passes(self, name: str, plugin: PreEnqueuePlugin, pod: QueuedPodInfo) -> bool:
         try:

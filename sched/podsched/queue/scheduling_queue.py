@@ -109,8 +109,12 @@ class SchedulingQueue:
         max_backoff: float = 10.0,
         max_in_unschedulable: float = 300.0,
         observer: QueueObserver | None = None,
+        admission: PreEnqueuePlugin | None = None,
     ) -> None:
-        """``pre_enqueue`` by profile, ``hints`` by profile and plugin; durations in seconds."""
+        """``pre_enqueue`` by profile, ``hints`` by profile and plugin; durations in seconds.
+
+        ``admission`` rejects the pods of queues (``term.admission``), of all profiles.
+        """
         observer = observer or SilentObserver()
         self._hints = HintTable(hints, observer)
         self.pending = PendingPods(
@@ -120,6 +124,7 @@ class SchedulingQueue:
             observer,
             initial_backoff=initial_backoff,
             max_backoff=max_backoff,
+            admission=admission,
         )
         self.incoming = self.pending.incoming
         self.in_flight = InFlight(self._hints)

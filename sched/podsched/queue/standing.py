@@ -21,7 +21,8 @@ class Standing:
     after the last failure. ``timeout_left``: time until the pod is tried again even without an
     event, None if it will not be. ``ahead``: the number of pods in activeQ that come before it, or
     would if it were woken now; ``ahead_first``: the first of these pods. ``waiting``: the number of
-    pods by queue. ``gate_reasons``: why its gating plugin rejects it.
+    pods by queue. ``gate``: the plugin that keeps it out of activeQ, "" for none, and
+    ``gate_reasons`` why.
     """
 
     queue: str
@@ -32,6 +33,7 @@ class Standing:
     ahead: int = 0
     ahead_first: tuple[PodInfo, ...] = ()
     waiting: Mapping[str, int] = field(default_factory=dict)
+    gate: str = ""
     gate_reasons: tuple[str, ...] = ()
 
 
@@ -44,6 +46,7 @@ def standing_of(queue: SchedulingQueue, uid: str, now: float) -> Standing | None
     pod = pending.get(uid)
     if pod is None:
         return None
+    gate, reasons = pending.gates.refusal(pod)
     ahead, first = pending.active.before(pending.order(pod), FIRST)
     return Standing(
         place,
@@ -54,5 +57,6 @@ def standing_of(queue: SchedulingQueue, uid: str, now: float) -> Standing | None
         ahead=ahead,
         ahead_first=tuple(other.info for other in first),
         waiting=pending.counts(),
-        gate_reasons=pending.gates.reasons(pod),
+        gate=gate,
+        gate_reasons=reasons,
     )

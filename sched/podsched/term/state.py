@@ -260,15 +260,15 @@ def build_state(
         for profile in config.profiles
     }
     admission = Admission(cache, config.queues, require_queue)
-    gate = AdmissionGate(admission)
     queue = SchedulingQueue(
         _sort_plugin(runtimes),
-        {name: [*(n.plugin for n in r.pre_enqueue), gate] for name, r in runtimes.items()},
+        {name: [one.plugin for one in r.pre_enqueue] for name, r in runtimes.items()},
         {name: _hints(runtime, config) for name, runtime in runtimes.items()},
         initial_backoff=float(config.pod_initial_backoff_seconds),
         max_backoff=float(config.pod_max_backoff_seconds),
         max_in_unschedulable=max_in_unschedulable,
         observer=observer,
+        admission=AdmissionGate(admission),
     )
     return SchedulingState(
         cache, queue, runtimes, admission, waiting, listener or NoListener(), chance=chance
