@@ -107,7 +107,8 @@ def explain_group_live(
         _add_queue(answer, state, waiting[0], clock)
         runtime = state.profiles.get(answer.scheduler_name)
         if runtime is not None:
-            rejecting = {*answer.queue.unschedulable_plugins, answer.queue.gating_plugin} - {""}
+            gate = answer.queue.gating_plugin
+            rejecting = [gate] if gate else answer.queue.unschedulable_plugins
             answer.wake_events.extend(wake_events(runtime, rejecting))
     return answer
 
