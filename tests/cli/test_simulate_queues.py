@@ -159,8 +159,69 @@ def test_without_a_cluster_queue_quota_does_not_count_and_this_is_said(
     assert simulated.err == ""
 
 
-def test_with_a_drain_quota_does_not_count_and_this_is_said(simulated: Simulated) -> None:
+def owned(name: str, cpu: int, **spec: Any) -> dict[str, Any]:
+    """A pod of a ReplicaSet on the node "n"."""
+    made = pod(name, cpu, nodeName="n", **spec)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u"}
+    made["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+    return made
+
+
+def fates(found: Any) -> list[tuple[str, str, str]]:
+    return [(one["pod"], one["fate"], one.get("to", "")) for one in found["moves"]]
+
+
+@pytest.mark.parametrize("change", ["--drain", "--remove-node"])
+def test_pods_of_a_node_that_goes_use_the_quota_that_they_free(
+    simulated: Simulated, change: str
+) -> None:
+    cluster = [*queues(4), node("n", 8), node("m", 8), owned("a", 2), owned("b", 2)]
+    found = simulated(cluster, options=[change, "n"])
+    assert fates(found) == [(f"default/{name}", "Moves", "m") for name in "ab"]
+    assert (simulated.code, simulated.err) == (0, "")
+
+
+@pytest.mark.parametrize("change", ["--drain", "--remove-node"])
+def test_pods_of_a_node_that_goes_do_not_come_back_while_their_queue_is_stopped(
+    simulated: Simulated, change: str
+) -> None:
+    cluster = [*queues(4, stopPolicy="Hold"), node("n", 8), node("m", 8), owned("a", 2)]
+    found = simulated(cluster, options=[change, "n"])
+    assert fates(found) == [("default/a", "NoLongerFits", "")]
+    assert "ClusterQueue cq is stopped" in found["moves"][0]["reason"]
+
+
+def test_a_pod_that_waits_may_get_the_quota_of_a_drained_one(simulated: Simulated) -> None:
+    waiting = pod("waiting", 3)
+    waiting["metadata"] |= {"uid": "w", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    late = owned("late", 3)
+    late["metadata"] |= {"uid": "l", "creationTimestamp": "2026-01-02T00:00:00Z"}
+    cluster = [*queues(4), node("n", 8), node("m", 8), waiting, late]
+    found = simulated(cluster, options=["--drain", "n", "--pending"])
+    assert fates(found) == [("default/late", "NoLongerFits", "")]
+    assert found["pods"] == [{"pod": "default/waiting", "node": "m"}]
+
+
+def test_the_pods_of_a_budget_get_quota_wave_by_wave(simulated: Simulated) -> None:
+    budget = an("PodDisruptionBudget", "b", "policy/v1")
+    budget["metadata"]["namespace"] = "default"
+    budget["spec"] = {"maxUnavailable": 1, "selector": {"matchLabels": IN_QUEUE}}
+    cluster = [*queues(4), node("n", 8), node("m", 8), budget, owned("a", 2), owned("b", 2)]
+    found = simulated(cluster, options=["--drain", "n"])
+    assert [(one["to"], one["wave"]) for one in found["moves"]] == [("m", 1), ("m", 2)]
+
+
+def test_a_drained_pod_of_a_queue_gets_devices_elsewhere(simulated: Simulated) -> None:
+    claims = [{"name": "gpus", "resourceClaimTemplateName": "one"}]
+    made = device_class(resource="gpu.com/gpu"), template("one"), devices("n", 1), devices("m", 1)
+    nodes = node("n", 8), node("m", 8)
+    cluster = [*queues(1, ["cpu", "gpu.com/gpu"]), *nodes, *map(to_manifest, made)]
+    found = simulated([*cluster, owned("a", 1, resourceClaims=claims)], options=["--drain", "n"])
+    assert fates(found) == [("default/a", "Moves", "m")]
+
+
+def test_a_new_pod_beyond_the_quota_gets_no_node_beside_a_drain(simulated: Simulated) -> None:
     found = simulated([*queues(1), node("n", 8), node("m", 8)], pod("new", 2),
                       options=["--drain", "m"])  # fmt: skip
-    assert found["fits"]
-    assert "quota does not count with --remove-node or --drain" in simulated.err
+    assert not found["fits"]
+    assert (simulated.code, simulated.err) == (1, "")

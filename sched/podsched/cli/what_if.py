@@ -37,6 +37,7 @@ from podsched.cli.workloads import Workload
 from podsched.config.load import SchedulerConfiguration, default_config
 from podsched.framework.plugin import PluginError
 from podsched.lab.replay.queue_changes import play_new_pods
+from podsched.lab.replay.queue_world import QueueWorld
 from podsched.registry import factories
 from podsched.term.admission.units import DEFAULT_QUEUE
 
@@ -78,21 +79,14 @@ def count_in_queues(objects: Iterable[AnyObject], pods: Sequence[Pod]) -> int:
     )
 
 
-def counts_quota(
-    objects: Sequence[AnyObject], pods: Sequence[Pod], changes: Changes = Changes()
-) -> bool:
+def counts_quota(objects: Sequence[AnyObject], pods: Sequence[Pod]) -> bool:
     """Return whether quota decides about some of the pods, too; warn if it does but cannot here."""
     count = count_in_queues(objects, pods)
-    if not count:
-        return False
-    if not any(isinstance(item, ClusterQueue) for item in objects):
-        why = "here, because there is no ClusterQueue"
-    elif changes.remove_node or changes.drain:
-        why = "with --remove-node or --drain"
-    else:
-        return True
+    if not count or any(isinstance(item, ClusterQueue) for item in objects):
+        return bool(count)
     pods_are = "pod is" if count == 1 else "pods are"
-    warn(f"quota does not count {why}, although {count:,} {pods_are} in a queue")
+    why = "because there is no ClusterQueue"
+    warn(f"quota does not count here, {why}, although {count:,} {pods_are} in a queue")
     return False
 
 
@@ -126,12 +120,11 @@ def what_if(
     pending = changes.pending or bool(added and not workload.pods)
     scenario = Scenario(workload.pods, pending, new_nodes, changes.remove_node, changes.drain)
     config = config_of(source)
-    world = world_of(objects, config)
-    waiting = [pod.pod for pod in world.pending()] if pending else []
-    if counts_quota(objects, [*waiting, *workload.pods], changes):
-        report = _in_queues(world, [*objects, *new_nodes], [*waiting, *workload.pods], config)
-    else:
-        report = play(world, scenario)
+    left = {*changes.remove_node, *changes.drain, *([""] if pending else ())}
+    concerned = [o for o in objects if isinstance(o, Pod) and o.spec.node_name in left]
+    kind = QueueWorld if counts_quota(objects, [*concerned, *workload.pods]) else World
+    with fail_on(QuantityError, PluginError):
+        report = play(kind.of_objects(objects, config, factories()), scenario)
     if as_json:
         print(json.dumps(report_document(report), indent=2))
     else:
@@ -140,22 +133,6 @@ def what_if(
     if report.failed:
         return 2
     return 0 if report.fits else FAILED
-
-
-def _in_queues(
-    world: World, objects: Sequence[AnyObject], pods: Sequence[Pod], config: SchedulerConfiguration
-) -> Report:
-    """Return the outcomes of pods of which some are in queues, as the leader would decide."""
-    decisions = queue_forecast(world, objects, pods, config).decisions
-    known = {pod.key: pod for pod in world.pods()}
-    return Report(
-        outcomes=[
-            Outcome(
-                known[one.pod], one.node, one.message, victims=tuple(known[v] for v in one.victims)
-            )
-            for one in decisions
-        ]
-    )
 
 
 def queue_forecast(
@@ -176,7 +153,7 @@ def queue_forecast(
     ]
     others += world.cluster.list("ResourceClaim")
     with fail_on(QuantityError, PluginError):
-        return play_new_pods(others, pods, config, factories())
+        return play_new_pods(others, pods, config, factories())[0]
 
 
 def config_of(source: Source) -> SchedulerConfiguration:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
@@ -94,7 +94,7 @@ class World:
         objects: Iterable[AnyObject],
         config: SchedulerConfiguration,
         plugins: Mapping[str, PluginFactory],
-    ) -> World:
+    ) -> Self:
         """Return a world with these objects, each with a uid, in any order.
 
         Raises QuantityError for an invalid amount, PluginError for a plugin that cannot be created.

@@ -85,8 +85,8 @@ def play_new_pods(
     new: Sequence[Pod],
     config: SchedulerConfiguration,
     factories: Mapping[str, PluginFactory],
-) -> Forecast:
-    """Return where new pods would go, some of which are in queues.
+) -> tuple[Forecast, Sequence[AnyObject]]:
+    """Return where new pods would go, some of which are in queues, and all objects afterwards.
 
     ``objects``: those of the cluster, without the new pods; all have a uid. A victim is said to be
     of the first new pod that gets its node, or else of the first one. Raises QuantityError, or
@@ -104,7 +104,7 @@ def play_new_pods(
         evicted, elsewhere = [*victims.pop(node, ()), *elsewhere], []
         why = "" if node else waits.get(pod.metadata.uid, "")
         decisions.append(Decision(_key(pod), node, tuple(sorted(evicted)), why))
-    return Forecast(tuple(decisions))
+    return Forecast(tuple(decisions)), then.objects
 
 
 def _key(pod: Pod) -> str:
@@ -121,6 +121,7 @@ class _Played:
     pods: Mapping[str, str]
     messages: Mapping[str, str]
     admission: Admission
+    objects: Sequence[AnyObject]
 
     def waits(self, uids: Set[str]) -> Mapping[str, str]:
         """Return why pods have no node, by uid: what units wait for, or what conditions say.
@@ -156,7 +157,7 @@ def _played(
         condition = pod_condition(pod.status, "PodScheduled")
         if condition is not None and not pod.spec.node_name:
             messages[pod.metadata.uid] = condition.message
-    return _Played(nodes, messages, _admission(left, config))
+    return _Played(nodes, messages, _admission(left, config), left)
 
 
 def _admission(objects: Iterable[AnyObject], config: SchedulerConfiguration) -> Admission:
