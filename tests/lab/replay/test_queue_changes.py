@@ -54,7 +54,7 @@ def cluster() -> list[AnyObject]:
 
 
 def play(cluster: list[AnyObject], *new: Pod) -> dict[str, Decision]:
-    found = play_new_pods(cluster, new, default_config(), factories())
+    found, _ = play_new_pods(cluster, new, default_config(), factories())
     return {one.pod.removeprefix("default/"): one for one in found.decisions}
 
 

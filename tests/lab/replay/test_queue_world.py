@@ -1,0 +1,101 @@
+"""A cluster in memory whose pods are placed as quota permits, one call after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from podsched.api.manifest import from_manifest
+from podsched.api.objects import AnyObject, Pod
+from podsched.ask.whatif.world import Outcome
+from podsched.config.load import default_config
+from podsched.lab.replay.queue_world import QueueWorld
+from podsched.registry import factories
+from support.device_objects import device_class, devices, template
+
+KUEUE = "kueue.x-k8s.io/v1beta2"
+GPU = "gpu.com/gpu"
+
+
+def an(kind: str, name: str, version: str = KUEUE, **more: Any) -> AnyObject:
+    meta = {"name": name, "uid": f"uid-{name}", "labels": more.pop("labels", {})}
+    if kind in ("Pod", "LocalQueue"):
+        meta["namespace"] = "default"
+    return from_manifest({"apiVersion": version, "kind": kind, "metadata": meta, **more}).message
+
+
+def a_pod(name: str, cpu: int, priority: int = 0, **spec: Any) -> Pod:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    spec |= {"schedulerName": "default-scheduler", "containers": [container]}
+    labels = {"kueue.x-k8s.io/queue-name": "q"}
+    found = an("Pod", name, "v1", labels=labels, spec={**spec, "priority": priority})
+    assert isinstance(found, Pod)
+    return found
+
+
+def a_world(within: str = "Never") -> QueueWorld:
+    """A node of 8 CPUs and a device, and a queue with a quota of 4 CPUs and 2 devices."""
+    quotas = [{"name": "cpu", "nominalQuota": 4}, {"name": GPU, "nominalQuota": 2}]
+    flavors = [{"name": "default", "resources": quotas}]
+    groups = [{"coveredResources": ["cpu", GPU], "flavors": flavors}]
+    preemption = {"withinClusterQueue": within}
+    spec = {"namespaceSelector": {}, "resourceGroups": groups, "preemption": preemption}
+    objects = [
+        an("Namespace", "default", "v1"),
+        an("Node", "n", "v1", status={"allocatable": {"cpu": 8, "pods": 110}}),
+        an("ResourceFlavor", "default"),
+        an("ClusterQueue", "cq", spec=spec),
+        an("LocalQueue", "q", spec={"clusterQueue": "cq"}),
+        device_class(resource=GPU),
+        template("one"),
+        devices("n", 1),
+    ]
+    return QueueWorld.of_objects(objects, default_config(), factories())
+
+
+def placed(world: QueueWorld, pod: Pod) -> Outcome:
+    [outcome] = world.schedule([world.changes.submit(pod)])
+    return outcome
+
+
+def on_node(world: QueueWorld) -> list[str]:
+    return [pod.name for pod in world.pods_on("n")]
+
+
+def test_a_placed_pod_keeps_its_quota_from_later_ones_of_a_higher_priority() -> None:
+    world = a_world()
+    assert placed(world, a_pod("first", 3)).node_name == "n"
+    assert placed(world, a_pod("second", 3, priority=10)).node_name == ""
+    assert on_node(world) == ["first"]
+
+
+def test_victims_are_gone_afterwards() -> None:
+    world = a_world(within="LowerPriority")
+    placed(world, a_pod("low", 3))
+    high = placed(world, a_pod("high", 3, priority=10))
+    assert [pod.name for pod in high.victims] == ["low"]
+    assert on_node(world) == ["high"]
+
+
+def test_the_devices_of_a_placed_pod_are_not_given_to_later_ones() -> None:
+    world = a_world()
+    claims = [{"name": "gpus", "resourceClaimTemplateName": "one"}]
+    assert placed(world, a_pod("first", 1, resourceClaims=claims)).node_name == "n"
+    assert placed(world, a_pod("second", 1, resourceClaims=claims)).node_name == ""
+
+
+def test_a_pod_that_waits_is_placed_when_others_are_scheduled_and_keeps_its_node() -> None:
+    world = a_world()
+    waits = world.changes.submit(a_pod("waits", 2))
+    placed(world, a_pod("other", 2))
+    assert on_node(world) == ["other", "waits"]
+    [outcome] = world.schedule([waits])
+    assert (outcome.node_name, outcome.message) == ("n", "")
+
+
+def test_a_pod_that_was_placed_and_preempted_before_its_turn_has_no_node() -> None:
+    world = a_world(within="LowerPriority")
+    waits = world.changes.submit(a_pod("waits", 3))
+    placed(world, a_pod("other", 1))
+    placed(world, a_pod("high", 4, priority=10))
+    [outcome] = world.schedule([waits])
+    assert (outcome.node_name, outcome.message) == ("", "it got a node, and was preempted later")
