@@ -159,10 +159,10 @@ def test_without_a_cluster_queue_quota_does_not_count_and_this_is_said(
     assert simulated.err == ""
 
 
-def owned(name: str, cpu: int, **spec: Any) -> dict[str, Any]:
-    """A pod of a ReplicaSet on the node "n"."""
+def owned(name: str, cpu: int, kind: str = "ReplicaSet", **spec: Any) -> dict[str, Any]:
+    """A pod of a controller on the node "n"."""
     made = pod(name, cpu, nodeName="n", **spec)
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "u"}
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "owner", "uid": "u"}
     made["metadata"]["ownerReferences"] = [owner | {"controller": True}]
     return made
 
@@ -191,15 +191,17 @@ def test_pods_of_a_node_that_goes_do_not_come_back_while_their_queue_is_stopped(
     assert "ClusterQueue cq is stopped" in found["moves"][0]["reason"]
 
 
-def test_a_pod_that_waits_may_get_the_quota_of_a_drained_one(simulated: Simulated) -> None:
-    waiting = pod("waiting", 3)
-    waiting["metadata"] |= {"uid": "w", "creationTimestamp": "2026-01-01T00:00:00Z"}
-    late = owned("late", 3)
-    late["metadata"] |= {"uid": "l", "creationTimestamp": "2026-01-02T00:00:00Z"}
-    cluster = [*queues(4), node("n", 8), node("m", 8), waiting, late]
+@pytest.mark.parametrize(("kind", "first"), [("ReplicaSet", "waiting"), ("Job", "runs")])
+def test_a_pod_that_waits_gets_the_quota_of_a_drained_one_unless_a_job_keeps_its_place(
+    simulated: Simulated, kind: str, first: str
+) -> None:
+    waiting, runs = pod("waiting", 3), owned("runs", 3, kind)
+    runs["metadata"] |= {"uid": "r", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    waiting["metadata"] |= {"uid": "w", "creationTimestamp": "2026-01-02T00:00:00Z"}
+    cluster = [*queues(4), node("n", 8), node("m", 8), waiting, runs]
     found = simulated(cluster, options=["--drain", "n", "--pending"])
-    assert fates(found) == [("default/late", "NoLongerFits", "")]
-    assert found["pods"] == [{"pod": "default/waiting", "node": "m"}]
+    assert found["moves"][0].get("to") == ("m" if first == "runs" else None)
+    assert found["pods"][0].get("node") == ("m" if first == "waiting" else None)
 
 
 def test_the_pods_of_a_budget_get_quota_wave_by_wave(simulated: Simulated) -> None:

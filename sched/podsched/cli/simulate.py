@@ -112,8 +112,8 @@ def simulate(source: Source, given: _Flags, cluster: ClusterSource) -> None:
 
     For one pod, prints the filter result and scores of every node, the chosen node, and the
     preemption if no node fits. Several pods are placed one after another; prints their nodes, the
-    victims, and why the rest does not fit. If one of them is in a queue, all are placed as the
-    leader would do it: as quota permits, after what waits already.
+    victims, and why the rest does not fit. If one of them is in a queue, or one that has to move,
+    all are placed as the leader would do it: as quota permits, after what waits already.
 
     --add-node, --remove-node and --drain change the cluster first. Without --pod, the pending pods
     are scheduled on added nodes. --quota shows which units that wait in queues are admitted with

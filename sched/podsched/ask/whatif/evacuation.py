@@ -71,8 +71,13 @@ def stays(pod: Pod) -> str:
 
 
 def replacement(pod: Pod) -> Pod:
-    """Return the replacement that a controller would create: the same pod without a node."""
-    fresh = deepcopy(pod)
+    """Return the replacement that a controller would create: the same pod without a node.
+
+    It is new, except that a Job in a queue keeps its place there.
+    """
+    fresh, controller = deepcopy(pod), controller_of(pod.metadata)
+    if controller is None or controller.kind != "Job":
+        fresh.metadata.ClearField("creation_timestamp")
     fresh.metadata.uid = f"{pod.metadata.uid}-again"
     fresh.metadata.ClearField("deletion_timestamp")
     fresh.spec.node_name = ""
