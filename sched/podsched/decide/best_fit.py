@@ -93,6 +93,8 @@ class Domains:
             order = sorted(range(len(ids)), key=[nodes.value(i) for i in ids.tolist()].__getitem__)
             places = np.empty(len(ids), dtype=np.intp)
             places[order] = np.arange(len(ids))
+            # A domain is a pair, the domain above and its own value, encoded as one number: its
+            # quotient is the domain above.
             known, above = np.unique(above * len(ids) + places[which], return_inverse=True)
             self._of_rows.append(above)
             self._parents.append(known // max(1, len(ids)))

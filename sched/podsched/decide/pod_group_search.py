@@ -196,6 +196,8 @@ class PodGroupSearch:
         spare = self._spare - sum(kind.skipped for kind in self._kinds)
         rows = {n: self._rows(kind) for n, kind in enumerate(self._kinds) if kind.left}
         if not self._only_harder:
+            # Nobody has to be left out: every order is tried, and the search ends once enough are
+            # placed.
             for number, fitting in rows.items():
                 yield from ((number, row) for row in self._different(fitting))
             return

@@ -126,6 +126,7 @@ def _tls_context(config: Extender, path: str) -> ssl.SSLContext | bool:
     if missing := [invalid(f"{path}.{name}", file, why) for name, file, why in _unreadable(tls)]:
         raise ConfigError(missing)
     context = ssl.create_default_context()
+    # As in kube-scheduler's ``makeTransport``, enableHTTPS without a CA does not verify the server.
     if tls.insecure or (config.enable_https and not has_ca):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

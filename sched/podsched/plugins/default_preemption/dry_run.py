@@ -126,6 +126,7 @@ class Budgets:
         for budget, selector in self._by_namespace.get(pod.namespace, ()):
             if not selector.matches(pod.cls.labels) or pod.name in budget.status.disrupted_pods:
                 continue
+            # No early end: the eviction counts for every budget that selects the pod.
             left = allowed.get(id(budget), budget.status.disruptions_allowed) - 1
             allowed[id(budget)] = left
             violated = violated or left < 0

@@ -142,6 +142,7 @@ def _requests_for(
         for index, container in enumerate(spec.init_containers)
         if container.restart_policy != _ALWAYS
     ]
+    # Containers that run until the pod ends, sidecars among them, need devices of their own.
     lasting: dict[int, _Request] = {}
     used: list[tuple[int, str]] = []
     for index, container in enumerate(containers):
@@ -149,6 +150,9 @@ def _requests_for(
         if index not in ending and count:
             lasting[index] = _request(index, container, one, count)
             used.append((index, lasting[index].name))
+    # An init container that ends first uses devices of containers that have not started yet. What
+    # it lacks then is a request of its own, and as these containers run one after another, all of
+    # them share the largest of these requests.
     largest: _Request | None = None
     used_by_ending: list[tuple[int, str]] = []
     own_names: set[str] = set()

@@ -310,6 +310,7 @@ class FreeDevices:
         for expression in expressions:
             if not selectors.is_quick(expression):
                 yield partial(selectors.compiled, expression)
+        # Asked again: only a compiled selector is known to be quick.
         slow = [expression for expression in expressions if not selectors.is_quick(expression)]
         is_usual = _is_usual(request)
         key = self._key(request, device_class)

@@ -89,6 +89,7 @@ def _is_shared(piece: ResourceSlice) -> bool:
 
 
 def _is_relevant(piece: ResourceSlice, node: Node, features: Features) -> bool:
+    """Return whether a slice has devices that the node reaches, or counters that they consume."""
     if not features.partitionable_devices and (
         piece.per_device_node_selection is not None or piece.shared_counters
     ):
@@ -119,6 +120,7 @@ def _pool(
     """Return the pool; None if it has a newer generation that the node does not reach."""
     newest, expected = pieces[0].generation, pieces[0].slice_count
     others: list[ResourceSlice] = []
+    # Slices that this node does not reach belong to the pool, too: without them it is incomplete.
     if len(pieces) != expected:
         of_pool = [piece for piece in slices if (piece.driver, piece.pool) == (driver, name)]
         if any(piece.generation > newest for piece in of_pool):

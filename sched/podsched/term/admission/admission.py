@@ -220,6 +220,7 @@ class Admission:
         sampled = self.histories.sample(now + self.endings.epoch, keys, self._running)
         for key in sampled:
             self.tallies.changed[QueueKey("LocalQueue", key)] = None
+        # Past usage also orders the victims of a queue (``_as_admitted``).
         wanted = set(sampled)
         for key, unit in list(self.units.items()):
             if unit.held and unit.local_queue_key in wanted:
