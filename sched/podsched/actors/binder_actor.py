@@ -87,7 +87,6 @@ class RayBinder:
     async def bind_pods(
         self, bindings: Sequence[api_pb2.Binding], *, fence: api_pb2.Fence, traceparent: str = ""
     ) -> Sequence[api_pb2.BatchResult]:
-        """See ``Binder.bind_pods``."""
         answer = None
         actor = self._next()
         if actor is not None:

@@ -36,14 +36,12 @@ class WatchCacheSource:
         self._position = 0
 
     def follow(self) -> None:
-        """See ``Source``."""
         self._position = self._cache.ring.end
 
     def unfollow(self) -> None:
         """See ``Source``."""
 
     def keys(self, kind: str) -> list[str]:
-        """See ``Source``."""
         return list(self._cache.objects(KINDS[kind]))
 
     def get(self, kind: str, key: str) -> AnyObject | None:
@@ -55,7 +53,6 @@ class WatchCacheSource:
             return None
 
     def changed(self) -> Collection[Change] | None:
-        """See ``Source``."""
         found: set[Change] = set()
         try:
             while changes := self._cache.ring.changes_from(self._position, _MOST_CHANGES):
@@ -79,7 +76,6 @@ class CallerApi:
         self._pipeline = pipeline
 
     async def ask(self, caller: Caller, asked: Act) -> Reply:
-        """See ``RestApi``."""
         replies: list[Answer] = []
 
         async def keep(answer: Answer, _: Call) -> None:
@@ -93,7 +89,6 @@ class CallerApi:
         return _reply(answer)
 
     async def explain(self, caller: Caller, kind: str, key: str, changes: bool) -> Reply:
-        """See ``Explainer``."""
         request = _request(caller, Act("GET", f"/api/explain/{key}"))
         try:
             async with Call("Explain", request, self._pipeline) as call:

@@ -100,7 +100,6 @@ class KubeBackend:
 
     @property
     def undecodable(self) -> int:
-        """See ``Backend``."""
         return self._informer.undecodable
 
     async def connect(self) -> LeaseLock:
@@ -123,7 +122,6 @@ class KubeBackend:
         """Return None: replicas write no other Leases there."""
 
     def not_ready(self) -> str:
-        """See ``Backend``."""
         if self._candidate is not None and self._candidate.problem:
             return self._candidate.problem
         if self._informer.synced.is_set():
@@ -134,7 +132,6 @@ class KubeBackend:
         """Do nothing: the election releases the Lease."""
 
     async def close(self) -> None:
-        """See ``Backend``."""
         await self._http.close()
         await self._lease_http.close()
 

@@ -69,7 +69,6 @@ class PodschedBackend:
 
     @property
     def controlled(self) -> ApiClient:
-        """See ``Backend``."""
         return self._client
 
     @property
@@ -84,17 +83,14 @@ class PodschedBackend:
 
     @property
     def undecodable(self) -> int:
-        """See ``Backend``."""
         return self._informer.undecodable
 
     async def connect(self) -> EtcdLock:
-        """See ``Backend``."""
         options = self._options
         self._store = await connect(options.etcd)
         return EtcdLock(self._store, options.election, options.liveness_ttl)
 
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
-        """See ``Backend``."""
         assert self._store is not None
         self._client.channels.on_reachability = elector.note_reachability
 
@@ -111,20 +107,16 @@ class PodschedBackend:
         tasks.start(self._store.wait(), "write to etcd", endless=True)
 
     def read_leadership(self, source: Source, lock: str) -> LeasedLeadership:
-        """See ``Backend``."""
         return LeasedLeadership(source, lock)
 
     def not_ready(self) -> str:
-        """See ``Backend``."""
         return "" if self._informer.synced.is_set() else "the informer has not synced"
 
     async def leave(self) -> None:
-        """See ``Backend``."""
         if self._lease is not None:
             await self._lease.remove()
 
     async def close(self) -> None:
-        """See ``Backend``."""
         await self._client.close()
         if self._store is not None:
             await self._store.close()

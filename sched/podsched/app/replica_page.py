@@ -40,11 +40,9 @@ class InformerSource:
             noted.update((event.kind, event.key) for event in batch.events)
 
     def follow(self) -> None:
-        """See ``Source``."""
         self._changed = set()
 
     def unfollow(self) -> None:
-        """See ``Source``."""
         self._changed = None
 
     def keys(self, kind: str) -> list[str]:
@@ -52,11 +50,9 @@ class InformerSource:
         return [] if kind == "Event" else list(self._informer.objects(kind))
 
     def get(self, kind: str, key: str) -> AnyObject | None:
-        """See ``Source``."""
         return None if kind == "Event" else self._informer.get(kind, key)
 
     def changed(self) -> Collection[Change] | None:
-        """See ``Source``."""
         found = self._changed
         self._changed = set()
         if found is None or len(found) > _MOST_CHANGES:
@@ -71,7 +67,6 @@ class ReplicaExplainer:
         self._answers = answers
 
     async def explain(self, _: Caller, kind: str, key: str, changes: bool) -> Reply:
-        """See ``Explainer``."""
         question = Question(
             timeout_seconds=_EXPLAIN_SECONDS, explain=explain_request(kind, key, changes=changes)
         )

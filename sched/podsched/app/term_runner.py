@@ -93,11 +93,9 @@ class _Listener(LoopListener):
         self._meter = meter
 
     def handled(self, sort: str, seconds: float, count: int) -> None:
-        """See ``StateListener``."""
         self._meter.queue.handled(sort, seconds, count)
 
     def anomaly(self, anomaly: Anomaly) -> None:
-        """See ``StateListener``."""
         _log.warning(anomaly.kind.value, object=anomaly.object, detail=anomaly.detail)
 
 

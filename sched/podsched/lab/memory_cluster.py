@@ -90,42 +90,35 @@ class MemoryCluster:
     # ------------------------------------------------------------------ as in Cluster
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
-        """See ``Cluster.get``."""
         await self.enter()
         return self.object(kind, _key(find_kind(kind), namespace, name))
 
     async def bind_pods(
         self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster.bind_pods``."""
         return await self._each(self._bind, bindings, fence)
 
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster.evict_pods``."""
         return await self._each(self._evict, evictions, fence)
 
     async def patch_pod_statuses(
         self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster.patch_pod_statuses``."""
         return await self._each(self._patch_status, patches, fence)
 
     async def patch_many(
         self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster.patch_many``."""
         return await self._each(self._patch, patches, fence)
 
     async def delete_many(
         self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster.delete_many``."""
         return await self._each(self._delete, deletions, fence)
 
     async def delete_collection(self, kind: str, namespace: str = "", *, fence: v1.Fence) -> int:
-        """See ``Cluster.delete_collection``."""
         await self.enter()
         raised(lambda: self._check(fence))
         found = [o for o in self.objects(kind) if o.metadata.namespace == namespace]
@@ -137,7 +130,6 @@ class MemoryCluster:
     async def create_many(
         self, items: Sequence[AnyObject], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster.create_many``."""
         return await self._each(self._create, items, fence)
 
     # ------------------------------------------------------------------ inside

@@ -213,32 +213,26 @@ class PendingByUsage:
 
     @property
     def sticky(self) -> str | None:
-        """See ``Pending``."""
         return next((of.sticky for of in self._of.values() if of.sticky is not None), None)
 
     @property
     def active(self) -> dict[str, Workload]:
-        """See ``Pending``."""
         return {key: one for of in self._of.values() for key, one in of.active.items()}
 
     @property
     def inadmissible(self) -> dict[str, Workload]:
-        """See ``Pending``."""
         return {key: one for of in self._of.values() for key, one in of.inadmissible.items()}
 
     def push(self, workload: Workload) -> None:
-        """See ``Pending``."""
         self.remove(workload.key)
         self._pending_of(workload).push(workload)
 
     def remove(self, key: str) -> None:
-        """See ``Pending``."""
         queue = self._queue_of.pop(key, None)
         if queue is not None:
             self._of[queue].remove(key)
 
     def pop(self) -> Workload | None:
-        """See ``Pending``."""
         heads = [(of, head) for of in self._of.values() if (head := of.pop()) is not None]
         if not heads:
             return None
@@ -264,12 +258,10 @@ class PendingByUsage:
         backoff: bool = False,
         lacks: Lacks = None,
     ) -> None:
-        """See ``Pending``."""
         of = self._pending_of(workload)
         of.requeue(workload, reason, untried=untried, backoff=backoff, lacks=lacks)
 
     def release(self, freed: Collection[FlavorResource] | None = None) -> None:
-        """See ``Pending``."""
         for of in self._of.values():
             of.release(freed)
 

@@ -64,11 +64,9 @@ class FakeCluster(MemoryCluster):
     # ------------------------------------------------------------------ as in Cluster
 
     def informer(self, kinds: Sequence[str], *, metadata_only: bool = False) -> Informer:
-        """See ``Cluster.informer``."""
         return Informer(self, kinds, metadata_only=metadata_only)
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
-        """See ``Cluster.record_events``."""
         await self.enter()
         for event in new:
             self.create(event)

@@ -256,7 +256,6 @@ class MemoryStore:
         return self._history
 
     async def get(self, key: str, *, revision: int | None = None) -> GetResult:
-        """See ``Store.get``."""
         history = await self._enter()
         history.check_readable(revision)
         return GetResult(history.at(key, revision), history.revision)
@@ -270,7 +269,6 @@ class MemoryStore:
         revision: int | None = None,
         keys_only: bool = False,
     ) -> RangeResult:
-        """See ``Store.range``."""
         history = await self._enter()
         history.check_readable(revision)
         kvs = history.select(prefix, revision)
@@ -282,14 +280,12 @@ class MemoryStore:
         return RangeResult(page, len(page) < len(kvs), len(kvs), history.revision)
 
     async def write(self, write: Write) -> WriteResult:
-        """See ``Store.write``."""
         [outcome] = await self.write_many([write])
         if isinstance(outcome, StoreError):
             raise outcome
         return outcome
 
     async def write_many(self, writes: Sequence[Write]) -> list[WriteOutcome]:
-        """See ``Store.write_many``."""
         try:
             history = await self._enter()
         except StoreError as fault:
@@ -302,13 +298,11 @@ class MemoryStore:
         on_success: Sequence[TxnOp],
         on_failure: Sequence[TxnOp] = (),
     ) -> TxnResult:
-        """See ``Store.txn``."""
         return (await self._enter()).run(compares, on_success, on_failure)
 
     async def watch(
         self, prefix: str | Sequence[str], *, start_revision: int = 0
     ) -> AsyncIterator[WatchBatch]:
-        """See ``Store.watch``."""
         prefixes = (prefix,) if isinstance(prefix, str) else tuple(prefix)
         history = self._history
         following = start_revision or history.revision + 1
@@ -335,28 +329,22 @@ class MemoryStore:
             self._wakers.discard(waker)
 
     async def lease_grant(self, ttl: int) -> LeaseGrant:
-        """See ``Store.lease_grant``."""
         return (await self._enter()).grant(ttl)
 
     async def lease_keep_alive(self, lease_id: int) -> int:
-        """See ``Store.lease_keep_alive``."""
         return (await self._enter()).keep_alive(lease_id)
 
     async def lease_revoke(self, lease_id: int) -> None:
-        """See ``Store.lease_revoke``."""
         (await self._enter()).end_lease(lease_id)
 
     async def compact(self, revision: int) -> None:
-        """See ``Store.compact``."""
         (await self._enter()).compact(revision)
 
     async def status(self) -> StoreStatus:
-        """See ``Store.status``."""
         revision = (await self._enter()).revision
         return StoreStatus("memory", "memory", revision, 0, 1, 1, 1)
 
     async def close(self) -> None:
-        """See ``Store.close``."""
         self._closed = True
         for waker in self._wakers:
             waker.set()

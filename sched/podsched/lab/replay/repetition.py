@@ -186,11 +186,9 @@ class Collector:
         self.found: dict[str, dict[str, Any]] = {}
 
     def numbers(self, pods: int) -> int:
-        """See ``DecisionSink``."""
         return pods
 
     def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
-        """See ``DecisionSink``."""
         if entry[0] == "decided":
             for _, _, _, uid, _, cls, evaluated, feasible, node, total, _, more in entry[2]:
                 self.found.setdefault(uid, {}).update(

@@ -98,7 +98,6 @@ class KubeCluster:
         return self._informer
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
-        """See ``Cluster``."""
         known = find_kind(kind)
         content = await self._http.request("GET", of_object(known, name, namespace))
         return read_object(known, content)
@@ -108,7 +107,6 @@ class KubeCluster:
     async def bind_pods(
         self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster``."""
         headers = dict(to_metadata(traceparent.partition(",")[0]))
         return await self._each(bindings, lambda wanted: self._bind(wanted, fence, headers))
 
@@ -177,7 +175,6 @@ class KubeCluster:
     async def patch_pod_statuses(
         self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster``."""
         return await self._each(patches, lambda wanted: self._patch_status(wanted, fence))
 
     async def _patch_status(self, wanted: v1.PodStatusPatch, fence: v1.Fence) -> v1.BatchResult:
@@ -189,7 +186,6 @@ class KubeCluster:
     async def patch_many(
         self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster``."""
         return await self._each(patches, lambda wanted: self._patch(wanted, fence))
 
     async def _patch(self, wanted: v1.PatchRequest, fence: v1.Fence) -> v1.BatchResult:
@@ -235,7 +231,6 @@ class KubeCluster:
     async def create_many(
         self, items: Sequence[AnyObject], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster``."""
         return await self._each(items, lambda item: self._create(item, fence))
 
     async def _create(self, item: AnyObject, fence: v1.Fence) -> v1.BatchResult:
@@ -245,7 +240,6 @@ class KubeCluster:
     async def delete_many(
         self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        """See ``Cluster``."""
         return await self._each(deletions, lambda wanted: self._delete(wanted, fence))
 
     async def _delete(self, wanted: v1.DeleteRequest, fence: v1.Fence) -> v1.BatchResult:

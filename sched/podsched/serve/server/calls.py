@@ -199,7 +199,6 @@ class _GrpcCall(Call):
             raise asyncio.CancelledError("the connection has broken") from error
 
     async def fail(self, error: ApiError) -> BaseException:
-        """See ``Call``."""
         return await _abort(self.context, error, self.request_id)
 
 

@@ -67,7 +67,6 @@ class EtcdStore:
         self._group_commit = GroupCommit(self._commit, encode_write, limits)
 
     async def get(self, key: str, *, revision: int | None = None) -> GetResult:
-        """See ``Store.get``."""
         request = rpc_pb2.RangeRequest(key=key.encode(), revision=revision or 0)
         answer = await self._read(lambda c: c.kv.Range, request)
         kv = decode_kv(answer.kvs[0]) if answer.kvs else None
@@ -82,7 +81,6 @@ class EtcdStore:
         revision: int | None = None,
         keys_only: bool = False,
     ) -> RangeResult:
-        """See ``Store.range``."""
         key, range_end = prefix_range(prefix)
         if start_after is not None:
             key = max(key, start_after.encode() + b"\0")
@@ -98,14 +96,12 @@ class EtcdStore:
         return RangeResult(kvs, answer.more, answer.count, answer.header.revision)
 
     async def write(self, write: Write) -> WriteResult:
-        """See ``Store.write``."""
         outcome = (await self._group_commit.submit((write,)))[0]
         if isinstance(outcome, StoreError):
             raise outcome
         return outcome
 
     async def write_many(self, writes: Sequence[Write]) -> list[WriteOutcome]:
-        """See ``Store.write_many``."""
         return await self._group_commit.submit(writes)
 
     async def _commit(self, group: Sequence[Member]) -> list[WriteResult]:
@@ -123,26 +119,22 @@ class EtcdStore:
         on_success: Sequence[TxnOp],
         on_failure: Sequence[TxnOp] = (),
     ) -> TxnResult:
-        """See ``Store.txn``."""
         request = encode_txn(compares, on_success, on_failure)
         return decode_txn(await self._change(lambda c: c.txn_encoded, request))
 
     def watch(
         self, prefix: str | Sequence[str], *, start_revision: int = 0
     ) -> AsyncIterator[WatchBatch]:
-        """See ``Store.watch``."""
         prefixes = (prefix,) if isinstance(prefix, str) else tuple(prefix)
         return follow(self._endpoints, prefixes, start_revision)
 
     async def lease_grant(self, ttl: int) -> LeaseGrant:
-        """See ``Store.lease_grant``."""
         request = rpc_pb2.LeaseGrantRequest(TTL=ttl)
         # Safe to repeat: a lease whose answer was lost has no keys and expires.
         answer = await self._read(lambda c: c.lease.LeaseGrant, request)
         return LeaseGrant(answer.ID, answer.TTL)
 
     async def lease_keep_alive(self, lease_id: int) -> int:
-        """See ``Store.lease_keep_alive``."""
         request = rpc_pb2.LeaseKeepAliveRequest(ID=lease_id)
         answer = await self._read(_keep_alive_once, request)
         if answer.TTL <= 0:
@@ -150,12 +142,10 @@ class EtcdStore:
         return int(answer.TTL)
 
     async def lease_revoke(self, lease_id: int) -> None:
-        """See ``Store.lease_revoke``."""
         request = rpc_pb2.LeaseRevokeRequest(ID=lease_id)
         await self._change(lambda c: c.lease.LeaseRevoke, request)
 
     async def compact(self, revision: int) -> None:
-        """See ``Store.compact``."""
         request = rpc_pb2.CompactionRequest(revision=revision)
         try:
             await self._read(lambda c: c.kv.Compact, request)  # safe to repeat
@@ -163,7 +153,6 @@ class EtcdStore:
             return
 
     async def status(self) -> StoreStatus:
-        """See ``Store.status``."""
         answer, connection = await self._endpoints.call(
             lambda c: c.maintenance.Status, rpc_pb2.StatusRequest(), safe=True
         )
@@ -182,7 +171,6 @@ class EtcdStore:
         await self._group_commit.wait()
 
     async def close(self) -> None:
-        """See ``Store.close``."""
         await self._group_commit.close()
         await self._endpoints.close()
 

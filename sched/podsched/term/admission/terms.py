@@ -196,7 +196,6 @@ class FlavorTerms:
 
     @property
     def may_preempt(self) -> bool:
-        """See ``Terms``."""
         preemption = self._queue.preemption
         return preemption.within is not Policy.NEVER or preemption.reclaim is not Policy.NEVER
 
@@ -246,19 +245,15 @@ class FlavorTerms:
         return next(((one.topology, one.levels) for one in used if one.levels), ("", ()))
 
     def nodes_of(self, pod: PodInfo) -> frozenset[str] | None:
-        """See ``Terms``."""
         return self._nodes.of(self.flavors_of(pod).values())
 
     def adapted(self, member: QueuedPodInfo) -> QueuedPodInfo:
-        """See ``Terms``."""
         return self._tolerations.adapted(member, self.flavors_of(member.info).values())
 
     def tolerations(self, pod: PodInfo) -> list[Toleration]:
-        """See ``Terms``."""
         return self._tolerations.of(pod, self.flavors_of(pod).values())
 
     def annotations(self, pod: PodInfo) -> dict[str, str]:
-        """See ``Terms``."""
         flavors = self.flavors_of(pod)
         # Most pods of a set have the same object, so its annotation is made once.
         if self._written is None or self._written[0] is not flavors:
@@ -350,7 +345,6 @@ class FlavorTerms:
         return tuple(pod for one in victims for pod in units[one.workload.key].held.values())
 
     def note(self, victim: PodInfo) -> str:
-        """See ``Terms``."""
         return self._notes.get(unit_key(victim), "")
 
     def note_of(self, victim: Victim) -> str:
@@ -361,7 +355,6 @@ class FlavorTerms:
 
     @property
     def message(self) -> str:
-        """See ``Terms``."""
         return PENDING.format(len(self.victims))
 
 

@@ -86,21 +86,17 @@ class GroupStart:
         return bool(self.group.uid) and not self.scheduled and self.min_count > 1
 
     def ready(self, assignment: Assignment) -> None:
-        """See ``GroupMember``."""
         self.members.append(assignment)
         self._decided()
 
     def rejected(self, assignment: Assignment, status: Status) -> None:
-        """See ``GroupMember``."""
         self.refused.append((assignment, status))
         self._decided()
 
     def bound(self, assignment: Assignment) -> None:
-        """See ``GroupMember``."""
         self._has_outcome()
 
     def undone(self, assignment: Assignment) -> None:
-        """See ``GroupMember``."""
         if not self.over and not self.undecided:
             self._has_outcome()
 

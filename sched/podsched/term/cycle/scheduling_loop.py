@@ -381,16 +381,13 @@ class LoopListener(NoListener):
     loop: SchedulingLoop | None = None
 
     def deleted_while_assumed(self, pod: PodInfo) -> None:
-        """See ``StateListener``."""
         if self.loop is not None:
             self.loop.deleted_while_assumed(pod)
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
-        """See ``StateListener``."""
         if self.loop is not None:
             self.loop.deleted_while_pending(pod)
 
     def changed(self, changes: Sequence[Change], now: float) -> None:
-        """See ``StateListener``."""
         if self.loop is not None:
             self.loop.changed(changes, now)

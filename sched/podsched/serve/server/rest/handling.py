@@ -303,11 +303,9 @@ class JsonEncoding:
         self._initial_end = initial_end
 
     def added(self, entry: Entry) -> bytes:
-        """See ``Encoding``."""
         return _line(b"ADDED", self._show(entry, 0))
 
     def event(self, scope: Scope, change: Change) -> bytes | None:
-        """See ``Encoding``."""
         found = scope.event_type(change)
         if found is None:
             return None
@@ -316,11 +314,9 @@ class JsonEncoding:
         return _line(_NAMES[found], self._show(shown, change.revision))
 
     def response(self, events: Sequence[bytes], revision: int) -> bytes:
-        """See ``Encoding``."""
         return b"".join(events)
 
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
-        """See ``Encoding``."""
         if not self._bookmarks or (initial_events_end and not self._initial_end):
             return b""
         metadata: dict[str, Any] = {"resourceVersion": str(revision)}
