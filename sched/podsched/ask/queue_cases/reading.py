@@ -1,8 +1,8 @@
 """The objects of a queue case, read from JSON.
 
 Quantities are strings as in Kubernetes; ``usage`` has amounts keyed "flavor/resource"; times are
-seconds from now, and an absent creation is the earliest. A missing part or a wrong type raises
-BadCase, an invalid quantity QuantityError.
+seconds from now, and an absent creation is the earliest. A missing part raises BadCase, a wrong
+type BadCase or ManifestError, an invalid quantity QuantityError.
 """
 
 from __future__ import annotations
@@ -10,25 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import from_manifest
 from podsched.api.objects import Taint, Toleration
-from podsched.api.quantity import parse
 from podsched.api.selectors import Requirement, requirement
 from podsched.queues.amounts import amount
 from podsched.queues.objects import (
     ClusterQueue,
     Flavor,
-    Fungibility,
-    FungibilityPolicy,
     PodSet,
-    Policy,
-    Preemption,
-    ResourceGroup,
-    Strategy,
     Workload,
 )
 from podsched.queues.order import queue_time
-from podsched.queues.quota import Cohort, FlavorResource, Quota
+from podsched.queues.quota import Cohort, FlavorResource
 from podsched.queues.snapshot import Snapshot
+from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor
 from podsched.queues.topology import Topology, TopologyNode, TopologyPods, TopologyRequest
 
 Case = Mapping[str, Any]
@@ -85,69 +81,48 @@ def write_amounts(amounts: Mapping[FlavorResource, int]) -> dict[str, int]:
     return {f"{key.flavor}/{key.resource}": number for key, number in amounts.items()}
 
 
-def _quotas(groups: Iterable[Any]) -> dict[FlavorResource, Quota]:
-    quotas = {}
-    for group in groups:
-        for flavor in group:
-            for one in flavor["resources"]:
-                name = one["name"]
-                limits = (one.get("borrowingLimit"), one.get("lendingLimit"))
-                borrowing, lending = (
-                    None if limit is None else amount(name, str(limit)) for limit in limits
-                )
-                key = FlavorResource(flavor["flavor"], name)
-                quotas[key] = Quota(amount(name, str(one["nominal"])), borrowing, lending)
-    return quotas
-
-
-def _cohort(written: Mapping[str, Any]) -> Cohort:
-    return Cohort(
-        written["name"],
-        written.get("parent"),
-        _quotas(written.get("resourceGroups", ())),
-        parse(str(written.get("fairWeight", 1))),
-    )
-
-
-def _cluster_queue(written: Mapping[str, Any]) -> ClusterQueue:
-    fungibility = written.get("flavorFungibility", {})
-    preemption = written.get("preemption", {})
-    borrow = preemption.get("borrowWithinCohort") or {}
-    groups = written.get("resourceGroups", ())
-    return ClusterQueue(
-        written["name"],
-        written.get("cohort"),
-        tuple(
-            ResourceGroup(
-                frozenset(one["name"] for flavor in group for one in flavor["resources"]),
-                tuple(flavor["flavor"] for flavor in group),
-            )
-            for group in groups
-        ),
-        _quotas(groups),
-        Strategy(written.get("queueingStrategy", "BestEffortFIFO")),
-        Fungibility(
-            FungibilityPolicy(fungibility.get("whenCanBorrow", "MayStopSearch")),
-            FungibilityPolicy(fungibility.get("whenCanPreempt", "TryNextFlavor")),
-            fungibility.get("preference") == "PreemptionOverBorrowing",
-        ),
-        Preemption(
-            Policy(preemption.get("withinClusterQueue", "Never")),
-            Policy(preemption.get("reclaimWithinCohort", "Never")),
-            borrow.get("policy", "Never") != "Never",
-            borrow.get("maxPriorityThreshold"),
-        ),
-        parse(str(written.get("fairWeight", 1))),
-    )
+def _stored(kind: str, written: Mapping[str, Any], spec: Mapping[str, Any]) -> Any:
+    """Return an object as it is stored."""
+    version = KINDS[kind].api_version
+    named = {"apiVersion": version, "kind": kind, "metadata": {"name": written["name"]}}
+    return from_manifest({**named, "spec": spec}).message
 
 
 def _flavor(written: Mapping[str, Any]) -> Flavor:
-    return Flavor(
-        written["name"],
-        written.get("nodeLabels", {}),
-        tuple(Taint(**taint) for taint in written.get("nodeTaints", ())),
-        _tolerations(written),
-    )
+    return read_flavor(_stored("ResourceFlavor", written, written))
+
+
+def _cohort(written: Mapping[str, Any]) -> Cohort:
+    spec = {"parentName": written.get("parent"), **_quotas(written)}
+    return read_cohort(_stored("Cohort", written, spec))
+
+
+def _cluster_queue(written: Mapping[str, Any]) -> ClusterQueue:
+    same = ("queueingStrategy", "flavorFungibility", "preemption")
+    spec = {"cohortName": written.get("cohort"), **{name: written.get(name) for name in same}}
+    return read_cluster_queue(_stored("ClusterQueue", written, spec | _quotas(written)))
+
+
+def _quotas(written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the quotas and the weight of a ClusterQueue or Cohort, as a part of its spec."""
+    groups = [
+        {
+            "coveredResources": [one["name"] for flavor in group for one in flavor["resources"]],
+            "flavors": [
+                {"name": flavor["flavor"], "resources": list(map(_quota, flavor["resources"]))}
+                for flavor in group
+            ],
+        }
+        for group in written.get("resourceGroups", ())
+    ]
+    weight = str(written.get("fairWeight", 1))
+    return {"resourceGroups": groups, "fairSharing": {"weight": weight}}
+
+
+def _quota(written: Mapping[str, Any]) -> dict[str, str]:
+    limits = ("borrowingLimit", "lendingLimit")
+    found = {name: str(written[name]) for name in limits if written.get(name) is not None}
+    return {"name": written["name"], "nominalQuota": str(written["nominal"]), **found}
 
 
 def _tolerations(written: Mapping[str, Any]) -> tuple[Toleration, ...]:
