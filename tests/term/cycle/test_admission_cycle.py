@@ -15,6 +15,7 @@ from podsched.queues.cycle import nominate
 from podsched.serve.client.errors import Unavailable
 from podsched.v1.api_pb2 import BatchResult, EvictRequest
 from podsched.v1.scheduling_pb2 import ExplainRequest
+from support.dying_binder import DyingBinder
 from support.engine_world import container, pod
 from support.queues import (
     GPU,
@@ -494,6 +495,26 @@ async def test_pods_get_the_tolerations_of_their_flavor_before_they_are_bound() 
         keys = [one.key for one in world.stored("a").spec.tolerations]
         assert keys == ["other", "spot"]
         world.check()
+
+
+@pytest.mark.parametrize("members", [1, 2])
+async def test_a_unit_whose_binding_fails_backs_off(members: int) -> None:
+    world = TermWorld()
+    big_node(world, "n0")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 8})
+    binder = DyingBinder(world)
+    async with world.running():
+        binder.refused |= {"a", "a-0", "a-1"}
+        if members == 1:
+            job(world, "a", "team", cpu=1)
+        else:
+            gang(world, "a", "team", members, cpu=1)
+        await asyncio.sleep(10)
+        assert 2 <= binder.calls <= 9
+        binder.refused.clear()
+        await asyncio.sleep(10)
+        assert len(bound(world)) == members
 
 
 @pytest.mark.parametrize("by_conflict", [False, True])

@@ -288,6 +288,11 @@ class Admission:
             changed.pop(pod, None)
         self.count(keys)
 
+    def back_off(self, pod: PodInfo, until: float) -> None:
+        """Keep the unit of a pod that could not be bound from being tried before ``until``."""
+        if unit_key(pod) in self.units:
+            self.turns.backoffs.set(unit_key(pod), until)
+
     def hold(
         self, workload: Workload, need: Mapping[FlavorResource, int], victims: set[str]
     ) -> None:

@@ -143,6 +143,10 @@ class FailureHandler:
             self._activator.activate([pod])
         else:
             self._return_to_queue(assignment, status)
+            # The gate lets a unit's pods pass whenever the unit is tried, so it has to wait itself.
+            now = self._clock()
+            left = self._state.queue.pending.backoff.left(assignment.queued, now)
+            self._state.admission.back_off(known, now + left)
 
     def _announce(self, freed: Sequence[Change], uids: Set[str]) -> None:
         """Wake the pods that the freed room may help, except the pods that had it (``uids``).
