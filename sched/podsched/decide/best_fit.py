@@ -152,18 +152,19 @@ class Domains:
         return Filled(parts, (done + count) // size)
 
     def holding(
-        self, rooms: Sequence[Int64s], counts: Sequence[int], level: int
+        self, rooms: Sequence[Int64s], counts: Sequence[int], level: int, needed: int
     ) -> Iterator[Bools]:
-        """Yield the rows of each domain with room for members of several shapes, one by one.
+        """Yield the rows of each domain with room for ``needed`` members of several shapes.
 
         ``rooms``: by shape, how many fit on each row; ``counts``: how many there are. The domain
-        with the least room for the most numerous shape comes first.
+        with room for most members comes first; of equal ones that with the least room for the most
+        numerous shape.
         """
         sums = [self._by_domain(room, level) for room in rooms]
-        enough = [have >= count for have, count in zip(sums, counts, strict=True)]
-        found = np.flatnonzero(np.logical_and.reduce(enough))
-        largest = sums[int(np.argmax(counts))][found]
-        for domain in found[np.argsort(largest, kind="stable")].tolist():
+        fitting = sum(np.minimum(have, count) for have, count in zip(sums, counts, strict=True))
+        found = np.flatnonzero(fitting >= needed)
+        largest = sums[int(np.argmax(counts))]
+        for domain in found[np.lexsort((largest[found], -fitting[found]))].tolist():
             rows = np.zeros(self._nodes.size, dtype=np.bool_)
             rows[self._rows[self._of_rows[level] == domain]] = True
             yield rows

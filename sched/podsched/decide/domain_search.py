@@ -91,7 +91,8 @@ class DomainSearch:
 
         Nothing if it is not known: members have to ask for a level of their Topology, or for none.
         All members get one domain of a level; if they differ, this is the smallest domain with room
-        for each shape. If a preferred level has none, nor those above, each shape is spread.
+        for each shape. If a preferred level has none, nor those above, each shape is spread. In
+        slices of a required level as many start as a domain has room for.
         """
         group = self._group
         asked = group.topology_key or next(iter(group.preferred_topology), "")
@@ -104,24 +105,28 @@ class DomainSearch:
             yield Where(level, required, needed)
             return
         if level is not None:
-            yield from self._single(trial, [level] if required else range(level, -1, -1))
+            total = len(self._members)
+            yield from self._single(trial, [level] if required else range(level, -1, -1), total)
+            # Without slices the caller tries each domain with the members that fit there.
+            if required and self._layers and needed < total:
+                yield from self._single(trial, [level], needed)
             for shape in self.shapes:  # For the reason.
                 if not self.fill(trial, shape, len(shape), Where(level, required, needed)):
                     break
         if not required:
             yield Where(None if level is None else 0, False, needed)
 
-    def _single(self, trial: GroupTrial, levels: Iterable[int]) -> Iterator[Where]:
-        """Yield domains that may have room for all members, of one level after another."""
-        domains, total = self._decider.domains(self._group.levels), len(self._members)
+    def _single(self, trial: GroupTrial, levels: Iterable[int], needed: int) -> Iterator[Where]:
+        """Yield domains that may have room for ``needed`` of all members, level by level."""
+        domains = self._decider.domains(self._group.levels)
         rooms = [self._room(trial, shape) for shape in self.shapes]
         pods = [queued.info for queued in self._members]
-        bounds = PlacementBounds(self._runtime, self._cluster.nodes, pods, total)
+        bounds = PlacementBounds(self._runtime, self._cluster.nodes, pods, needed)
         for level in levels:
-            found = domains.holding(rooms, list(map(len, self.shapes)), level)
+            found = domains.holding(rooms, list(map(len, self.shapes)), level, needed)
             may_hold = (rows for rows in found if bounds.may_hold_on(np.flatnonzero(rows)))
             for rows in islice(may_hold, _MOST_TRIED):
-                yield Where(level, True, total, rows)
+                yield Where(level, True, needed, rows)
 
     def fill(
         self, trial: GroupTrial, members: Sequence[QueuedPodInfo], needed: int, where: Where

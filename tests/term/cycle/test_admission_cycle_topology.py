@@ -193,9 +193,11 @@ async def test_how_many_pods_one_domain_has_room_for_is_told(
         assert told.startswith(f'topology "racks" {why}')
 
 
-def leader(world: TermWorld, name: str, cpu: int, *, workers: int, **more: Any) -> None:
-    """A gang of a leader with so many CPUs, and of workers with one each."""
-    gang(world, name, "team", workers, min_count=workers + 1, cpu=1, **more)
+def leader(
+    world: TermWorld, name: str, cpu: int, *, workers: int, fewer: int = 0, **more: Any
+) -> None:
+    """A gang of a leader with so many CPUs, and of workers with one each; ``fewer`` may start."""
+    gang(world, name, "team", workers, min_count=workers + 1 - fewer, cpu=1, **more)
     spec = {"schedulingGroup": {"podGroupName": name}}
     job(world, f"{name}-leader", "team", cpu=cpu, spec=spec)
 
@@ -357,6 +359,34 @@ async def test_workers_beside_a_leader_are_in_slices(
     async with world.running():
         annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
         leader(world, "g", 2, workers=4, annotations=annotations)
+        await asyncio.sleep(1)
+        used = Counter[str]()
+        for name in bound(world):
+            used[world.stored(name).spec.node_name] += 2 if name == "g-leader" else 1
+        assert used == found
+
+
+@pytest.mark.parametrize(
+    ("cpus", "found"),
+    [
+        # Block b has room for both slices of the workers, block a only for one.
+        ({"a1x": 2, "a2x": 1, "b1x": 3, "b2x": 3}, {"b1x": 2, "b2x": 2}),
+        # Only one slice has room in each of the blocks, in block c with the leader.
+        ({"a1x": 3, "b1x": 3, "c1x": 2, "c2x": 3}, {"c1x": 2, "c2x": 2}),
+        # All of it has room, in the smaller block.
+        ({"a1x": 9, "b1x": 4, "b2x": 2}, {"b1x": 4, "b2x": 2}),
+        # A slice has room in each block, but that is less than the minimum.
+        ({"a1x": 3, "b1x": 3}, {}),
+    ],
+)
+async def test_of_two_shapes_as_many_start_in_slices_as_a_block_has_room_for(
+    cpus: dict[str, int], found: dict[str, int]
+) -> None:
+    """Three of five pods are enough."""
+    world = hosts(**cpus)
+    async with world.running():
+        annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
+        leader(world, "g", 2, workers=4, fewer=2, annotations=annotations)
         await asyncio.sleep(1)
         used = Counter[str]()
         for name in bound(world):
