@@ -394,6 +394,15 @@ async def test_of_two_shapes_as_many_start_in_slices_as_a_block_has_room_for(
         assert used == found
 
 
+async def test_a_domain_for_more_members_comes_before_a_smaller_one_for_the_minimum() -> None:
+    world = hosts(a1x=3, b1x=4)
+    async with world.running():
+        annotations = {REQUIRED: BLOCK, SLICES: RACK, SLICE_SIZE: "2"}
+        leader(world, "g", 2, workers=4, fewer=3, annotations=annotations)
+        await asyncio.sleep(1)
+        assert bound(world) == [f"g-{index}" for index in range(4)]
+
+
 async def test_a_worker_that_is_made_again_completes_the_slice_of_another_worker() -> None:
     """Beside the leader is room, too, and it comes first by name."""
     world = hosts(a1x=3, b1x=2)
