@@ -161,7 +161,8 @@ class Domains:
         numerous shape.
         """
         sums = [self._by_domain(room, level) for room in rooms]
-        fitting = sum(np.minimum(have, count) for have, count in zip(sums, counts, strict=True))
+        most = [np.minimum(have, count) for have, count in zip(sums, counts, strict=True)]
+        fitting: Int64s = np.add.reduce(most)
         found = np.flatnonzero(fitting >= needed)
         largest = sums[int(np.argmax(counts))]
         for domain in found[np.lexsort((largest[found], -fitting[found]))].tolist():
