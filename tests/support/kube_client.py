@@ -134,7 +134,7 @@ class KubeClient:
         own = {"host": "test", "connection": "close", **length}
         lines = [f"{name}: {value}\r\n" for name, value in (own | dict(headers or {})).items()]
         head = f"{method} {path} HTTP/1.1\r\n{''.join(lines)}\r\n"
-        connection = Connection(Listener(rest_server(self._app), 1, None, 90.0))
+        connection = Connection(Listener(rest_server(self._app)[1], 1, None, 90.0))
         transport = MemoryTransport(connection)
         response = self.response = Response()
         response.sent = transport.sent

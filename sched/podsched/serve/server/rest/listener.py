@@ -9,6 +9,7 @@ token; the pipeline refuses clients with neither.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from aiohttp import web
 from podsched.lib.listening import Listener
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
 from podsched.serve.server.rest.app import RestApp
+from podsched.telemetry.http_server import Protocol, protocols
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("apiserver")
@@ -30,20 +32,23 @@ _HEADERS: Final = 48
 _READ_AHEAD: Final = 32 << 10
 
 
-def rest_server(app: RestApp) -> web.Server:
-    """Return the server that creates a protocol for each connection."""
+def rest_server(app: RestApp) -> tuple[web.Server, Callable[[], Protocol]]:
+    """Return the server, and what creates a protocol for each connection."""
     # Discards aiohttp's messages about malformed requests, which clients could cause at any rate.
     silent = logging.Logger("aiohttp.server")
     silent.addHandler(logging.NullHandler())
-    return web.Server(
-        app,
-        access_log=None,
-        logger=silent,
-        max_line_size=_LINE,
-        max_field_size=_LINE,
-        max_headers=_HEADERS,
-        read_bufsize=_READ_AHEAD,
-        auto_decompress=False,
+    server = web.Server(app)
+    return server, protocols(
+        server,
+        {
+            "access_log": None,
+            "logger": silent,
+            "max_line_size": _LINE,
+            "max_field_size": _LINE,
+            "max_headers": _HEADERS,
+            "read_bufsize": _READ_AHEAD,
+            "auto_decompress": False,
+        },
     )
 
 
@@ -53,8 +58,8 @@ class KubeListener:
     def __init__(self, app: RestApp, files: TlsFiles | None, most: int) -> None:
         """files: None: no TLS; most: max connections. Raises CertificateError."""
         tls = ServingContext(files, _keep).context if files is not None else None
-        self._server = rest_server(app)
-        self.connections = Listener(self._server, most, tls, _IDLE_SECONDS)
+        self._server, make = rest_server(app)
+        self.connections = Listener(make, most, tls, _IDLE_SECONDS)
         self.port = 0
 
     async def start(self, host: str, port: int, *, shared: bool = False) -> None:

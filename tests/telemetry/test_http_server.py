@@ -1,0 +1,64 @@
+"""What the HTTP servers do with requests that mean no good."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import types
+
+import aiohttp
+import pytest
+from aiohttp import web, web_protocol
+
+from podsched.lib.listening import Connection, Listener
+from podsched.telemetry.http_server import protocols, serve_application
+from podsched.telemetry.logs import get_logger
+from support.kube_client import MemoryTransport
+
+_LONG = b"a" * 100_000
+_PARSES = web_protocol.RequestHandler.data_received.__code__
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"GET / HTTP/1.1\r\nHost: a\r\nX: " + _LONG, b"\x16\x03\x01" + _LONG],
+    ids=["a long header", "no HTTP"],
+)
+async def test_a_malformed_request_leaves_no_cycle(said: bytes) -> None:
+    async def unasked(request: web.BaseRequest) -> web.Response:
+        raise AssertionError
+
+    server = web.Server(unasked)
+    gc.collect()
+    gc.disable()
+    try:
+        connection = Connection(Listener(protocols(server, {}), 1, None, 90.0))
+        transport = MemoryTransport(connection)
+        connection.connection_made(transport)
+        connection.data_received(said)
+        await transport.closed.wait()
+        assert transport.sent.startswith(b"HTTP/1.0 400 Bad Request")
+        frames = [o for o in gc.get_objects() if isinstance(o, types.FrameType)]
+        assert [f for f in frames if f.f_code is _PARSES] == []
+    finally:
+        gc.enable()
+
+
+@pytest.mark.integration
+async def test_a_compressed_body_is_not_unfolded() -> None:
+    async def length(request: web.Request) -> web.Response:
+        return web.Response(text=str(len(await request.read())))
+
+    app = web.Application()
+    app.router.add_post("/", length)
+    server = await serve_application(
+        app, "127.0.0.1", 0, None, get_logger("test"), what="this", shutdown_seconds=1.0
+    )
+    body = gzip.compress(bytes(1_000_000))
+    headers = {"Content-Encoding": "gzip"}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(server.url, data=body, headers=headers) as answer,
+    ):
+        assert await answer.text() == str(len(body))
+    await server.stop()
