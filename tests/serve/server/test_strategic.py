@@ -42,6 +42,21 @@ TWO = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]}
             {"conditions": [{"type": "A"}, {"type": "B"}]},
         ),
         (
+            "an item that the order does not name stays before the one that it preceded",
+            {"conditions": [{"type": "S"}, {"type": "A"}, {"type": "T"}, {"type": "B"}]},
+            {
+                "$setElementOrder/conditions": [{"type": "N"}, {"type": "A"}, {"type": "B"}],
+                "conditions": [{"type": "N"}],
+            },
+            {"conditions": [{"type": t} for t in ("N", "S", "A", "T", "B")]},
+        ),
+        (
+            "a list of strings has an order as well",
+            {"finalizers": ["s", "x", "t", "y", "u"]},
+            {"$setElementOrder/finalizers": ["y", "x"]},
+            {"finalizers": ["s", "t", "y", "x", "u"]},
+        ),
+        (
             "values are taken out of a list of strings",
             {"finalizers": ["x", "y"]},
             {"$deleteFromPrimitiveList/finalizers": ["x"], "finalizers": ["z"]},

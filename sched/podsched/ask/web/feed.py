@@ -308,6 +308,7 @@ class History:
             if current.leader == leadership.leader and number in (0, current.number):
                 return False
             if current.leader == leadership.leader and not current.number:
+                # A new leader's Lease is seen before its first report, which tells the number.
                 current.number = number
                 return True
             current.ended = min(now, leadership.since) if leadership.since > current.began else now

@@ -162,7 +162,7 @@ def make_room(
         cost = len(found.steps), _size([step.pod for step in found.steps])
         if best is None or cost < best[0]:
             best = cost, found
-        if cost[0] <= 1:
+        if cost[0] <= 1:  # No other node needs fewer moves.
             break
     return None if best is None else best[1]
 
@@ -213,7 +213,8 @@ def _room_on(
         going.append(pod)
     if not going or not _fits(world, waiting, name, going):
         return None
-    for pod in reversed(going.copy()):
+    # Smaller pods first: those may have gone in vain, before a larger one made the room.
+    for pod in reversed(going):
         without = [other for other in going if other is not pod]
         if _fits(world, waiting, name, without):
             going = without

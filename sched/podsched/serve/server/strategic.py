@@ -12,6 +12,7 @@ New items precede the existing ones, as in Kubernetes. Pure.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -72,14 +73,14 @@ def strategic_merge(current: Mapping[str, Any], patch: Mapping[str, Any]) -> dic
         if name.startswith(_DELETED_VALUES):
             _delete_values(result, name[len(_DELETED_VALUES) :], value)
         elif not name.startswith("$"):
-            _merge_member(result, name, value, patch)
+            _merge_member(result, name, value)
     for name, order in patch.items():
         if name.startswith(_ORDER):
-            _set_order(result, name[len(_ORDER) :], order, patch)
+            _set_order(result, name[len(_ORDER) :], order, current)
     return result
 
 
-def _merge_member(result: dict[str, Any], name: str, value: Any, patch: Mapping[str, Any]) -> None:
+def _merge_member(result: dict[str, Any], name: str, value: Any) -> None:
     """Merge one member of a patch into an object, in place; null removes it. Raises PatchError."""
     before = result.get(name)
     if value is None:
@@ -135,8 +136,13 @@ def _merged_items(before: list[Any], items: list[Any], key: str) -> list[Any]:
     return [*added.values(), *(item for item in kept if item is not None)]
 
 
-def _set_order(result: dict[str, Any], name: str, order: Any, patch: Mapping[str, Any]) -> None:
-    """Reorder a list by a directive; items that it does not name keep their places."""
+def _set_order(result: dict[str, Any], name: str, order: Any, current: Mapping[str, Any]) -> None:
+    """Reorder a list by a directive.
+
+    The client that wrote the order does not know the items that the order leaves out. Each of
+    them stays before the items that it precedes in ``current``, the object before the patch; as
+    mergeSortedSlice of k8s.io/apimachinery/pkg/util/strategicpatch.
+    """
     items = result.get(name)
     if not isinstance(items, list) or not isinstance(order, list):
         return
@@ -147,8 +153,16 @@ def _set_order(result: dict[str, Any], name: str, order: Any, patch: Mapping[str
 
     wanted = {key_of(item): place for place, item in enumerate(order)}
     named = sorted((i for i in items if key_of(i) in wanted), key=lambda i: wanted[key_of(i)])
-    rest = [item for item in items if key_of(item) not in wanted]
-    result[name] = [*named, *rest]
+    others = deque(item for item in items if key_of(item) not in wanted)
+    before = {key_of(item): place for place, item in enumerate(current.get(name) or ())}
+    ordered = []
+    for item in named:
+        # A new item has no place to compare with: the next known one decides.
+        place = before.get(key_of(item), -1)
+        while others and before.get(key_of(others[0]), place) < place:
+            ordered.append(others.popleft())
+        ordered.append(item)
+    result[name] = [*ordered, *others]
 
 
 def _delete_values(result: dict[str, Any], name: str, values: Any) -> None:

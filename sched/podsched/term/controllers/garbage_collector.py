@@ -166,6 +166,8 @@ class GarbageCollector:
             return
         policy = _policy_of(metadata) or "Background"
         if owners.waiting and metadata.uid in self._dependents:
+            # An owner waits until all below it is gone, so this object has to wait for its own
+            # dependents as well.
             policy = "Foreground"
         request = DeleteRequest(
             kind=ref.kind,

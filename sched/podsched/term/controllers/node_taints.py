@@ -98,6 +98,7 @@ def wanted_taints(
         taint = Taint()
         taint.CopyFrom(old)
         if old.effect == NO_EXECUTE and not old.HasField("time_added"):
+            # tolerationSeconds count from this time; the next leader must find the same one.
             taint.time_added.CopyFrom(stamp)
         taints.append(taint)
     taints += [Taint(key=key, effect=effect, time_added=stamp) for key, effect in sorted(wanted)]

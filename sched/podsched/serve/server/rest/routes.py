@@ -62,7 +62,9 @@ def target_of(request: Request, group: str, version: str, rest: Sequence[str]) -
 
 
 def _target_of(request: Request, resources: Mapping[str, Resource], rest: Sequence[str]) -> Target:
+    """Return what a path below a group's version names; ``rest`` are its remaining segments."""
     namespace = ""
+    # /namespaces/NAME/status is a subresource of the namespace; /namespaces/NAME/pods is not.
     if rest[0] == "namespaces" and len(rest) > 2 and (rest[2] in resources or rest[2] == _BINDINGS):
         namespace, rest = rest[1], rest[2:]
     resource = resources.get(rest[0])
@@ -71,7 +73,7 @@ def _target_of(request: Request, resources: Mapping[str, Resource], rest: Sequen
     if (
         resource is None
         or (len(rest) > 3 and rest[2] != _PROXY)
-        or bool(namespace) > resource.kind.namespaced
+        or (namespace and not resource.kind.namespaced)
     ):
         raise no_such_resource()
     if len(rest) == 1:
