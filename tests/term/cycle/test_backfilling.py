@@ -816,6 +816,45 @@ async def test_a_promised_unit_starts_early_after_a_head_that_finds_no_victims()
         assert bound(world) == ["long", "own", "wide"]
 
 
+async def test_a_unit_that_moves_to_another_queue_loses_its_promised_start_and_says_so() -> None:
+    """What was promised to units of that queue before is kept."""
+    world = a_world("Conservative", nodes=2, cpu=8)
+    cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "Conservative"})
+    async with world.running():
+        run(world, "long", 8, 100)
+        for name, cpu in (("longer", 7), ("small", 1)):
+            job(world, name, "other", cpu=cpu, labels={MAX_EXEC_TIME: "100"}, spec=_NO_GRACE)
+        await asyncio.sleep(1)
+        job(world, "stays", "other", cpu=8, labels={MAX_EXEC_TIME: "50"})
+        await asyncio.sleep(1)
+        run(world, "moves", 8, 50)
+        await asyncio.sleep(1)
+        before = promised(world, "stays")
+        assert before is not None
+        assert promised(world, "moves") is not None
+        world.change("moves", lambda pod: pod.metadata.labels.update({QUEUE: "other"}))
+        end(world, "small")
+        await asyncio.sleep(1)
+        [said] = world.events("moves", "StartWithdrawn")
+        assert "is withdrawn: it has moved to ClusterQueue other" in said
+        assert promised(world, "stays") == before
+
+
+async def test_a_unit_whose_limit_grows_loses_its_promised_start_and_says_so() -> None:
+    """Other starts may be promised from the end of its old limit on."""
+    world = a_world()
+    async with world.running():
+        run(world, "long", 8, 100)
+        await asyncio.sleep(1)
+        run(world, "grows", 8, 50)
+        await asyncio.sleep(1)
+        assert promised(world, "grows") is not None
+        world.change("grows", lambda pod: pod.metadata.labels.update({MAX_EXEC_TIME: "500"}))
+        await asyncio.sleep(1)
+        [said] = world.events("grows", "StartWithdrawn")
+        assert "is withdrawn: it may run for longer than before" in said
+
+
 async def test_a_withdrawal_does_not_blame_a_node_for_its_flavor() -> None:
     """The unit is tried on ``blue``, which has quota, and was promised a node of ``red``."""
     world = TermWorld()

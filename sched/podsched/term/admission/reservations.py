@@ -164,9 +164,16 @@ class Reservations:
             found = found or parse_reservation(
                 self._annotation(unit), workload, self._endings.epoch
             )
-        if found is not None:
-            queue, priority, seconds = workload.queue, workload.priority, workload.seconds
-            self.of[key] = replace(found, queue=queue, priority=priority, seconds=seconds)
+        if found is None:
+            return
+        queue, priority, seconds = workload.queue, workload.priority, workload.seconds
+        # Other starts may have been promised that have no room beside what it would take now.
+        if found.queue != queue:
+            self.withdraw(key, "Changed", f"it has moved to ClusterQueue {queue}")
+        elif found.seconds < seconds:
+            self.withdraw(key, "Changed", "it may run for longer than before")
+        else:
+            self.of[key] = replace(found, priority=priority, seconds=seconds)
 
     def _annotation(self, unit: Unit) -> str:
         """Return the annotation of a unit: on its PodGroup, or on one of its pods."""
