@@ -57,6 +57,7 @@ def a_world(
 def run(world: TermWorld, name: str, cpu: int, seconds: int = 0, **more: Any) -> None:
     """A lone pod of the queue; ``seconds``: its limit, 0 for none."""
     labels = {MAX_EXEC_TIME: str(seconds)} if seconds else {}
+    labels |= more.pop("labels", {})
     spec = {"terminationGracePeriodSeconds": more.pop("grace", 0), **more.pop("spec", {})}
     job(world, name, "team", cpu=cpu, labels=labels, spec=spec, **more)
 
@@ -739,23 +740,69 @@ async def test_a_pod_without_a_queue_that_takes_a_promised_host_port_is_named() 
         assert f"is withdrawn: {why}" in condition(world, "wide", RESERVED)[2]
 
 
+def apart_from(app: str) -> dict[str, Any]:
+    """The affinity of a pod that must not be beside pods of an app."""
+    selector = {"labelSelector": {"matchLabels": {"app": app}}}
+    term = {**selector, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
 async def test_what_is_not_kept_is_said_with_a_promise_and_named_when_it_is_withdrawn() -> None:
-    """``beside`` starts on what the promised start leaves, but the unit may not be with it."""
+    """``stray``, which is in no queue, starts on what the promised start leaves."""
     world = a_world()
     async with world.running():
         run(world, "long", 4, 100)
         await asyncio.sleep(1)
-        other = {"labelSelector": {"matchLabels": {"app": "other"}}}
-        term = {**other, "topologyKey": "kubernetes.io/hostname"}
-        required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-        run(world, "apart", 6, 50, spec={"affinity": {"podAntiAffinity": required}})
+        run(world, "apart", 6, 50, spec={"affinity": apart_from("other")})
         await asyncio.sleep(1)
         assert ", unless other pods prevent its affinity" in message(world, "apart")
-        job(world, "beside", "team", cpu=2, labels={"app": "other"}, spec=_NO_GRACE)
+        world.pod("stray", cpu="", labels={"app": "other"}, on="n0")
         await asyncio.sleep(120)
-        assert bound(world) == ["beside"]
+        assert bound(world) == ["stray"]
         [said] = world.events("apart", "StartWithdrawn")
         assert "is withdrawn: node n0: node(s) didn't match pod anti-affinity rules" in said
+
+
+@pytest.mark.parametrize("who", ["promised", "new"])
+async def test_a_pod_that_anti_affinity_forbids_beside_a_promised_one_waits_unless_it_ends_before(
+    who: str,
+) -> None:
+    world = a_world()
+    apart, other = {"app": "apart"}, {"app": "other"}
+    of_promised = {"affinity": apart_from("other")} if who == "promised" else {}
+    of_new = {"affinity": apart_from("apart")} if who == "new" else {}
+    async with world.running():
+        run(world, "long", 4, 100)
+        await asyncio.sleep(1)
+        run(world, "apart", 6, 50, labels=apart, spec=of_promised)
+        await asyncio.sleep(1)
+        run(world, "short", 2, 30, labels=other, spec=of_new)
+        run(world, "beside", 2, labels=other, spec=of_new)
+        await asyncio.sleep(2)
+        assert bound(world) == ["long", "short"]
+        said = "anti-affinity counts on node n0 as if default/pod:apart, which starts at "
+        assert said in message(world, "beside")
+        await asyncio.sleep(120)
+        assert bound(world) == ["apart"]
+        assert world.events("apart", "StartWithdrawn") == []
+        await asyncio.sleep(60)
+        assert bound(world) == ["beside"]
+
+
+async def test_a_promised_pod_does_not_count_for_the_affinity_of_others_before_it_starts() -> None:
+    world = a_world(nodes=2)
+    near = {"labelSelector": {"matchLabels": {"app": "later"}}}
+    term = {**near, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    async with world.running():
+        for name in ("l0", "l1"):
+            run(world, name, 4, 100)
+        await asyncio.sleep(1)
+        run(world, "later", 6, 50, labels={"app": "later"})
+        await asyncio.sleep(1)
+        run(world, "near", 1, spec={"affinity": affinity | apart_from("none")})
+        await asyncio.sleep(2)
+        assert bound(world) == ["l0", "l1"]
 
 
 async def test_a_head_that_finds_no_victims_keeps_its_quota_only_from_starts_now() -> None:

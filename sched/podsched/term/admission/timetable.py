@@ -16,10 +16,10 @@ from itertools import pairwise
 from math import ceil, inf
 from typing import Final, NamedTuple
 
-from podsched.api.objects import Pod, ResourceClaim
+from podsched.api.objects import ResourceClaim
 from podsched.cache.cache import Cache
 from podsched.framework.pod_groups import Beside, Try
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodInfo
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.backfill.plan import Plan, Reservation
 from podsched.queues.backfill.profile import Profile
@@ -31,20 +31,20 @@ from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, grace, occupied
 from podsched.term.admission.node_room import NodeRoom
+from podsched.term.admission.placeholders import Placeholders, counts_labels
 from podsched.term.admission.reserved_devices import (
     PromisedDevice,
     deallocated_claims,
     may_use_devices,
     placeholder_claim,
 )
-from podsched.term.admission.reserved_ports import add_ports, is_port, port_names
+from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.units import Unit, unit_group, unit_key
 
 #: Seconds by which rounding may make a sum of times too large.
 _ROUNDING: Final = 1e-3
 #: Max later times at which a unit is tried.
 _MOST_TIMES: Final = 64
-_MOST_CLASSES: Final = 1_000
 
 
 class _Ending(NamedTuple):
@@ -78,7 +78,6 @@ class Timetable:
         window: float,
     ) -> None:
         """``reserved``: by key of the unit. ``window``: seconds ahead that starts are searched."""
-        self._cache = cache
         self._cluster = cache.cluster
         self._units = units
         self._endings = endings
@@ -99,9 +98,7 @@ class Timetable:
         #: When units that wait for their victims will have started and ended, by key.
         self._hold_ends: dict[str, float] = {}
         self._phases: list[_Phase] = []
-        self._placeholders = 0
-        #: Classes of placeholders by requests: creating one takes longer than using it in a trial.
-        self._placeholder_classes: dict[frozenset[tuple[str, int]], PodClass] = {}
+        self._placeholders = Placeholders(cache)
 
     def begin(self, snapshot: Snapshot) -> None:
         """Use a new snapshot; ``update`` is called again for all units."""
@@ -265,15 +262,18 @@ class Timetable:
     def kept_node(self, workload: Workload, now: float) -> str:
         """Return for which promised start a node or devices are kept from a unit, or ""."""
         others = self.plan(now).others(workload.key, workload.priority)
+        others = dict(sorted(others.items(), key=lambda item: item[1].start))
         pod = next(iter(self._units[workload.key].waiting.values()))
         until = now + self._seconds(workload, now)
-        for key, one in sorted(others.items(), key=lambda item: item[1].start):
+        for key, one in others.items():
             for node, amounts in self._taken([one], now, until):
                 if self._keeps_out(pod, node, amounts):
                     return f"node {node} is kept for {self._of(key)}"
             if one.devices and may_use_devices(pod) and one.start < until:
                 driver, pool, *_ = one.devices[0]
                 return f"devices of pool {driver}/{pool} are kept for {self._of(key)}"
+        for key, _, node in self._apart(workload, others, now, until):
+            return f"anti-affinity counts on node {node} as if {self._of(key)}, were there"
         return ""
 
     def _keeps_out(self, pod: PodInfo, node: str, amounts: Mapping[str, int]) -> bool:
@@ -308,7 +308,8 @@ class Timetable:
         found, until = [], at + self.pause(victims) + self._seconds(workload, now)
         gone = {one.key for one in victims}
         for node, amounts in self._taken(others.values(), at, until, gone):
-            found += [(pod, node) for pod in self._placeholders_for(amounts)]
+            found += [(pod, node) for pod in self._placeholders.requesting(amounts)]
+        found += ((pod, node) for _, pod, node in self._apart(workload, others, at, until))
         claims = [
             placeholder_claim(
                 key,
@@ -320,6 +321,20 @@ class Timetable:
             if one.devices
         ]
         return Beside(found, claims)
+
+    def _apart(
+        self, workload: Workload, others: Mapping[str, Reservation], at: float, until: float
+    ) -> Iterator[tuple[str, PodInfo, str]]:
+        """Yield units with reservations, and pods on nodes that keep a unit away from them.
+
+        ``at`` and ``until``: the start and the end of the unit.
+        """
+        labelled = counts_labels(self._units[workload.key].waiting.values())
+        for key, one in others.items():
+            promised = self._units[key].waiting.values() if key in self._units else ()
+            if promised and one.start < until and one.end > at:
+                parts = self._placeholders.keeping_apart(promised, one.nodes, labelled=labelled)
+                yield from ((key, *part) for part in parts)
 
     def _taken(
         self,
@@ -359,33 +374,6 @@ class Timetable:
             # On Counters, | keeps the larger amount of each resource, and drops those below 0.
             most |= need
         return most
-
-    def _placeholders_for(self, amounts: Mapping[str, int]) -> Iterator[PodInfo]:
-        """Yield pods that together request the amounts; their number is the amount of ``PODS``."""
-        for index in range(max(1, amounts.get(PODS, 0))):
-            # The first requests everything; each of the others only counts as a pod.
-            requests = amounts.items() if index == 0 else ()
-            cls = self._placeholder_class(frozenset(one for one in requests if one[0] != PODS))
-            self._placeholders += 1
-            message = Pod(spec=cls.spec)
-            metadata = message.metadata
-            metadata.name = f"reserved-{self._placeholders}"
-            metadata.uid = f"podsched.io/{metadata.name}"
-            yield PodInfo(metadata.uid, f"/{metadata.name}", metadata.name, cls, message)
-
-    def _placeholder_class(self, requests: frozenset[tuple[str, int]]) -> PodClass:
-        found = self._placeholder_classes.get(requests)
-        if found is None:
-            message = Pod()
-            of_container = message.spec.containers.add(name="reserved").resources.requests
-            for resource, number in sorted(requests):
-                if number > 0 and not is_port(resource):
-                    of_container[resource] = f"{number}m" if resource == "cpu" else str(number)
-            add_ports(message.spec.containers[0], sorted(filter(is_port, dict(requests))))
-            if len(self._placeholder_classes) >= _MOST_CLASSES:
-                self._placeholder_classes.clear()
-            found = self._placeholder_classes[requests] = self._cache.classes.intern(message)
-        return found
 
     def ahead(self, workload: Workload, at: float, now: float, gone: Sequence[PodInfo]) -> Try:
         """Return the state of the cluster that is expected at a later time.
