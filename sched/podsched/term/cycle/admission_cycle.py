@@ -12,7 +12,7 @@ So no unit has quota without nodes, or nodes without quota.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Final, NamedTuple
@@ -23,7 +23,6 @@ from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code
 from podsched.lib.backoff import exponential
-from podsched.lib.event_loop import Turn
 from podsched.queues.assignment import Assignment, Mode, Waiting
 from podsched.queues.cycle import Cycle, Entry, nominate
 from podsched.queues.objects import Workload
@@ -40,12 +39,12 @@ from podsched.term.admission.units import Unit, unit_group
 from podsched.term.cycle.backfilling import Backfilling
 from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.pod_group_cycle import NOTHING, Candidate, PodGroupCycle
 from podsched.term.cycle.pod_group_follow_up import Attempted
 from podsched.term.cycle.queue_statuses import QueueStatuses
 from podsched.term.cycle.unit_endings import NOT_ADMITTED, UnitEndings
-from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
+from podsched.term.writes.pod_group_conditions import QueueCondition
 
 #: Seconds until a unit is tried again whose attempt failed with an error, doubled each time.
 FIRST_BACKOFF: Final = 1.0
@@ -85,29 +84,26 @@ class AdmissionCycle:
 
     def __init__(
         self,
-        parts: LoopParts,
+        parts: TermParts,
         groups: PodGroupCycle,
-        conditions: PodGroupConditions,
         endings: UnitEndings,
         statuses: QueueStatuses,
         failures: FailureHandler,
-        clock: Callable[[], float],
-        turn: Turn,
     ) -> None:
         self._state = parts.state
         self._admission = parts.state.admission
         self._cluster = parts.state.cache.cluster
         self._groups = groups
-        self._conditions = conditions
+        self._conditions = parts.conditions
         self._endings = endings
         self._statuses = statuses
         self._failures = failures
-        self._clock = clock
-        self._turn = turn
+        self._clock = parts.clock
+        self._turn = parts.turn
         self._nodes = FlavorNodes(self._admission, self._cluster)
         self._tolerations = FlavorTolerations(self._admission, parts.state.cache.classes)
         kinds = self._nodes, self._tolerations
-        self._backfilling = Backfilling(parts, conditions, *kinds)
+        self._backfilling = Backfilling(parts, *kinds)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
         #: By ClusterQueue, the head that blocks its queue and has found no victims. It is not tried

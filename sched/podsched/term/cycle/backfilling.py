@@ -28,9 +28,9 @@ from podsched.term.admission.reserved_devices import MOST_DEVICES
 from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
 from podsched.term.admission.units import unit_group
-from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.pod_group_cycle import NOTHING
-from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
+from podsched.term.writes.pod_group_conditions import QueueCondition
 
 #: Condition of a PodGroup: it has been promised a start.
 RESERVED: Final = "podsched.io/StartReserved"
@@ -46,8 +46,7 @@ class Backfilling:
 
     def __init__(
         self,
-        parts: LoopParts,
-        conditions: PodGroupConditions,
+        parts: TermParts,
         nodes: FlavorNodes,
         tolerations: FlavorTolerations,
     ) -> None:
@@ -56,7 +55,7 @@ class Backfilling:
         self._cluster = parts.state.cache.cluster
         self._recorder = parts.recorder
         self._metrics = parts.meter.backfill
-        self._conditions = conditions
+        self._conditions = parts.conditions
         self._nodes = nodes
         self._tolerations = tolerations
 

@@ -24,12 +24,9 @@ from podsched.decide.extenders.calls import ExtenderClient
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.status import SUCCESS, Code, Status, error
-from podsched.lib.tasks import TaskSet
 from podsched.telemetry.tracing import SpanName
-from podsched.term.cycle.activation import Activator
-from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.reserve_permit import run_post_bind
 from podsched.term.cycle.waiting_cycles import WaitingCycles
 from podsched.term.faulty_pods import PodFault, working_on
@@ -52,24 +49,20 @@ class BindingCycle:
 
     def __init__(
         self,
-        parts: LoopParts,
-        tasks: TaskSet,
+        parts: TermParts,
         failures: FailureHandler,
-        notes: DecisionNotes,
-        activator: Activator,
-        clock: Callable[[], float],
     ) -> None:
         self._state = parts.state
         self._extenders = parts.extenders
         self._recorder = parts.recorder
         self._meter = parts.meter
-        self._tasks = tasks
+        self._tasks = parts.tasks
         self._failures = failures
-        self._notes = notes
-        self._activator = activator
-        self._clock = clock
+        self._notes = parts.notes
+        self._activator = parts.activator
+        self._clock = parts.clock
         self._queue = BindQueue(parts.binder, parts.fence, self)
-        self.waiting = WaitingCycles(parts, tasks, failures, self._bind_one, clock)
+        self.waiting = WaitingCycles(parts, failures, self._bind_one)
         self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
         #: A revision that includes the bindings by extenders that ``ask_again`` has found.
         self._by_extenders = 0

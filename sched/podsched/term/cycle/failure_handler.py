@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 
 from podsched.api.objects import ObjectMeta
 from podsched.cache.changes import Change
@@ -11,8 +11,6 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status, error
 from podsched.telemetry.logs import get_logger
-from podsched.term.cycle.activation import Activator
-from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure import (
     REASON_SCHEDULER_ERROR,
     REASON_UNSCHEDULABLE,
@@ -20,9 +18,8 @@ from podsched.term.cycle.failure import (
     not_scheduled,
     status_patch,
 )
-from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED
-from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.preemption import Preemption
 from podsched.term.cycle.reserve_permit import run_unreserve
 from podsched.term.writes.bind_queue import Assignment
@@ -40,21 +37,17 @@ class FailureHandler:
 
     def __init__(
         self,
-        parts: LoopParts,
+        parts: TermParts,
         statuses: StatusWriter,
-        notes: DecisionNotes,
-        activator: Activator,
-        patches: PluginPatches,
-        clock: Callable[[], float],
     ) -> None:
         self._state = parts.state
         self._recorder = parts.recorder
         self._statuses = statuses
         self._meter = parts.meter
-        self._notes = notes
-        self._activator = activator
-        self._patches = patches
-        self._clock = clock
+        self._notes = parts.notes
+        self._activator = parts.activator
+        self._patches = parts.patches
+        self._clock = parts.clock
 
     # ------------------------------------------------------------------ before a pod is assumed
 

@@ -7,7 +7,7 @@ no node was found --> nomination and evictions, event, status, requeued
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from podsched.decide.decision import Decision
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -16,14 +16,11 @@ from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.tracing import SpanName
-from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.binding_cycle import BindingCycle
-from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.outcomes import GONE, UNSCHEDULABLE
-from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.pre_bind import wants_pre_bind
 from podsched.term.cycle.preemption import Evictor, Preemption
 from podsched.term.cycle.reserve_permit import run_permit, run_reserve
@@ -37,24 +34,20 @@ class FollowUp:
 
     def __init__(
         self,
-        parts: LoopParts,
+        parts: TermParts,
         failures: FailureHandler,
         binding: BindingCycle,
         evictor: Evictor,
-        notes: DecisionNotes,
-        activator: Activator,
-        patches: PluginPatches,
-        clock: Callable[[], float],
     ) -> None:
         self._state = parts.state
         self._meter = parts.meter
         self._failures = failures
         self._binding = binding
         self._evictor = evictor
-        self._notes = notes
-        self._activator = activator
-        self._patches = patches
-        self._clock = clock
+        self._notes = parts.notes
+        self._activator = parts.activator
+        self._patches = parts.patches
+        self._clock = parts.clock
 
     def not_skipped(self, pods: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
         """Return the pods that can still be scheduled; drop the others."""

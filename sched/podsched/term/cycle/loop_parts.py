@@ -1,4 +1,4 @@
-"""The objects that a scheduling loop gets from the replica."""
+"""The objects that a scheduling loop gets from the replica, and those that its parts share."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from dataclasses import dataclass
 from podsched.config.settings import SchedulerSettings
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.extenders.calls import Extenders
+from podsched.lib.event_loop import Turn
+from podsched.lib.tasks import TaskSet
 from podsched.serve.client.cluster import TermCluster
+from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.cycle_metrics import CycleMeter
-from podsched.term.cycle.decision_notes import DecisionSink
+from podsched.term.cycle.decision_notes import DecisionNotes, DecisionSink
+from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.pre_bind import ClusterChanges
+from podsched.term.cycle.preemption import Evict
 from podsched.term.state import SchedulingState
 from podsched.term.writes.bind_queue import Binder
 from podsched.term.writes.event_recorder import EventRecorder
+from podsched.term.writes.pod_group_conditions import PodGroupConditions
 from podsched.v1 import api_pb2
 
 
@@ -37,3 +43,18 @@ class LoopParts:
     """Where decisions are logged; None: nowhere."""
     wall: Callable[[], float] = time.time
     """Unix time in seconds, for timestamps in objects."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TermParts(LoopParts):
+    """These, and the objects that a loop creates for all its parts."""
+
+    tasks: TaskSet
+    clock: Callable[[], float]
+    turn: Turn
+    activator: Activator
+    notes: DecisionNotes
+    patches: PluginPatches
+    conditions: PodGroupConditions
+    evict: Evict
+    """Asks the API for evictions. Raises ClientError."""

@@ -42,15 +42,14 @@ from podsched.framework.pod_groups import (
 )
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status, error, unschedulable
-from podsched.lib.event_loop import ROUND, Turn
+from podsched.lib.event_loop import ROUND
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
 from podsched.term.admission.devices import CLAIM
 from podsched.term.cycle.binding_cycle import BindingCycle
-from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
-from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.pod_group_follow_up import (
     VICTIMS_OF,
     Attempted,
@@ -84,15 +83,12 @@ class PodGroupCycle:
 
     def __init__(
         self,
-        parts: LoopParts,
+        parts: TermParts,
         failures: FailureHandler,
         binding: BindingCycle,
         follow_up: FollowUp,
-        notes: DecisionNotes,
         carrying_out: PodGroupFollowUp,
         starts: GroupStarts,
-        clock: Callable[[], float],
-        turn: Turn,
     ) -> None:
         self._state = parts.state
         self._decider = parts.decider
@@ -100,10 +96,10 @@ class PodGroupCycle:
         self._failures = failures
         self._binding = binding
         self._follow_up = follow_up
-        self._notes = notes
+        self._notes = parts.notes
         self._starts = starts
-        self._clock = clock
-        self._turn = turn
+        self._clock = parts.clock
+        self._turn = parts.turn
         self._carrying_out = carrying_out
         #: Of the running attempt, by uid: the members that were placed.
         self._assignments: dict[str, Assignment] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,16 +15,14 @@ from podsched.framework.plugin import PostFilterResult
 from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, PodGroup
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code, unschedulable
-from podsched.lib.event_loop import ROUND, Turn
+from podsched.lib.event_loop import ROUND
 from podsched.term.admission.admission import AdmissionGate
-from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
-from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.pod_group_start import GroupStart, GroupStarts
 from podsched.term.cycle.preemption import Preemption
 from podsched.term.writes.bind_queue import Assignment
-from podsched.term.writes.pod_group_conditions import PodGroupConditions
 
 #: The plugin that finds the victims of units of queues.
 VICTIMS_OF: Final = AdmissionGate.name
@@ -69,25 +67,21 @@ class PodGroupFollowUp:
 
     def __init__(
         self,
-        parts: LoopParts,
+        parts: TermParts,
         failures: FailureHandler,
         follow_up: FollowUp,
-        activator: Activator,
-        conditions: PodGroupConditions,
         starts: GroupStarts,
-        clock: Callable[[], float],
-        turn: Turn,
     ) -> None:
         self._state = parts.state
         self._decider = parts.decider
         self._meter = parts.meter
         self._failures = failures
         self._follow_up = follow_up
-        self._activator = activator
-        self._conditions = conditions
+        self._activator = parts.activator
+        self._conditions = parts.conditions
         self._starts = starts
-        self._clock = clock
-        self._turn = turn
+        self._clock = parts.clock
+        self._turn = parts.turn
 
     async def carry_out(self, decided: DecidedGroup) -> None:
         """Bind, nominate or requeue the members, and write the group's condition."""

@@ -35,17 +35,13 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pod_groups import PodGroup, pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, error, unschedulable
-from podsched.lib.tasks import TaskSet
 from podsched.telemetry.logs import get_logger
 from podsched.term.admission.endings import REASONS
-from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.evictions import evict_all
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.preemption import Evict
+from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.writes.bind_queue import Assignment
-from podsched.term.writes.pod_group_conditions import PodGroupConditions
 
 #: The reason of the condition DisruptionTarget and of the event on members that are taken back.
 REASON_TAKEN_BACK: Final = "PodGroupIncomplete"
@@ -142,29 +138,22 @@ class GroupStarts:
 
     def __init__(
         self,
-        parts: LoopParts,
+        parts: TermParts,
         failures: FailureHandler,
         binding: BindingCycle,
-        conditions: PodGroupConditions,
-        evict: Evict,
         victims: Callable[[], Collection[str]],
-        activator: Activator,
-        tasks: TaskSet,
     ) -> None:
-        """``evict`` asks the API for evictions and raises ClientError.
-
-        ``victims`` returns the uids of the pods that are being preempted.
-        """
+        """``victims`` returns the uids of the pods that are being preempted."""
         self.failures = failures
         self._state = parts.state
         self._term = parts.fence.term
         self._recorder = parts.recorder
         self._binding = binding
-        self._conditions = conditions
-        self._evict = evict
+        self._conditions = parts.conditions
+        self._evict = parts.evict
         self._victims = victims
-        self._activator = activator
-        self._tasks = tasks
+        self._activator = parts.activator
+        self._tasks = parts.tasks
         #: By key, the starts that wait until the group's record is written.
         self._recording: dict[str, list[GroupStart]] = {}
         #: By key, the number of starts whose bindings have no outcome yet.

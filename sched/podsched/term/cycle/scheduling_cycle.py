@@ -15,7 +15,7 @@ Source: schedulingCycle in ``schedule_one.go`` of kube-scheduler v1.36.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from podsched.cache.trial import Trial
 from podsched.decide.decision import Decision
@@ -24,16 +24,14 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import error
-from podsched.lib.event_loop import ROUND, Turn
+from podsched.lib.event_loop import ROUND
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.tracing import SpanName
-from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.binding_cycle import BindingCycle
-from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
-from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.loop_parts import TermParts
 
 _log = get_logger("scheduler")
 
@@ -52,25 +50,21 @@ class SchedulingCycle:
 
     def __init__(
         self,
-        parts: LoopParts,
+        parts: TermParts,
         failures: FailureHandler,
         binding: BindingCycle,
         follow_up: FollowUp,
-        notes: DecisionNotes,
-        activator: Activator,
-        clock: Callable[[], float],
-        turn: Turn,
     ) -> None:
-        self._turn = turn
+        self._turn = parts.turn
         self._state = parts.state
         self._decider = parts.decider
         self._meter = parts.meter
         self._failures = failures
         self._binding = binding
         self._follow_up = follow_up
-        self._notes = notes
-        self._activator = activator
-        self._clock = clock
+        self._notes = parts.notes
+        self._activator = parts.activator
+        self._clock = parts.clock
         self._extended: ExtendedDecider | None = None
         if parts.extenders is not None:
             running = parts.meter.prioritizing_extender

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -32,7 +33,7 @@ from podsched.term.cycle.cycle_metrics import BINDING_CALL, STATUS_CALL
 from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
-from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.loop_parts import LoopParts, TermParts
 from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from podsched.term.cycle.pod_group_follow_up import PodGroupFollowUp
@@ -68,42 +69,32 @@ class SchedulingLoop:
     Create it in an event loop. The owner of the state notifies it of events in the cluster.
     """
 
-    def __init__(self, parts: LoopParts) -> None:
+    def __init__(self, given: LoopParts) -> None:
+        # Extenders get whole pods and may answer differently for each class.
+        self._may_join = given.decider.may_join if given.extenders is None else of_one_class
+        cluster, fence = given.cluster, given.fence
+        self._evictions: SharedCalls[api_pb2.EvictRequest] = SharedCalls(
+            lambda requests: cluster.evict_pods(requests, fence=fence)
+        )
+        parts = self._parts_of(given)
         self._state = parts.state
         self._decider = parts.decider
         self._term = parts.fence.term
         self._meter = parts.meter
         self._settings = parts.settings
-        # Extenders get whole pods and may answer differently for each class.
-        self._may_join = parts.decider.may_join if parts.extenders is None else of_one_class
-        self._clock = asyncio.get_running_loop().time
-        self._turn = Turn()
-        self._tasks = TaskSet(f"term {parts.fence.term}")
-        cluster, fence = parts.cluster, parts.fence
+        self._clock = parts.clock
+        self._turn = parts.turn
+        self._tasks = parts.tasks
+        self._activator = parts.activator
+        self._notes = parts.notes
+        self.group_conditions = parts.conditions
         self._statuses = StatusWriter(
             lambda patches: cluster.patch_pod_statuses(patches, fence=fence),
             partial(parts.meter.api_called, STATUS_CALL),
         )
-        self._evictions: SharedCalls[api_pb2.EvictRequest] = SharedCalls(
-            lambda requests: cluster.evict_pods(requests, fence=fence)
-        )
-        self._activator = Activator(parts.state.queue, self._clock)
-        self._notes = DecisionNotes(
-            parts.decisions,
-            parts.state,
-            parts.decider,
-            parts.meter.plugins.log,
-            fence.term,
-            self._clock,
-        )
-        self._patches = PluginPatches(cluster, fence, self._tasks, self._activator)
-        self._failures = failures = FailureHandler(
-            parts, self._statuses, self._notes, self._activator, self._patches, self._clock
-        )
-        self.binding = BindingCycle(
-            parts, self._tasks, failures, self._notes, self._activator, self._clock
-        )
-        self.evictor = Evictor(self._evictions.call, self.binding.waiting, failures, self._tasks)
+        self._failures = failures = FailureHandler(parts, self._statuses)
+        self.binding = BindingCycle(parts, failures)
+        self.evictor = Evictor(parts.evict, self.binding.waiting, failures, parts.tasks)
         self._make_cycles(parts, failures)
         self._recent = RecentEvents()
         self._decides = asyncio.Event()
@@ -112,85 +103,44 @@ class SchedulingLoop:
             parts.state, parts.decider, self._recent, parts.settings.audit_sample
         )
 
-    def _make_cycles(self, parts: LoopParts, failures: FailureHandler) -> None:
-        cluster, fence = parts.cluster, parts.fence
-        follow_up = FollowUp(
-            parts,
-            failures,
-            self.binding,
-            self.evictor,
-            self._notes,
-            self._activator,
-            self._patches,
-            self._clock,
+    def _parts_of(self, given: LoopParts) -> TermParts:
+        """Return these parts, and those that the cycles share."""
+        state, cluster, fence = given.state, given.cluster, given.fence
+        clock, tasks = asyncio.get_running_loop().time, TaskSet(f"term {fence.term}")
+        activator = Activator(state.queue, clock)
+        log = given.meter.plugins.log
+        return TermParts(
+            **{field.name: getattr(given, field.name) for field in fields(given)},
+            tasks=tasks,
+            clock=clock,
+            turn=Turn(),
+            activator=activator,
+            notes=DecisionNotes(given.decisions, state, given.decider, log, fence.term, clock),
+            patches=PluginPatches(cluster, fence, tasks, activator),
+            conditions=PodGroupConditions(
+                state.cache.cluster,
+                lambda patches: cluster.patch_many(patches, fence=fence),
+                given.wall,
+            ),
+            evict=self._evictions.call,
         )
-        self._cycle = SchedulingCycle(
-            parts,
-            failures,
-            self.binding,
-            follow_up,
-            self._notes,
-            self._activator,
-            self._clock,
-            self._turn,
-        )
-        self.group_conditions = PodGroupConditions(
-            parts.state.cache.cluster,
-            lambda patches: cluster.patch_many(patches, fence=fence),
-            parts.wall,
-        )
-        self._group_starts = GroupStarts(
-            parts,
-            failures,
-            self.binding,
-            self.group_conditions,
-            self._evictions.call,
-            self.evictor.victims,
-            self._activator,
-            self._tasks,
-        )
-        carrying_out = PodGroupFollowUp(
-            parts,
-            failures,
-            follow_up,
-            self._activator,
-            self.group_conditions,
-            self._group_starts,
-            self._clock,
-            self._turn,
-        )
-        self._group_cycle = PodGroupCycle(
-            parts,
-            failures,
-            self.binding,
-            follow_up,
-            self._notes,
-            carrying_out,
-            self._group_starts,
-            self._clock,
-            self._turn,
-        )
-        self._make_admission(parts, failures)
 
-    def _make_admission(self, parts: LoopParts, failures: FailureHandler) -> None:
-        endings = UnitEndings(
-            parts, self.group_conditions, self._evictions.call, self._tasks, self._clock
+    def _make_cycles(self, parts: TermParts, failures: FailureHandler) -> None:
+        binding, cluster, fence = self.binding, parts.cluster, parts.fence
+        follow_up = FollowUp(parts, failures, binding, self.evictor)
+        self._cycle = SchedulingCycle(parts, failures, binding, follow_up)
+        self._group_starts = GroupStarts(parts, failures, binding, self.evictor.victims)
+        carrying_out = PodGroupFollowUp(parts, failures, follow_up, self._group_starts)
+        self._group_cycle = PodGroupCycle(
+            parts, failures, binding, follow_up, carrying_out, self._group_starts
         )
-        cluster, fence = parts.cluster, parts.fence
         self._queue_statuses = QueueStatuses(
             parts.state.admission,
             lambda patches: cluster.patch_many(patches, fence=fence),
             parts.wall,
         )
         self._admission = AdmissionCycle(
-            parts,
-            self._group_cycle,
-            self.group_conditions,
-            endings,
-            self._queue_statuses,
-            failures,
-            self._clock,
-            self._turn,
+            parts, self._group_cycle, UnitEndings(parts), self._queue_statuses, failures
         )
 
     # ------------------------------------------------------------------ notifications

@@ -17,7 +17,6 @@ from typing import Final
 from podsched.api.conditions import FALSE, QUOTA_RESERVED, TRUE
 from podsched.framework.pod_groups import KIND, PodGroup, pod_group, stored_group
 from podsched.framework.pods import PodInfo
-from podsched.lib.tasks import TaskSet
 from podsched.queues.order import EVICTED_BY_READINESS
 from podsched.queues.victims import Victim
 from podsched.term.admission.endings import (
@@ -34,9 +33,8 @@ from podsched.term.admission.endings import (
 )
 from podsched.term.admission.units import unit_group
 from podsched.term.cycle.evictions import evict_all
-from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.preemption import Evict
-from podsched.term.writes.pod_group_conditions import PodGroupConditions, QueueCondition
+from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.writes.pod_group_conditions import QueueCondition
 
 REQUEUED: Final = "Requeued"
 _NORMAL: Final = "Normal"
@@ -61,21 +59,17 @@ class UnitEndings:
 
     def __init__(
         self,
-        parts: LoopParts,
-        conditions: PodGroupConditions,
-        evict: Evict,
-        tasks: TaskSet,
-        clock: Callable[[], float],
+        parts: TermParts,
     ) -> None:
         self._state = parts.state
         self._admission = parts.state.admission
         self._cluster = parts.state.cache.cluster
         self._recorder = parts.recorder
-        self._conditions = conditions
-        self._evict = evict
-        self._tasks = tasks
-        self._clock = clock
-        self._admission.endings.epoch = parts.wall() - clock()
+        self._conditions = parts.conditions
+        self._evict = parts.evict
+        self._tasks = parts.tasks
+        self._clock = parts.clock
+        self._admission.endings.epoch = parts.wall() - parts.clock()
         #: The keys of units whose eviction was reported, and the uids of pods whose eviction was
         #: requested.
         self._reported: set[str] = set()

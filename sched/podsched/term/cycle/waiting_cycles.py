@@ -13,10 +13,9 @@ from podsched.decide.runtime.run_log import PluginRun
 from podsched.decide.runtime.waiting_pods import WaitingPod
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status, error
-from podsched.lib.tasks import TaskSet
 from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import LoopParts
+from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.pre_bind import ObjectWrites, run_pre_bind
 from podsched.term.cycle.preemption import PREEMPTED
 from podsched.term.cycle.reserve_permit import refused
@@ -51,21 +50,19 @@ class WaitingCycles:
 
     def __init__(
         self,
-        parts: LoopParts,
-        tasks: TaskSet,
+        parts: TermParts,
         failures: FailureHandler,
         bind: Callable[[ProfileRuntime, Assignment], None],
-        clock: Callable[[], float],
     ) -> None:
         """``bind`` takes the pods that have passed PreBind and belong to no group."""
         self._state = parts.state
         self._changes = parts.changes
         self._recorder = parts.recorder
         self._meter = parts.meter
-        self._tasks = tasks
+        self._tasks = parts.tasks
         self._failures = failures
         self._bind = bind
-        self._clock = clock
+        self._clock = parts.clock
         cluster, fence = parts.cluster, parts.fence
         self._patches: SharedCalls[api_pb2.PatchRequest] = SharedCalls(
             lambda patches: cluster.patch_many(patches, fence=fence)
