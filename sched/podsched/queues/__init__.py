@@ -2,6 +2,7 @@
 
 Each part uses only those above it:
 
+- ``amounts``: quantities as integers
 - ``quota``: trees of cohorts, and what a queue may use; ``shares``: how much each one borrows
 - ``objects`` and ``stored``: flavors, ClusterQueues and workloads as values, read from the API's
   objects; ``snapshot``: the queues with what is admitted to them

@@ -7,19 +7,29 @@ NOT_SERVING, watches ended, calls finishing) -> stopped. If a bug ends the follo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
+from podsched.lib.certificate_error import CertificateError
+from podsched.lib.certificate_files import CertificateFiles
+from podsched.lib.certificates import describe
 from podsched.lib.listening import REQUEST_SECONDS, connection_limit
 from podsched.lib.tls_contexts import TlsFiles
+from podsched.serve.server import errors
 from podsched.serve.server.access.authentication import CallAuthenticator
 from podsched.serve.server.access.bootstrap_tokens import BootstrapTokens
 from podsched.serve.server.access.tokens import TokenFile
 from podsched.serve.server.advertising import Advertiser, advertised_address
-from podsched.serve.server.calls import unknown
+from podsched.serve.server.calls import bidirectional, unknown
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
 from podsched.serve.server.fairness.gate import Gate
@@ -32,6 +42,7 @@ from podsched.serve.server.service import AUTHORIZATION, OBJECTS, PODS, service_
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.protocol import Store
 from podsched.telemetry.health import HealthChecks
+from podsched.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from podsched.serve.server.access.jwt import JwtVerifier
@@ -43,21 +54,6 @@ if TYPE_CHECKING:
     from podsched.serve.server.rest.listener import KubeListener
     from podsched.serve.server.rest.visibility import PendingSource
     from podsched.serve.server.watchcache import WatchCache
-import threading
-from collections.abc import AsyncGenerator, AsyncIterator
-from dataclasses import replace
-from datetime import UTC, datetime
-
-from google.protobuf.message import DecodeError
-from grpc_reflection.v1alpha import reflection
-from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
-
-from podsched.lib.certificate_error import CertificateError
-from podsched.lib.certificate_files import CertificateFiles
-from podsched.lib.certificates import describe
-from podsched.serve.server import errors
-from podsched.serve.server.calls import bidirectional
-from podsched.telemetry.logs import get_logger
 
 #: The names in the health service; "" is the whole server.
 SERVICES = ("", OBJECTS, PODS, AUTHORIZATION, SCHEDULING)
@@ -70,8 +66,8 @@ MAX_STREAMS = 100
 #: Milliseconds after which an idle connection is closed; clients reconnect.
 MAX_IDLE_MS = 300_000
 _METHOD = "ServerReflectionInfo"
-_OWN = (OBJECTS, PODS, AUTHORIZATION, SCHEDULING)
-_SERVICES = (*_OWN, health.SERVICE_NAME, reflection.SERVICE_NAME)
+#: The services that reflection lists.
+_SERVICES = (*filter(None, SERVICES), health.SERVICE_NAME, reflection.SERVICE_NAME)
 _log = get_logger("apiserver")
 
 
@@ -89,9 +85,10 @@ class ApiServer:
         probes: Probes | None = None,
         pending_of: Callable[[WatchCache], PendingSource] | None = None,
     ) -> None:
-        """Wire the server. probes: answers /healthz and so on in the REST API.
+        """Wire the server.
 
-        pending_of: returns what tells what waits in queues; None: that is not served.
+        probes: answers /healthz and so on in the REST API. pending_of: makes the source of
+        visibility.kueue.x-k8s.io, the workloads that wait in queues; None: that is not served.
         """
         self._pending_of = pending_of
         self._probes = probes or Probes(HealthChecks())
@@ -243,7 +240,6 @@ class ApiServer:
                 ("grpc.max_send_message_length", -1),
                 # With one worker, a second server must fail instead of silently sharing the port.
                 ("grpc.so_reuseport", int(settings.workers > 1)),
-                # Concurrent calls of a connection; further ones wait.
                 ("grpc.max_concurrent_streams", MAX_STREAMS),
                 # With probes, gRPC enlarges a connection's flow-control window, and so the bytes
                 # that it buffers of requests that are not read yet.

@@ -183,6 +183,7 @@ class _Allocation:
     def _free_address(self) -> str:
         network = self._addresses.network
         first, last = network.network_address, network.num_addresses - 2
+        # As calculateRangeOffset of Kubernetes' ipallocator.
         low = min(max(16, network.num_addresses // 16), 256)
         for span in ((low, last), (1, min(low - 1, last))):
             offset = self._addresses.free(

@@ -50,12 +50,8 @@ _OWN_LABELS = frozenset(
         "topology.kubernetes.io/zone",
     }
 )
-
-
 #: Metadata that determines when an object is removed.
 _HELD_BY: Final = ("owner_references", "finalizers")
-
-
 #: What a node may do with the objects that its pods refer to, by resource.
 _REFERRED: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "secrets": ("Secret", frozenset({"get", "list", "watch"})),
@@ -255,8 +251,8 @@ def node_scope(user: str, groups: Iterable[str]) -> NodeScope | None:
     if NODES not in groups:
         return None
     pattern = user.removeprefix(USER_PREFIX) if user.startswith(USER_PREFIX) else ""
-    plays = not {HOLLOW_DEVICES, VOLUME_CONTROLLERS}.isdisjoint(groups)
-    return NodeScope(pattern, plays or pattern.endswith("*"))
+    reads_all = not {HOLLOW_DEVICES, VOLUME_CONTROLLERS}.isdisjoint(groups)
+    return NodeScope(pattern, reads_all or pattern.endswith("*"))
 
 
 def _claims_in(pod: Pod) -> tuple[object, object]:

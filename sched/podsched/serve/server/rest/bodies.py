@@ -255,6 +255,7 @@ def _plan(descriptor: Descriptor, depth: int = 0) -> _Plan:
 
 
 def _has_any(descriptor: Descriptor, depth: int) -> bool:
+    # google.protobuf.Struct contains itself.
     return depth < 10 and any(_plan(descriptor, depth + 1))
 
 

@@ -1,21 +1,29 @@
-"""Dispatches each REST request to the method that answers it, within the pipeline of all calls."""
+"""Dispatches each REST request to the method that answers it, within the pipeline of all calls.
+
+``Watches`` has the answers to watches: streams of JSON lines.
+"""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from podsched.api.pod_parts import POD_PARTS
-from podsched.api.reasons import StatusCode
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.lib.network import is_loopback
 from podsched.serve.server.access.authentication import no_authentication
 from podsched.serve.server.access.identity import caller
 from podsched.serve.server.access.impersonation import impersonated
+from podsched.serve.server.change_ring import Change
 from podsched.serve.server.core import ServerCore
+from podsched.serve.server.entries import Entry
+from podsched.serve.server.errors import ApiError
 from podsched.serve.server.kubelets.client import KubeletClient
 from podsched.serve.server.kubelets.usage import KubeletUsage
 from podsched.serve.server.methods import PASSED_ON
@@ -25,46 +33,35 @@ from podsched.serve.server.rest.discovery import discovery_answer, version
 from podsched.serve.server.rest.failures import (
     RestError,
     bad_request,
+    expired,
     method_not_allowed,
     no_such_resource,
     page_not_found,
+    status_of,
 )
-from podsched.serve.server.rest.messages import Answer, Request
+from podsched.serve.server.rest.fields import checked_fields
+from podsched.serve.server.rest.media import Form, form_of
+from podsched.serve.server.rest.messages import Answer, Request, encode
+from podsched.serve.server.rest.options import ListOptions
 from podsched.serve.server.rest.probes import Probes
 from podsched.serve.server.rest.proxying import Proxying
 from podsched.serve.server.rest.reading import Reading
 from podsched.serve.server.rest.resource_metrics import ResourceMetrics, is_of_metrics
-from podsched.serve.server.rest.resources import GROUP_NAMES
+from podsched.serve.server.rest.resources import GROUP_NAMES, Resource
 from podsched.serve.server.rest.reviews import REVIEWS, RestReviews
 from podsched.serve.server.rest.routes import Target, group_of, target_of
 from podsched.serve.server.rest.subresources import Subresources
+from podsched.serve.server.rest.tables import Tables
 from podsched.serve.server.rest.token_requests import TokenRequests
-from podsched.serve.server.rest.views import EncodedObjects
+from podsched.serve.server.rest.views import EncodedObjects, content_of, partial, typed
 from podsched.serve.server.rest.visibility import GROUP as VISIBILITY
 from podsched.serve.server.rest.visibility import PendingSource, Visibility
 from podsched.serve.server.rest.writing import Writing
+from podsched.serve.server.scope import Scope
 from podsched.v1 import api_pb2 as v1
 
 if TYPE_CHECKING:
     from podsched.serve.server.access.service_accounts import ServiceAccountTokens
-import re
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Any
-
-from podsched.api.reasons import StatusReason
-from podsched.serve.server.change_ring import Change
-from podsched.serve.server.entries import Entry
-from podsched.serve.server.errors import ApiError
-from podsched.serve.server.rest.failures import expired, status_of
-from podsched.serve.server.rest.fields import checked_fields
-from podsched.serve.server.rest.media import Form, form_of
-from podsched.serve.server.rest.messages import encode
-from podsched.serve.server.rest.options import ListOptions
-from podsched.serve.server.rest.resources import Resource
-from podsched.serve.server.rest.tables import Tables
-from podsched.serve.server.rest.views import content_of, partial, typed
-from podsched.serve.server.scope import Scope
 
 Send = Callable[[Answer, Call], Awaitable[None]]
 """Sends an answer as part of a call."""
@@ -96,6 +93,7 @@ _NAMES: Final[dict[int, bytes]] = {
     v1.MODIFIED: b"MODIFIED",
     v1.DELETED: b"DELETED",
 }
+#: The asked and the oldest revision in the message of a COMPACTED error.
 _REVISIONS: Final = re.compile(r"(\d+) \((\d+)\)")
 _INITIAL_END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
 
@@ -114,7 +112,7 @@ class Handler:
     ) -> None:
         """kubelets: None if nothing is passed on to them; tokens: None if none are issued.
 
-        pending: tells what waits in queues; None if that is not served.
+        pending: the source of the workloads that wait in queues; None if that is not served.
         """
         self._pipeline = pipeline
         self._probes = probes
@@ -124,7 +122,7 @@ class Handler:
         self._tokens = TokenRequests(core, tokens)
         self._proxying = Proxying(core, kubelets) if kubelets is not None else None
         self._metrics = ResourceMetrics(core, KubeletUsage(kubelets)) if kubelets else None
-        # Watches show what was created.
+        # Shared: watches send the same bytes as the answer to the write.
         encoded = EncodedObjects()
         reading = Reading(core, encoded)
         writing = Writing(core, reading)
