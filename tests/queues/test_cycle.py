@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.queues.assignment import Mode, Waiting
-from podsched.queues.cycle import Entry, Rules, lacks, nominate, reserved, run_cycle
+from podsched.queues.cycle import Cycle, Entry, Rules, lacks, nominate, reserved, run_cycle
 from podsched.queues.objects import (
     ClusterQueue,
     Flavor,
@@ -73,6 +74,23 @@ def test_heads_that_do_not_borrow_come_first() -> None:
     assert list(entries) == ["own", "borrows"]
     assert entries["own"].admitted
     assert not entries["borrows"].admitted
+
+
+@pytest.mark.parametrize("fair", [False, True])
+def test_a_head_whose_promised_start_has_come_is_before_all_others(fair: bool) -> None:
+    snapshot = cluster(queue("a", 2), queue("b", 6), queue("c", 6))
+    heads = [
+        replace(head("promised", 7), queue="a"),
+        replace(head("own", 2, 9), queue="b"),
+        replace(head("less", 1), queue="c"),
+    ]
+    found = Cycle(snapshot, heads, Rules(fair=fair), due={"promised"})
+    turns = []
+    for entry in found.turns():
+        found.take(entry)
+        turns.append(entry.workload.key)
+    assert turns == ["promised", "own", "less"]
+    found.end()
 
 
 def test_with_fair_sharing_the_smallest_share_after_admission_comes_first() -> None:
