@@ -14,6 +14,7 @@ from podsched.api.manifest import to_manifest
 from podsched.ask.explain.anonymity import Renaming
 from podsched.ask.explain.bundle import scenario_of
 from podsched.ask.simulation import simulate
+from podsched.config.load import default_config, to_plain
 from podsched.registry import BUILT_IN
 from support.changes_world import message, random_world
 from support.engine_world import World, node, pod
@@ -150,6 +151,16 @@ def test_the_claim_of_an_ephemeral_volume_keeps_the_name_of_its_pod_and_volume()
     name, new = other["pod"]["metadata"]["name"], other["pod"]["spec"]["volumes"][0]["name"]
     assert name != "web-0"
     assert other["objects"][0]["metadata"]["name"] == f"{name}-{new}"
+
+
+def test_a_written_configuration_and_times_stay() -> None:
+    config = to_plain(default_config())
+    condition = {"type": "Ready", "status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z"}
+    there = to_manifest(node("a")) | {"status": {"conditions": [condition]}}
+    scenario = scenario_of([], pod("p"), None) | {"objects": [there], "config": config}
+    other = Renaming(scenario).scenario(scenario)
+    assert other["config"] == config
+    assert other["objects"][0]["status"]["conditions"] == [condition]
 
 
 def test_nodes_keep_their_order() -> None:

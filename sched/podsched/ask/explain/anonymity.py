@@ -33,7 +33,8 @@ _WORDS: Final = frozenset({
     "accessModes", "volumeMode", "volumeBindingMode", "persistentVolumeReclaimPolicy",
     "reclaimPolicy", "deletionTimestamp", "creationTimestamp", "startTime", "minAvailable",
     "maxUnavailable", "maximumVolumeSize", "declaredFeatures", "clusterIP", "defaultingType",
-    "sizeLimit", "capacity", "imagePullPolicy", "dnsPolicy", "unhealthyPodEvictionPolicy", "reason",
+    "sizeLimit", "filterTimeout", "bindingTimeout", "capacity", "imagePullPolicy", "dnsPolicy",
+    "unhealthyPodEvictionPolicy", "reason",
     # Selectors of devices are texts that name drivers and attributes.
     "expression", "driver", "string", "version", "matchAttribute", "distinctAttribute",
     "allocationMode",
@@ -48,8 +49,9 @@ _OWNERS: Final = frozenset({
     "ReplicationController", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Node",
 })  # fmt: skip
 _KEPT: Final = re.compile(
-    r"[-+]?\d+|cpu|memory|ephemeral-storage|pods|storage|metadata\.name|default|"
-    r"count|0\.0\.0\.0|::|default-scheduler|hugepages-.*|attachable-volumes-.*|true|false|"
+    r"[-+]?\d+|\d{4}-\d\d-\d\dT[\d:.]+Z|cpu|memory|ephemeral-storage|pods|storage|"
+    r"metadata\.name|default|count|0\.0\.0\.0|::|default-scheduler|hugepages-.*|"
+    r"attachable-volumes-.*|true|false|"
 )
 #: The sorts of names. A text that is found as several sorts counts as the first of them.
 _SORTS: Final = ("node", "pod", "namespace", "image", "name")
