@@ -85,7 +85,7 @@ def are_worth_compiling(at: Place, selectors: Iterable[o.DeviceSelector]) -> boo
     """
     together = sum(len(selector.cel.expression.encode()) for selector in selectors)
     if together > MOST_EXPRESSIONS_BYTES:
-        at.errors.append(FieldError(at.path, ErrorType.TOO_LONG, None, _TOO_MUCH))
+        at.errors.append(FieldError(at.path, None, _TOO_MUCH, ErrorType.TOO_LONG))
     return together <= MOST_EXPRESSIONS_BYTES
 
 

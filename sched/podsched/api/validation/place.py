@@ -48,19 +48,19 @@ class Place:
 
     def required(self, reason: str = "") -> None:
         """Add the error that the field must be set."""
-        self.errors.append(FieldError(self.path, ErrorType.REQUIRED, None, reason))
+        self.errors.append(FieldError(self.path, None, reason, ErrorType.REQUIRED))
 
     def invalid(self, value: object, reason: str) -> None:
         """Add the error that the value breaks a rule."""
-        self.errors.append(FieldError(self.path, ErrorType.INVALID, value, reason))
+        self.errors.append(FieldError(self.path, value, reason))
 
     def forbidden(self, reason: str) -> None:
         """Add the error that the field may not be set or changed."""
-        self.errors.append(FieldError(self.path, ErrorType.FORBIDDEN, None, reason))
+        self.errors.append(FieldError(self.path, None, reason, ErrorType.FORBIDDEN))
 
     def duplicate(self, value: object, reason: str = "") -> None:
         """Add the error that the value may occur only once."""
-        self.errors.append(FieldError(self.path, ErrorType.DUPLICATE, value, reason))
+        self.errors.append(FieldError(self.path, value, reason, ErrorType.DUPLICATE))
 
     def not_supported(self, value: object, supported: Iterable[str]) -> None:
         """Add the error that the value is none of those allowed."""
@@ -68,7 +68,7 @@ class Place:
 
     def not_found(self, value: object, reason: str = "") -> None:
         """Add the error that the value names something that does not exist."""
-        self.errors.append(FieldError(self.path, ErrorType.NOT_FOUND, value, reason))
+        self.errors.append(FieldError(self.path, value, reason, ErrorType.NOT_FOUND))
 
     # ------------------------------------------------------------------ rules
 
@@ -104,7 +104,7 @@ class Place:
         """Check that something has no more bytes than allowed; return whether."""
         if size > limit:
             reason = f"may not be more than {limit} bytes"
-            self.errors.append(FieldError(self.path, ErrorType.TOO_LONG, None, reason))
+            self.errors.append(FieldError(self.path, None, reason, ErrorType.TOO_LONG))
         return size <= limit
 
     def between(self, value: int, least: int, most: int) -> None:
@@ -133,7 +133,7 @@ class Place:
         """Check that a list has no more items than are worth the time to check; return whether."""
         if len(items) > limit:
             reason = f"must have at most {limit} {'item' if limit == 1 else 'items'}"
-            self.errors.append(FieldError(self.path, ErrorType.TOO_MANY, len(items), reason))
+            self.errors.append(FieldError(self.path, len(items), reason, ErrorType.TOO_MANY))
             return False
         return True
 

@@ -19,8 +19,9 @@ from typing import Any
 
 from pydantic import Field
 
+from podsched.api.field_errors import not_supported
 from podsched.api.manifest import ManifestError, load_documents
-from podsched.config.errors import ConfigError, ErrorType, FieldError, required
+from podsched.config.errors import ConfigError, FieldError, required
 from podsched.config.model import ListOf, Model, decode, is_below
 from podsched.serve.server.audit.events import API_VERSION, Attributes, Level
 
@@ -99,9 +100,9 @@ def parse_policy(text: str, source: str = "") -> AuditPolicy:
 
 def _wrong_values(policy: AuditPolicy) -> Iterator[FieldError]:
     if policy.api_version != API_VERSION:
-        yield _unsupported("apiVersion", policy.api_version, API_VERSION)
+        yield not_supported("apiVersion", policy.api_version, [API_VERSION])
     if policy.kind != "Policy":
-        yield _unsupported("kind", policy.kind, "Policy")
+        yield not_supported("kind", policy.kind, ["Policy"])
     if not policy.rules:
         yield required("rules")
     for index, rule in enumerate(policy.rules):
@@ -109,13 +110,8 @@ def _wrong_values(policy: AuditPolicy) -> Iterator[FieldError]:
         if not rule.level:
             yield required(f"{path}.level")
         elif rule.level not in list(Level):
-            yield _unsupported(f"{path}.level", rule.level, *Level)
+            yield not_supported(f"{path}.level", rule.level, Level)
         for number, item in enumerate(rule.resources):
             if item.resource_names and not item.resources:
                 where = f"{path}.resources[{number}].resourceNames"
                 yield FieldError(where, [*item.resource_names], "using them needs resources")
-
-
-def _unsupported(path: str, value: str, *supported: str) -> FieldError:
-    named = ", ".join(f'"{each}"' for each in supported)
-    return FieldError(path, value, f"supported values: {named}", ErrorType.NOT_SUPPORTED)
