@@ -73,6 +73,27 @@ async def test_the_priority_that_is_told_is_the_lowest_that_finds_victims() -> N
         assert list(found.changes)[1:] == ["priority 6: it would then preempt others"]
 
 
+@pytest.mark.parametrize(
+    ("cpu", "sentence"),
+    [
+        (2, "It waits until 1 preempted unit is gone: default/pod:b."),
+        (4, "It waits until 2 preempted units are gone: default/pod:a, default/pod:b."),
+    ],
+)
+async def test_a_unit_whose_victims_are_ending_says_how_many_and_which(
+    cpu: int, sentence: str
+) -> None:
+    world = two_nodes()
+    cluster_queue(world, "team", {"cpu": 4}, within="LowerPriority")
+    async with world.running():
+        for name in ("a", "b"):
+            slow = {"terminationGracePeriodSeconds": 300}
+            job(world, name, "team", cpu=2, spec=slow)
+            await asyncio.sleep(2)
+        job(world, "high", "team", cpu=cpu, priority=5)
+        assert (await why(world, "pod:high")).sentence == sentence
+
+
 async def test_a_gang_that_grows_is_not_told_to_preempt_itself() -> None:
     world = two_nodes()
     cluster_queue(world, "team", {"cpu": 2}, within="LowerPriority")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from podsched.ask.queues.node_room import IS_ADMITTED, WAITS_FOR_NODES
+from podsched.lib.counted import counted
 from podsched.queues.amounts import amount_text
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.cycle import nominate
@@ -86,10 +87,9 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
     hold = admission.holds.of.get(workload.key)
     if hold is not None and hold.victims:
         answer.victims.extend(sorted(hold.victims)[:_MOST_NAMED])
-        answer.sentence = (
-            f"It waits until {len(hold.victims)} preempted unit(s) are gone: "
-            f"{_named(sorted(hold.victims))}."
-        )
+        number = len(hold.victims)
+        gone = f"{counted(number, 'preempted unit')} {'is' if number == 1 else 'are'} gone"
+        answer.sentence = f"It waits until {gone}: {_named(sorted(hold.victims))}."
         return
     if assignment.mode is Mode.FIT:
         why = WAITS_FOR_NODES
