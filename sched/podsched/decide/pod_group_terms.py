@@ -113,7 +113,7 @@ class TermsAttempt:
             if terms.later:
                 late.append((terms, attempt))
                 break  # The terms after it are computed only if the group never fits on these.
-            # Earlier terms are preferred, even if they need victims.
+            # Terms that were put off come first: they are preferred, even if they need victims.
             if terms.victims_first and not late:
                 ended = preempts and (yield from self._search(trial, should_stop, terms, attempt))
             else:

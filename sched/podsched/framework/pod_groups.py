@@ -1,7 +1,7 @@
 """Pod groups, and the extension points that decide about a whole group.
 
-``PodGroup`` has the parts of a PodGroup object that decisions read. The object is that of
-``scheduling.k8s.io/v1beta1``, into which v1alpha2 objects are converted.
+``PodGroup`` has the parts of a PodGroup object (``scheduling.k8s.io/v1alpha2``) that decisions
+read, or of a group that exists only in its members' labels.
 
 Extension points, in the order of a group's cycle (``decide.pod_group``)::
 

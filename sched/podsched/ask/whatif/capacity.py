@@ -9,6 +9,8 @@ with copies of the pod (``add_copies``)::
                       y   y   y   y   n   n   n      the row takes 4
 
 Measured at 5,000 nodes with room for 150,000 pods: 0.1 s in place of some 10 s.
+
+``by_group`` and ``by_zone`` sum the numbers of pods by node over groups of nodes and zones.
 """
 
 from __future__ import annotations
@@ -242,6 +244,8 @@ def _bisect(
         low = np.where(asked & fits, middle, low)
         high = np.where(asked & ~fits, middle, high)
 
+
+# ---------------------------------------------------------------------- sums over nodes
 
 #: Labels with the name of a node's node group or pool, as set by clouds and autoscalers.
 NODE_GROUPS = (

@@ -51,9 +51,7 @@ def explain_pod_group(
 ) -> None:
     """Add to a group's explanation whether it fits, in which domains, and what would help.
 
-    ``key``: "namespace/name" of the group.
-
-    ``is_over``: whether the search has taken long enough.
+    ``key``: "namespace/name" of the group. ``is_over``: whether the search has taken long enough.
     """
     group = asked_group(world.cluster, key)
     if group is None:
@@ -176,7 +174,7 @@ class _GroupQuestion:
         if self._group.min_count is not None and best.holds and best.lacks:
             yield self._lower_min_count(best.holds)
         if self.missing:
-            return
+            return  # Too few members exist, so that no other change is enough.
         finders = (self._nodes(best), self._another_topology(), self._group_gone())
         for find in finders:
             if self._is_over():

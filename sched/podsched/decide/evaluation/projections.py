@@ -43,7 +43,8 @@ MAX_LASTING: Final = 4096
 
 _instances = itertools.count(1)
 
-#: Equal for pods that a profile cannot tell apart.
+#: Equal for pods that a profile cannot tell apart: the number of the projections that depend only
+#: on the class, the priority while pods are nominated (else None), then the other projections.
 EvaluationKey = tuple[Hashable, ...]
 
 
@@ -262,6 +263,8 @@ class Projections:
             variant_key = self._number(
                 ("variant_key", *(n for part, n in pairs if not part.varying))
             )
+        # With the amounts, even if no plugin reads them: look-ahead adds one pod of a key to a row
+        # for each of them.
         number = self._number((own, cls.amounts.key, *numbers))
         return _OfClass(number, variant_key, found)
 

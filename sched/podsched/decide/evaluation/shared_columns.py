@@ -114,7 +114,7 @@ class SharedColumns:
         # A separate column object, because the class may clear its own; the arrays are shared.
         own = FilterColumn(column.index, column.named)
         own.adopt(column)
-        self._keep(key, inputs, bits=own)
+        self._keep(key, inputs, filtered=own)
         self._forget_failed(key, column)
 
     def _forget_failed(self, key: Hashable, column: FilterColumn) -> None:
@@ -182,12 +182,12 @@ class SharedColumns:
         self,
         key: Hashable,
         inputs: Hashable,
-        bits: FilterColumn | None = None,
+        filtered: FilterColumn | None = None,
         raw: Scores | None = None,
     ) -> None:
         """Keep a column for other classes; drop the least recently used ones above the limit."""
         nodes, version = self._cluster.nodes, self._cluster.version("Node")
-        self._kept[key] = _Kept(inputs, nodes.position, version, nodes.size, bits, raw)
+        self._kept[key] = _Kept(inputs, nodes.position, version, nodes.size, filtered, raw)
         self._kept.move_to_end(key)
         limit = max(MIN_COLUMNS, MAX_BYTES // (8 * nodes.size + 1))
         while len(self._kept) > limit:

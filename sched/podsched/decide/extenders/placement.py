@@ -213,7 +213,8 @@ class _Attempt:
         if (ended := self._refresh()) is not None:
             return ended
         # Nodes may have come or been filled during the call. Try again if extenders have not seen
-        # some of the nodes that fit now.
+        # some of the nodes that fit now, or if all that they passed are full: ``sample`` may have
+        # left out others.
         if not len(self._fitting(passed)):
             others = set(self._names(self._evaluation.feasible_rows)) - before
             return None if others or passed else self._unschedulable()

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Job, ObjectMeta, PodGroup, Workload, object_key
 from podsched.api.owners import add_controller, controller_of
 from podsched.serve.client.errors import ClientError
@@ -29,7 +30,7 @@ _LONGEST_NAME: Final = 253
 
 
 class Gang(NamedTuple):
-    """A Job's group."""
+    """The group of a Job's pods."""
 
     is_made: bool
     """False: its objects are being created, so pods must not be created yet."""
@@ -157,7 +158,7 @@ def _group_for(job: Job, workload: Workload) -> PodGroup:
     group.metadata.namespace = job.metadata.namespace
     add_controller(group.metadata, job)
     group.metadata.owner_references.add(
-        api_version="scheduling.k8s.io/v1alpha2",
+        api_version=KINDS["Workload"].api_version,
         kind="Workload",
         name=workload.metadata.name,
         uid=workload.metadata.uid,

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
+from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Job, Pod, PodGroup, PodTemplateSpec
 from podsched.api.owners import controller_of
 from podsched.api.queue_labels import (
@@ -255,13 +256,13 @@ class JobController(WorkloadController):
             template.metadata.finalizers.append(JOB_TRACKING)
         if is_indexed(job):
             _add_index_variable(template)
-        if group is not None:
-            template.spec.scheduling_group.pod_group_name = group.metadata.name
+        if group is None:
+            return [self._new_pod(job, template, new) for new in wanted]
+        template.spec.scheduling_group.pod_group_name = group.metadata.name
         pods = [self._new_pod(job, template, new) for new in wanted]
-        for pod in pods if group is not None else ():
-            assert group is not None
+        for pod in pods:
             pod.metadata.owner_references.add(
-                api_version="scheduling.k8s.io/v1alpha2",
+                api_version=KINDS["PodGroup"].api_version,
                 kind="PodGroup",
                 name=group.metadata.name,
                 uid=group.metadata.uid,

@@ -133,6 +133,7 @@ def eviction_rates(
         return dict.fromkeys(zones, 0.0), True
     rates: dict[str, float] = {}
     for zone, state in states.items():
+        # Also of a zone that is fully down (HealthyQPSFunc), as long as another is not.
         rates[zone] = settings.node_eviction_rate
         if state is ZoneState.PARTIAL:
             large = sum(zones[zone]) > settings.large_cluster_size_threshold

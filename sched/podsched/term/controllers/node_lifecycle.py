@@ -81,7 +81,7 @@ class NodeLifecycleController:
         self._dirty: dict[str, None] = {}
         self._lost: dict[str, None] = {}
         """Nodes that have become not Ready: their pods must be marked."""
-        self._given_up: set[str] = set()
+        self._tainted: set[str] = set()
         """Nodes that may have a NoExecute taint until they are Ready."""
         self._held_back: dict[str, None] = {}
         """Nodes whose zone has not allowed a NoExecute taint yet."""
@@ -113,7 +113,7 @@ class NodeLifecycleController:
                 self._heartbeats.forget(event.key)
                 self._health.pop(event.key, None)
                 self._held_back.pop(event.key, None)
-                self._given_up.discard(event.key)
+                self._tainted.discard(event.key)
                 return
             self._see_node(event.key, event.new, now)
             was_ready = not isinstance(event.old, Node) or not is_lost(event.old)
@@ -191,12 +191,12 @@ class NodeLifecycleController:
         """Return the key of the NoExecute taint that the node may have now, given its zone."""
         self._held_back.pop(name, None)
         if not key or self._all_down:
-            self._given_up.discard(name)
+            self._tainted.discard(name)
             return ""
         tainted = any(t.effect == NO_EXECUTE and t.key in NO_EXECUTE_KEYS for t in node.spec.taints)
         # A taint that was allowed once stays allowed, because its write may be under way.
-        if tainted or name in self._given_up or self._bucket(zone_of(node)).take(now.monotonic):
-            self._given_up.add(name)
+        if tainted or name in self._tainted or self._bucket(zone_of(node)).take(now.monotonic):
+            self._tainted.add(name)
             return key
         self._held_back[name] = None
         return ""

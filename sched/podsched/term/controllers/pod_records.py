@@ -24,7 +24,7 @@ from podsched.term.admission.usage import FLAVORS_ANNOTATION
 JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-#: Why queues evict pods that have done nothing wrong.
+#: The reasons with which queues evict pods that have done nothing wrong.
 _OF_QUEUES = (
     REASON_PREEMPTION_BY_SCHEDULER,
     QUEUE_STOPPED,

@@ -75,7 +75,10 @@ def leaving_time(
 
 
 def _exact(stamp: Timestamp | None, seen: float) -> float:
-    """Return the latest possible time of a timestamp in whole seconds that was seen at ``seen``."""
+    """Return the latest possible time of what happened at ``stamp`` and was seen at ``seen``.
+
+    A stamp has whole seconds, rounded down.
+    """
     return seen if stamp is None else min(seen, seconds_of(stamp) + 1)
 
 

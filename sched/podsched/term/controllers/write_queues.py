@@ -29,9 +29,14 @@ _log = get_logger("controllers")
 
 #: Max pods evicted per call, and the burst of the rate limit.
 EVICT_AT_ONCE = 20
-_DELETE_AT_ONCE = 100
+#: Max objects deleted or created per call.
+_AT_ONCE = 100
+#: Seconds after which a controller decides again, after a conflict and after another error.
 _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 5.0
+#: The kinds of objects in a namespace, in the order of their deletion.
 _CONTENT = ("Pod", *(k.name for k in KINDS.values() if k.namespaced and k.name != "Pod"))
+#: The result of a write whose ``without`` object exists. NOT_FOUND, which is not tried again: the
+#: answer would be the same until an event brings the controller back.
 _THERE = BatchResult(
     code=StatusCode.NOT_FOUND, reason=StatusReason.NOT_FOUND, message="it is not gone"
 )
@@ -159,10 +164,10 @@ class WriteQueues:
         answered = self._answered
         self.patches: Outbox[_QueuedWrite[PatchRequest]] = Outbox(self._patch, answered)
         self.deletions: Outbox[_QueuedWrite[DeleteRequest]] = Outbox(
-            self._delete, answered, most=_DELETE_AT_ONCE
+            self._delete, answered, most=_AT_ONCE
         )
         self.creations: Outbox[_QueuedWrite[AnyObject]] = Outbox(
-            self._create, answered, most=_DELETE_AT_ONCE
+            self._create, answered, most=_AT_ONCE
         )
         self.namespaces: Outbox[_QueuedWrite[DeleteRequest]] = Outbox(self._empty, answered, most=1)
         self.evictions: Outbox[_QueuedWrite[EvictRequest]] = Outbox(
