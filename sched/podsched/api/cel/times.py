@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from podsched.api.cel.declarations import declare, declare_each
 from podsched.api.cel.values import Failure, Timestamp
+from podsched.api.go_durations import UNITS, parse_nanoseconds
 
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,30}))?"
@@ -18,17 +19,6 @@ _RFC3339 = re.compile(
     re.ASCII,
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_UNITS = {
-    "ns": 1,
-    "us": 1000,
-    "µs": 1000,
-    "μs": 1000,
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-}
-_PART = re.compile(r"([0-9]*)(?:(\.)([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 
 
 def parse_timestamp(text: str) -> int | None:
@@ -53,19 +43,8 @@ def parse_timestamp(text: str) -> int | None:
 
 def parse_duration(text: str) -> int | None:
     """Return the nanoseconds of a duration as Go writes it (1h30m); None if it is none."""
-    sign = -1 if text[:1] == "-" else 1
-    rest = text[1:] if text[:1] in ("-", "+") else text
-    if rest == "0":
-        return 0
-    total, end = 0, 0
-    while end < len(rest):
-        match = _PART.match(rest, end)
-        if match is None or not (match[1] or match[3]) or len(match[1]) > 20:
-            return None
-        unit, decimals = _UNITS[match[4]], (match[3] or "")[:20]
-        total += int(match[1] or 0) * unit + int(decimals or 0) * unit // 10 ** len(decimals)
-        end = match.end()
-    return sign * total if rest and -(2**63) <= sign * total < 2**63 else None
+    found = parse_nanoseconds(text)
+    return found if found is not None and -(2**63) <= found < 2**63 else None
 
 
 def timestamp_text(ns: int) -> str:
@@ -150,8 +129,8 @@ def _whole(ns: int, unit: int) -> int:
 
 declare_each(
     {
-        ".getHours(duration) -> int": lambda value: _whole(value.ns, _UNITS["h"]),
-        ".getMinutes(duration) -> int": lambda value: _whole(value.ns, _UNITS["m"]),
+        ".getHours(duration) -> int": lambda value: _whole(value.ns, UNITS["h"]),
+        ".getMinutes(duration) -> int": lambda value: _whole(value.ns, UNITS["m"]),
         ".getSeconds(duration) -> int": lambda value: _whole(value.ns, 10**9),
         ".getMilliseconds(duration) -> int": lambda value: _whole(value.ns, 10**6),
     }
