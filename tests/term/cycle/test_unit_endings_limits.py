@@ -83,6 +83,25 @@ async def test_the_limit_counts_from_the_start_also_for_the_next_leader() -> Non
         assert "MaximumExecutionTimeExceeded" in text
 
 
+async def test_a_gang_that_starts_again_has_its_whole_limit_once_more() -> None:
+    """Its new pod starts at once, so the condition ``Admitted`` may be True all the time."""
+    world = a_world()
+    async with world.running():
+        gang(world, "g", "team", 1, cpu=1, labels=for_seconds(60))
+        await asyncio.sleep(40)
+        world.cluster.delete("Pod", "default/g-0")
+        spec = {"schedulingGroup": {"podGroupName": "g"}}
+        job(world, "again", "team", cpu=1, spec=spec, labels=for_seconds(60))
+        await asyncio.sleep(50)
+        assert bound(world) == ["again"]
+    after = TermWorld(cluster=world.cluster)
+    async with after.running():
+        await asyncio.sleep(5)
+        assert bound(after) == ["again"]
+        await asyncio.sleep(10)
+        assert bound(after) == []
+
+
 async def test_pods_that_outlive_their_deadline_are_evicted_and_not_deactivated() -> None:
     world = a_world()
     async with world.running():

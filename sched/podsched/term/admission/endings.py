@@ -118,6 +118,8 @@ class Endings:
         self._ended: dict[str, Ending] = {}
         #: Keys of units with a pod that has a node.
         self._running: set[str] = set()
+        #: When a group without such pods was last seen, by key: it has not been admitted since.
+        self._waiting: dict[str, float] = {}
         #: When a unit has to be ready, by key; and a heap of these times, some of them outdated.
         self._due: dict[str, float] = {}
         self._times: list[tuple[float, str]] = []
@@ -153,6 +155,9 @@ class Endings:
                 stored_group(self._cluster, key), QUOTA_RESERVED
             )
             self._running.discard(key)
+            self._waiting.pop(key, None)
+            if unit.waiting and not is_lone(key):
+                self._waiting[key] = now
             if known is not None:
                 self._ended[key] = self.current.pop(key)
             elif admitted and unit.waiting:
@@ -204,7 +209,9 @@ class Endings:
         group = stored_group(self._cluster, unit.key)
         for condition in () if group is None else group.status.conditions:
             if condition.type == ADMITTED and condition.status == TRUE:
-                return float(condition.last_transition_time.seconds) - self.epoch
+                at = float(condition.last_transition_time.seconds) - self.epoch
+                # The cache may show the last admission still. Times of conditions are rounded down.
+                return at if at + 1 > self._waiting.get(unit.key, -inf) else inf
         return inf
 
     def _update_readiness(self, unit: Unit, settings: WaitForPodsReady, now: float) -> None:

@@ -84,12 +84,15 @@ _Wanted = tuple[str, str, str] | None
 class _Unseen:
     """Conditions of a group that were written, or will be, and may not be in the cache yet."""
 
-    __slots__ = ("group", "number", "sent", "wanted")
+    __slots__ = ("changed", "group", "number", "sent", "wanted")
 
     def __init__(self, group: PodGroup) -> None:
         self.group = group
         #: By type of the condition.
         self.wanted: dict[str, _Wanted] = {}
+        #: When their status changed last. The API server sees one write of several changes, and
+        #: may see no change at all: of a unit that is evicted and admitted again.
+        self.changed: dict[str, Timestamp] = {}
         #: The number of the last write.
         self.number = 0
         #: Whether the last write has been answered.
@@ -231,11 +234,16 @@ class PodGroupConditions:
             return False
         self._forget_one()
         unseen = self._unseen.setdefault(group.uid, _Unseen(group))
+        now, status = timestamp(self._wall(), whole=True), known.status
+        for type_, it in wanted.items():
+            if it is not None and it[0] != (current.get(type_) or ("",))[0]:
+                unseen.changed[type_] = now
         unseen.wanted |= wanted
         unseen.number += 1
         unseen.sent = False
-        now, status = timestamp(self._wall(), whole=True), known.status
-        patch = partial(_conditions_patch, group, status, dict(unseen.wanted), now)
+        patch = partial(
+            _conditions_patch, group, status, dict(unseen.wanted), dict(unseen.changed), now
+        )
         self._outbox.put(group.uid, _Write(patch, unseen.number, written))
         return True
 
@@ -281,6 +289,7 @@ def _conditions_patch(
     group: PodGroup,
     status: v1.PodGroupStatus,
     wanted: Mapping[str, _Wanted],
+    changed: Mapping[str, Timestamp],
     now: Timestamp,
 ) -> api_pb2.PatchRequest:
     after = v1.PodGroupStatus()
@@ -289,7 +298,9 @@ def _conditions_patch(
         if it is None:
             remove_condition(after, type_)
         else:
-            set_condition(after, type_, *it, now)
+            condition = set_condition(after, type_, *it, now)
+            if type_ in changed:
+                condition.last_transition_time.CopyFrom(changed[type_])
     conditions = [write(condition) for condition in after.conditions]
     return _patch_of(group, {"status": {"conditions": conditions}})
 
