@@ -1,10 +1,68 @@
-"""``sched delete``, as far as it needs no server."""
+"""``sched apply`` and ``sched delete``, as far as they need no server."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from podsched.api.manifest import from_manifest
+from podsched.api.objects import AnyObject
+from podsched.cli.objects import Writer
+from podsched.cli.options import DryRun
+from podsched.cli.progress import Progress
+from podsched.serve.client.errors import AlreadyExists
+from podsched.serve.server.patching import patched
+from podsched.v1.api_pb2 import JSON_MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from support.commands import Commands
+
+
+class OneObject:
+    """A client of a server with one object."""
+
+    def __init__(self, stored: AnyObject) -> None:
+        self.stored = stored
+
+    async def create(self, message: AnyObject, *, dry_run: bool) -> AnyObject:
+        raise AlreadyExists("it exists")
+
+    async def get(self, kind: str, name: str, namespace: str) -> AnyObject:
+        return self.stored
+
+    async def patch(
+        self,
+        kind: str,
+        name: str,
+        patch: dict[str, Any],
+        namespace: str,
+        *,
+        strategic: bool,
+        dry_run: bool,
+    ) -> AnyObject:
+        way = STRATEGIC_MERGE_PATCH if strategic else JSON_MERGE_PATCH
+        self.stored = patched(self.stored, patch, way)
+        return self.stored
+
+
+@pytest.mark.parametrize(("kind", "path"), [("Pod", "spec"), ("Job", "spec.template.spec")])
+async def test_what_others_have_filled_into_a_container_stays(kind: str, path: str) -> None:
+    """As kubectl does with pods: the server would refuse containers that lack it."""
+
+    def made(container: dict[str, Any]) -> AnyObject:
+        content: dict[str, Any] = {"containers": [{"name": "c", "image": "i:1"} | container]}
+        for field in reversed(path.split(".")):
+            content = {field: content}
+        version = "batch/v1" if kind == "Job" else "v1"
+        metadata = {"name": "web", "namespace": "default"}
+        manifest = {"apiVersion": version, "kind": kind, "metadata": metadata} | content
+        return from_manifest(manifest).message
+
+    stored = made({"terminationMessagePolicy": "File"})
+    client: Any = OneObject(stored)
+    writer = Writer(client, Progress(lambda: None, lambda count: None), DryRun.NONE)
+    await writer.apply([made({})])
+    assert client.stored == stored
 
 
 def test_delete_warns_of_objects_of_unknown_kinds_in_manifests(

@@ -44,6 +44,9 @@ from podsched.serve.client.errors import ClientError, NotFound, Unavailable, of_
 
 _BATCH_OBJECTS, _BATCH_BYTES = 500, 1 << 20
 _CALLS_AT_ONCE = 32
+#: Kinds whose containers cannot be replaced. They are merged by name: other clients and their
+#: servers have filled in fields that a manifest leaves out.
+_WITH_CONTAINERS = ("Pod", "Job")
 
 
 #: Values of ``--cascade``: what happens to the objects that a deleted object owns.
@@ -136,7 +139,12 @@ class Writer:
             return refusal
         try:
             after = await self._client.patch(
-                kind, meta.name, _merge_of(message), meta.namespace, dry_run=self._dry_run.asked
+                kind,
+                meta.name,
+                _merge_of(message),
+                meta.namespace,
+                strategic=kind in _WITH_CONTAINERS,
+                dry_run=self._dry_run.asked,
             )
         except Unavailable:
             raise
