@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.queues.backfill.profile import Profile
 from podsched.queues.objects import ClusterQueue
-from podsched.queues.quota import Quota
+from podsched.queues.quota import Cohort, Quota
 from podsched.queues.snapshot import Snapshot
 from support.examples import examples
 from support.queue_trees import CPU, snapshots
@@ -46,6 +47,25 @@ def test_what_is_released_is_as_if_it_had_not_been_taken() -> None:
     assert profile.starts("q", {CPU: 1}, 4.0) == [7.0]
     profile.release("q", {CPU: 4}, 3.0, 7.0)
     assert profile.starts("q", {CPU: 4}, np.inf) == [0.0, 3.0, 7.0]
+
+
+def test_a_tree_of_cohorts_may_have_any_depth() -> None:
+    depth = 2000
+    cohorts = [Cohort(f"c{i}", f"c{i + 1}" if i + 1 < depth else None) for i in range(depth)]
+    queue = ClusterQueue("q", quotas={CPU: Quota(4)}, cohort="c0")
+    profile = Profile(0.0, Snapshot([queue], cohorts).forest)
+    profile.occupy("q", {CPU: 3}, 0.0, 10.0)
+    assert profile.available("q", CPU).tolist() == [1, 4]
+
+
+@pytest.mark.parametrize("limit", [None, 2**63 - 1])
+def test_quota_without_a_limit_does_not_overflow(limit: int | None) -> None:
+    unlimited = Quota(2**63 - 1, borrowing_limit=limit)
+    queues = [ClusterQueue(name, quotas={CPU: unlimited}, cohort="c") for name in "abc"]
+    profile = Profile(0.0, Snapshot(queues).forest)
+    for name in "abc":
+        profile.occupy(name, {CPU: 5}, 0.0, 10.0)
+    assert profile.starts("a", {CPU: 2**50}, 5.0) == [0.0, 10.0]
 
 
 @given(snapshots(preempting=False), st.data())

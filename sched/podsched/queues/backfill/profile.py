@@ -5,12 +5,15 @@ A slot begins wherever a unit begins or ends, and the last slot has no end::
     times  now ------- 60 ------- 300 ------> for ever
     usage   6           2          0            of each ClusterQueue, flavor and resource
 
-The arithmetic is that of ``quota.Node``, on arrays with one element for each slot.
+The arithmetic is that of ``quota.Node``, on arrays with one element for each slot. Quotas beyond
+``MOST`` count as this many: a quota may be 2^63 - 1 ("no limit"), and a cohort has the sum of its
+queues' quotas, which int64 cannot hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +22,8 @@ from podsched.queues.quota import NO_QUOTA, Amounts, FlavorResource, Forest, Nod
 
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
+
+MOST: Final = 2**60
 
 
 class Profile:
@@ -86,27 +91,37 @@ class Profile:
         """Return the amounts that a ClusterQueue may use in addition, shape (slots,)."""
         line = [self._forest.queues[queue], *self._forest.queues[queue].ancestors]
         top = line[-1]
-        free: Int64s = top.quota.get(key, 0) - self._usage_of(top, key)
+        free: Int64s = min(top.quota.get(key, 0), MOST) - self._usage_of(top, key)
         for node in line[-2::-1]:
-            local, usage = node.local(key), self._usage_of(node, key)
+            local, usage = min(node.local(key), MOST), self._usage_of(node, key)
             limit = node.quotas.get(key, NO_QUOTA).borrowing_limit
             if limit is not None:
-                lent = node.quota.get(key, 0) - local
-                free = np.minimum(free, lent - np.maximum(0, usage - local) + limit)
-            free = free + np.maximum(0, local - usage)
+                may_borrow = min(node.quota.get(key, 0) - local + limit, MOST)
+                free = np.minimum(free, may_borrow - np.maximum(0, usage - local))
+            free = np.minimum(free + np.maximum(0, local - usage), MOST)
         return np.maximum(0, free)
 
     def _usage_of(self, node: Node, key: FlavorResource) -> Int64s:
+        """Return the usage of a ClusterQueue or a cohort, shape (slots,)."""
         none = np.zeros(len(self.times), dtype=np.int64)
-        if not node.is_cohort:
-            return self._usage.get((node.name, key), none)
-        found = self._of_cohorts.get((node.name, key))
-        if found is None:
+        # Without recursion, since trees may have any depth: this list grows while it is read.
+        unknown = self._unknown([node], key)
+        for cohort in unknown:
+            unknown += self._unknown(cohort.children, key)
+        for cohort in reversed(unknown):
             found = none
-            for child in node.children:
-                found = found + np.maximum(0, self._usage_of(child, key) - child.local(key))
-            self._of_cohorts[node.name, key] = found
-        return found
+            for child in cohort.children:
+                usage = self._columns(child).get((child.name, key), none)
+                found = found + np.maximum(0, usage - min(child.local(key), MOST))
+            self._of_cohorts[cohort.name, key] = found
+        return self._columns(node).get((node.name, key), none)
+
+    def _unknown(self, nodes: Iterable[Node], key: FlavorResource) -> list[Node]:
+        """Return the cohorts whose usage has not been computed since it changed."""
+        return [n for n in nodes if n.is_cohort and (n.name, key) not in self._of_cohorts]
+
+    def _columns(self, node: Node) -> dict[tuple[str, FlavorResource], Int64s]:
+        return self._of_cohorts if node.is_cohort else self._usage
 
     def shortage(
         self, queue: str, usage: Amounts, seconds: float
