@@ -96,6 +96,7 @@ class DecisionLog:
         #: By uid, decisions without an outcome.
         self._open: dict[str, list[Any]] = {}
         self._written_open: set[str] = set()
+        #: Unix time less monotonic time, as of the last flush.
         self._since_epoch = 0.0
         self._lock = threading.Lock()
         self._wake = threading.Event()

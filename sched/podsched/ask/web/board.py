@@ -107,7 +107,7 @@ LISTED = 200
 #: Max events, and max decisions, sent. If hundreds come each second, a delta replaces all of them.
 LATEST = 60
 #: Max reasons of pending pods that are sent, those of the most pods.
-GROUPS = 8
+MOST_REASONS = 8
 
 
 class Board:
@@ -130,7 +130,8 @@ class Board:
         self._lines: dict[str, PodGroupLine] = {}
         #: Groups whose lines ``delta`` has to compute again.
         self._changed_groups: set[str] = set()
-        self._groups: Counter[tuple[str, str]] = Counter()
+        #: Pending pods by reason and gist of the message.
+        self._by_reason: Counter[tuple[str, str]] = Counter()
         self._ended = 0
         self._events: Latest[EventRow] = Latest(LATEST)
         self._decisions: Latest[DecisionRow] = Latest(LATEST)
@@ -215,10 +216,10 @@ class Board:
         if row.pending is None:
             return
         self._waiting += sign
-        group = row.pending.reason, gist(row.pending.message)
-        self._groups[group] += sign
-        if not self._groups[group]:
-            del self._groups[group]
+        reason = row.pending.reason, gist(row.pending.message)
+        self._by_reason[reason] += sign
+        if not self._by_reason[reason]:
+            del self._by_reason[reason]
         if not row.group:
             self._pend(key, row.pending if sign > 0 else None)
 
@@ -328,7 +329,7 @@ class Board:
         groups = [
             [count, reason, message]
             for (reason, message), count in nlargest(
-                GROUPS, self._groups.items(), key=lambda item: (item[1], item[0])
+                MOST_REASONS, self._by_reason.items(), key=lambda item: (item[1], item[0])
             )
         ]
         return {"totals": totals, "groups": groups}

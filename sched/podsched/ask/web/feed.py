@@ -6,6 +6,8 @@
 
 A browser has a position in the ring of the latest deltas, and no queue of its own. So a slow
 browser takes no memory: when the delta at its position has been dropped, it has to start over.
+
+The ``History`` of leaders and their load is kept also while no browser is connected.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ _STILL_HERE = b": still here\n\n"
 
 About = Callable[[], Mapping[str, Any]]
 """Returns facts for the page about the process that serves it."""
+
 #: Seconds between two samples, and how many are kept: one hour.
 PERIOD = 5.0
 KEPT = 720
@@ -278,7 +281,10 @@ def _leadership_row(found: Leadership) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Term:
-    """A leadership. number: 0 while unknown; began: 0.0 if unknown; ended: 0.0 while it lasts."""
+    """The leadership of one replica, with times in Unix seconds.
+
+    number: 0 while unknown; began: 0.0 if unknown; ended: 0.0 while it lasts.
+    """
 
     leader: str
     number: int

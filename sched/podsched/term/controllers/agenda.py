@@ -29,5 +29,8 @@ class Agenda:
 
     @property
     def next(self) -> float | None:
-        """The time at which the next key is due; None if there is none."""
+        """The time at which the next key is due; None if there is none.
+
+        It may be too early: the time of a key that became due earlier stays until it has passed.
+        """
         return self._times[0][0] if self._times else None
