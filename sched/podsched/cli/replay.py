@@ -397,8 +397,8 @@ def _lines(file: Path, verdict: Verdict, took: float) -> list[str]:
     if not verdict.repeated:
         outcome = "nothing could be compared"
     lines = [
-        f"{file.name}: {verdict.repeated:,} decisions on {verdict.pods:,} pods repeated in "
-        f"{took:.1f} s:",
+        f"{file.name}: {counted(verdict.repeated, 'decision')} on {counted(verdict.pods, 'pod')} "
+        f"repeated in {took:.1f} s:",
         f"  {outcome}",
         f"  {verdict.placed:,} chose a node, {verdict.preempting:,} preempted; of "
         f"{verdict.scored:,} the scores of single nodes were compared",
