@@ -63,7 +63,7 @@ class Admission:
         self, cache: Cache, settings: QueuesConfiguration, require_queue: Collection[str] = ()
     ) -> None:
         self._cache = cache
-        self._cluster = self.cluster = cache.cluster
+        self.cluster = cache.cluster
         self.tallies = Tallies()
         self.histories = Histories(cache.cluster, settings.admission_fair_sharing)
         self.rules = _rules(settings)
@@ -137,8 +137,8 @@ class Admission:
                     key for key, unit in self.units.items() if unit.namespace == metadata.name
                 )
                 return
-            for pod in self._cluster.members(f"{metadata.namespace}/{metadata.name}"):
-                self._cluster.known_pods.note(pod.key)
+            for pod in self.cluster.members(f"{metadata.namespace}/{metadata.name}"):
+                self.cluster.known_pods.note(pod.key)
                 self._stale_later[unit_key(pod)] = None
 
     def gate(self, pod: PodInfo) -> Status:
@@ -171,7 +171,7 @@ class Admission:
             return
         self.endings.refresh(now)
         yield from self._sample(now)
-        changed = self._cluster.known_pods.changed
+        changed = self.cluster.known_pods.changed
         assert changed is not None
         while changed or self._stale_later:
             while changed:
@@ -213,8 +213,8 @@ class Admission:
         if due is None or now + self.endings.epoch < due:
             return
         keys = []
-        for local in self._cluster.list("LocalQueue"):
-            queue = self._cluster.get("ClusterQueue", "", local.spec.cluster_queue)
+        for local in self.cluster.list("LocalQueue"):
+            queue = self.cluster.get("ClusterQueue", "", local.spec.cluster_queue)
             if queue is not None and self.histories.orders(queue):
                 keys.append(f"{local.metadata.namespace}/{local.metadata.name}")
         sampled = self.histories.sample(now + self.endings.epoch, keys, self._running)
@@ -278,7 +278,7 @@ class Admission:
 
     def admitted(self, key: str, flavors: Mapping[str, Flavors], keys: Sequence[str]) -> None:
         """Count the pods of a unit that were assumed: ``flavors`` by uid, ``keys`` of the pods."""
-        changed = self._cluster.known_pods.changed
+        changed = self.cluster.known_pods.changed
         assert changed is not None
         self.pods.assumed(flavors)
         self.turns.admitted(key)
@@ -304,7 +304,7 @@ class Admission:
 
     def _rebuild(self) -> Iterator[None]:
         """Read all objects and pods again, in steps. Holds, reservations and backoffs are kept."""
-        cluster = self._cluster
+        cluster = self.cluster
         self._outdated = False
         queues = cluster.list("ClusterQueue")
         listed = cluster.list("Topology")
@@ -367,7 +367,7 @@ class Admission:
         if unit is None:
             return
         empty = not unit.held and not unit.waiting
-        group = None if empty else unit_group(self._cluster, unit)
+        group = None if empty else unit_group(self.cluster, unit)
         admitted = self.snapshot.workloads.get(unit.queue, {})
         # The victim of one unit is not a candidate for another: each waits for its own victims.
         # Nor may it start more pods, else it would never be gone.
@@ -388,7 +388,7 @@ class Admission:
             try:
                 devices = self._devices.asked(unit.waiting.values())
                 workload = waiting_workload(
-                    self._cluster,
+                    self.cluster,
                     unit,
                     group,
                     devices,
@@ -406,7 +406,7 @@ class Admission:
         why = "" if problem is None else problem.message
         workload = self.reservations.update(unit, workload, why, self.now)
         self.turns.update(key, workload, self.now)
-        if key not in self.holds.of and any(map(self._cluster.nominated_node, unit.waiting)):
+        if key not in self.holds.of and any(map(self.cluster.nominated_node, unit.waiting)):
             self._unheld[key] = None
         standing = None
         if not empty:
@@ -421,7 +421,7 @@ class Admission:
         found = self._states.get(unit.local_queue_key)
         if found is None:
             found = self._states[unit.local_queue_key] = queue_state(
-                self._cluster, self.snapshot, unit
+                self.cluster, self.snapshot, unit
             )
         return found
 
@@ -442,7 +442,7 @@ class Admission:
         created, uid, priority = first.creation_time, first.uid, first.priority
         if group is not None:
             created, uid = created_at(unit, group)
-            priority = priority_of(self._cluster, unit, group, first)
+            priority = priority_of(self.cluster, unit, group, first)
         past, latest = None, max(map(bound_at, pods))
         if isinstance(self.turns.pending.get(unit.queue), PendingByUsage):
             past = self.histories.usage(unit.local_queue_key)
