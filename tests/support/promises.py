@@ -26,6 +26,7 @@ REASONS: Final[Mapping[str, tuple[str, ...]]] = {
     "quota": ("has less quota", "is stopped", "have no room", "takes what was reserved"),
     "priority": ("of higher priority", "takes what was reserved", "have no room"),
     "limit": ("runs for longer", "have no room"),
+    "move": ("has moved",),
     "lone": ("in no queue", "have no room"),
 }
 

@@ -20,7 +20,11 @@ from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from podsched.api.conditions import set_pod_condition
+from podsched.api.conditions import (
+    DISRUPTION_TARGET,
+    REASON_PREEMPTION_BY_SCHEDULER,
+    set_pod_condition,
+)
 from podsched.api.objects import (
     ClusterQueue,
     Cohort,
@@ -30,7 +34,7 @@ from podsched.api.objects import (
     PodCondition,
     PodGroup,
 )
-from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME, PREFERRED_LEVEL, REQUIRED_LEVEL
+from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME, REQUIRED_LEVEL, SLICE_LEVEL
 from podsched.lab.replay.simulation import run_in_virtual_time
 from podsched.queues.cycle import Cycle
 from podsched.queues.objects import Strategy, Workload
@@ -45,11 +49,11 @@ from podsched.testing.fake_cluster import FakeCluster
 from support import queues as make
 from support.dying_binder import DyingBinder
 from support.promises import REASONS, Promises
+from support.random_jobs import GUARDED, SLICE, ZONE, RandomJobs
 from support.term_world import WALL, TermWorld
 
 FLAVORS: Final = ("blue", "red")
 CPU, GPU = "cpu", make.GPU
-ZONE: Final = "topology.kubernetes.io/zone"
 #: Seconds after which every binding is done, and after which every job that fits has started.
 _BOUND, _QUIET = 1.0, 30.0
 _MOST_WAITING: Final = 16
@@ -80,7 +84,6 @@ class RandomQueues:
             late = {"timeout": "40s", "requeuingStrategy": strategy}
             self._settings["waitForPodsReady"] = late
         self._names = 0
-        self._has_topology = False
         self._backfills = self.rng.random() < 0.5 if backfills is None else backfills
         #: What may happen to promised starts, see ``promises``; nothing: all of them are kept.
         self._disturbances: set[str] = set(REASONS)
@@ -92,6 +95,10 @@ class RandomQueues:
         self.promises = Promises(self.cluster, self._disturbances)
         #: Gangs whose members ended, or were taken: any number of the others may be left.
         self._disturbed: set[str] = set()
+        self._has_topology = seed % 2 == 1
+        self._jobs = RandomJobs(
+            self.rng, self._disturbances, limits=self._backfills, zones=self._has_topology
+        )
         self._usage: Usage = {}
         #: The quotas since the last check, in order.
         self._trees: list[Snapshot] = []
@@ -108,7 +115,7 @@ class RandomQueues:
         while self.steps < end:
             self._world = TermWorld(cluster=self.cluster, queues=self._settings)
             self._world.recorder.run = self._no_events  # type: ignore[method-assign]
-            binder = DyingBinder(self._world)
+            binder = self._binder = DyingBinder(self._world)
             self.promises.listen(self._world)
             if not self.terms:
                 self._set_up()
@@ -122,6 +129,8 @@ class RandomQueues:
                         await self._step()
                     if self.rng.random() < 0.5:
                         binder.dies_after = self.rng.randint(0, 6)
+                    if self.rng.random() < 0.3:
+                        binder.dies_after_evictions = self.rng.randint(0, 2)
                     self._submit()
                     await asyncio.sleep(self.rng.choice((0.0, 0.001, 0.5)))
                     kubelets.cancel()
@@ -151,8 +160,6 @@ class RandomQueues:
 
     def _set_up(self) -> None:
         world, rng = self.world, self.rng
-        # Without ``rng``: a history is otherwise the same with a Topology as without.
-        self._has_topology = self.seed % 2 == 1
         if self._has_topology:
             make.topology(world, "zones", ZONE, "kubernetes.io/hostname")
         for name in FLAVORS:
@@ -160,6 +167,7 @@ class RandomQueues:
             make.flavor(world, name, topology=topology, kind=name)
         for _ in range(4):
             self._add_node()
+        world.budget("guarded", 0, **GUARDED)
         make.cohort(world, "root")
         for name in ("left", "right"):
             make.cohort(world, name, "root")
@@ -210,6 +218,10 @@ class RandomQueues:
             self._terminate: 4,
             self._change_node: int("node" in self._disturbances),
             self._change_quota: int("quota" in self._disturbances),
+            self._move: int("move" in self._disturbances),
+            self._grow: int("growth" in self._jobs.features),
+            # A start that fails would be told as a broken promise.
+            self._refuse: int("refusals" in self._jobs.features and not self._backfills),
             self._get_ready: 2,
             self._wait: 2,
         }
@@ -218,6 +230,8 @@ class RandomQueues:
         quiet = step == self._wait
         if step == self._submit and len(self._waiting()) >= _MOST_WAITING:
             step = self._give_up if self._backfills else self._end
+        if step == self._move:
+            await self._settle(_BOUND)  # See ``RandomJobs.move``.
         step()
         if quiet:
             await self._settle(_QUIET)
@@ -238,34 +252,25 @@ class RandomQueues:
         self.check()
 
     def _wait(self) -> None:
+        self._binder.refused.clear()
         for pod in self._pods():
             if pod.metadata.HasField("deletion_timestamp"):
                 self._gone(pod)
 
     def _submit(self) -> None:
-        rng = self.rng
-        self._names += 1
-        name, queue = f"j{self._names}", f"q{rng.randrange(5)}"
-        requests = {"cpu": rng.randint(0, 4), "gpu": rng.choice((0, 0, 1, 2, 4, 8))}
-        priority = rng.randint(0, 2) if "priority" in self._disturbances else 0
-        spec = {"terminationGracePeriodSeconds": rng.choice((0, 30))}
-        limit = rng.choice(("5", "20", "20", "60", "60", "200")) if self._backfills else ""
-        limit = limit if rng.random() < 0.95 else ""
-        if limit and rng.random() < 0.3:
-            requests = {"cpu": rng.randint(4, 8), "gpu": 0}
-        labels = {MAX_EXEC_TIME: limit} if limit else {}
-        if rng.random() < 0.1 and "lone" in self._disturbances:
-            self.world.pod(name, cpu="1", **spec)
-        elif rng.random() < 0.5:
-            make.job(self.world, name, queue, priority, spec=spec, labels=labels, **requests)
-        else:
-            count = rng.randint(2, 5)
-            least = count if rng.random() < 0.7 else rng.randint(1, count)
-            more = {"spec": spec, "labels": labels, **requests}
-            # Pods that request nothing have no flavor, and so no Topology: such a gang would wait.
-            if self._has_topology and self._names % 3 and any(requests.values()):
-                more["annotations"] = {(REQUIRED_LEVEL, PREFERRED_LEVEL)[self._names % 3 - 1]: ZONE}
-            make.gang(self.world, name, queue, count, least, priority, **more)
+        self._jobs.submit(self.world)
+
+    def _grow(self) -> None:
+        self._jobs.grow(self.world, [pod for pod in self._pods() if pod.spec.node_name])
+
+    def _move(self) -> None:
+        self._jobs.move(self.world, self._pods())
+
+    def _refuse(self) -> None:
+        """Have bindings fail, until time passes: gangs may then run in part."""
+        for pod in self._waiting()[:2]:
+            self._disturb(pod)
+            self._binder.refused.add(pod.metadata.name)
 
     def _end(self) -> None:
         bound = [pod for pod in self._pods() if pod.spec.node_name]
@@ -340,12 +345,23 @@ class RandomQueues:
     def _change_quota(self) -> None:
         found = self.cluster.object("ClusterQueue", f"q{self.rng.randrange(5)}")
         assert isinstance(found, ClusterQueue)
+        if self.rng.random() < 0.2:
+            found.spec.cohort_name = self.rng.choice(("left", "right", "root", ""))
+        if self.rng.random() < 0.1:
+            cohort = self.cluster.object("Cohort", self.rng.choice(("left", "right")))
+            assert isinstance(cohort, Cohort)
+            cohort.spec.parent_name = self.rng.choice(("root", ""))
+            self.cluster.update(cohort)
+            self._trees.append(self._tree())
         for flavor in found.spec.resource_groups[0].flavors:
             for one in flavor.resources:
                 one.nominal_quota = str(self.rng.randint(0, 12))
                 one.ClearField("borrowing_limit")
+                one.ClearField("lending_limit")
                 if found.spec.cohort_name and self.rng.random() < 0.3:
                     one.borrowing_limit = str(self.rng.randint(0, 6))
+                if found.spec.cohort_name and self.rng.random() < 0.2:
+                    one.lending_limit = str(self.rng.randint(0, int(one.nominal_quota)))
         stops = ("None", "Hold", "HoldAndDrain")
         [found.spec.stop_policy] = self.rng.choices(stops, (18, 1, 1))
         self.cluster.update(found)
@@ -411,6 +427,7 @@ class RandomQueues:
         self._usage, self._trees = used, trees[-1:]
         self._check_books(used)
         self._check_gangs()
+        self._check_budget()
         self.promises.look(self.world.clock())
         self.world.state.queue.check_invariants()
 
@@ -432,16 +449,15 @@ class RandomQueues:
 
     def _check_gangs(self) -> None:
         bound, leaving, waiting = Counter[str](), Counter[str](), Counter[str]()
-        zones: dict[str, set[str]] = defaultdict(set)
+        zones: dict[str, Counter[str]] = defaultdict(Counter)
         of_nodes = {node: zone for node, (_, zone, _) in self._free()}
         for pod in self._pods():
             counted = waiting
             if pod.spec.node_name:
                 counted = leaving if pod.metadata.HasField("deletion_timestamp") else bound
                 if pod.spec.node_name in of_nodes:
-                    zones[pod.spec.scheduling_group.pod_group_name].add(
-                        of_nodes[pod.spec.node_name]
-                    )
+                    zone = of_nodes[pod.spec.node_name]
+                    zones[pod.spec.scheduling_group.pod_group_name][zone] += 1
             counted[pod.spec.scheduling_group.pod_group_name] += 1
         for group in self.cluster.objects("PodGroup"):
             assert isinstance(group, PodGroup)
@@ -459,6 +475,17 @@ class RandomQueues:
                 assert admitted == (bound[name] > 0), f"{name}: Admitted is {admitted}"
             if REQUIRED_LEVEL in group.metadata.annotations:
                 assert len(zones[name]) <= 1, f"{name} is in several zones: {zones[name]}"
+            if SLICE_LEVEL in group.metadata.annotations:
+                split = [number for number in zones[name].values() if number % SLICE]
+                assert len(split) <= 1, f"{name} has split slices: {zones[name]}"
+
+    def _check_budget(self) -> None:
+        for pod in self._pods():
+            reasons = [one.reason for one in pod.status.conditions if one.type == DISRUPTION_TARGET]
+            if GUARDED.items() <= dict(pod.metadata.labels).items():
+                assert REASON_PREEMPTION_BY_SCHEDULER not in reasons, (
+                    f"{pod.metadata.name} is guarded"
+                )
 
     def check_progress(self) -> None:
         """What holds when nothing has changed for a while: who could start has started."""
@@ -536,23 +563,40 @@ class RandomQueues:
             yield node.metadata.name, (labels["kind"], labels[ZONE], free)
 
     def _could_start(self, unit: Any, workload: Any, free: Any) -> bool:
-        """Whether as many pods as are needed have quota and nodes of one flavor."""
-        pods = workload.pod_sets[0]
-        count = pods.min_count or pods.count
-        is_in_one_zone = level_of(self.world.state.cache.cluster, unit).required
-        if is_in_one_zone and unit.held:
+        """Whether as many pods as are needed have quota and nodes of one flavor.
+
+        Of a gang of several shapes: whether all waiting pods have room on one node.
+        """
+        waiting = [one.pod for one in unit.waiting.values()]
+        sets = workload.pod_sets
+        count = sets[0].min_count or sets[0].count
+        requests = Counter(sets[0].requests)
+        is_apart = waiting[0].spec.affinity.HasField("pod_anti_affinity")
+        level = level_of(self.world.state.cache.cluster, unit)
+        if unit.held and (level.required or level.slices):
             return False  # Only the zone of the others will do.
+        if len(sets) > 1:
+            if is_apart:
+                return False
+            requests, count = sum((Counter(_requests(pod)) for pod in waiting), Counter()), 1
+        taken = {one.node_name for one in unit.held.values()} if is_apart else set()
         node = self.world.state.admission.snapshot.node(unit.queue)
         for flavor in FLAVORS:
-            need = {FlavorResource(flavor, r): n * count for r, n in pods.requests.items()}
+            need = {FlavorResource(flavor, r): n * count for r, n in requests.items()}
             if any(amount > node.available(key) for key, amount in need.items()):
                 continue
             room = Counter[str]()
-            for kind, zone, left in free.values():
-                if kind == flavor:
-                    fits = min((left[r] // n for r, n in pods.requests.items() if n), default=count)
-                    room[zone if is_in_one_zone else ""] += fits
-            if max(room.values(), default=0) >= count:
+            for name, (kind, zone, left) in free.items():
+                if kind == flavor and name not in taken:
+                    fits = min((left[r] // n for r, n in requests.items() if n), default=count)
+                    room[zone] += min(fits, 1) if is_apart else fits
+            if level.required:
+                found = max(room.values(), default=0)
+            elif level.slices:
+                found = sum(fits // SLICE for fits in room.values()) * SLICE
+            else:
+                found = room.total()
+            if found >= count:
                 return True
         return False
 
