@@ -38,6 +38,7 @@ from podsched.framework.plugin import (
 )
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, SUCCESS, Status, unschedulable
+from podsched.lib.tasks import Changes
 from podsched.registry import factories
 from podsched.serve.client.errors import FenceLost
 from podsched.serve.client.informer import Batch
@@ -46,7 +47,6 @@ from podsched.telemetry.tracing import Tracer
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.decision_notes import DecisionSink
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.cycle.scheduling_loop import SchedulingLoop
 from podsched.term.state import build_state
 from podsched.term.writes.event_recorder import EventRecorder
@@ -184,7 +184,7 @@ class TermWorld:
             listener=self,
         )
         self.settings = SchedulerSettings(audit_period=0.0, **settings)
-        self.changes = ClusterChanges()
+        self.changes = Changes()
         self.recorder = EventRecorder(
             self.cluster.record_events, "replica", wall=lambda: WALL + loop.time()
         )

@@ -21,12 +21,11 @@ from podsched.decide.extenders.calls import Extenders
 from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
 from podsched.lib.memory import collect_everything
-from podsched.lib.tasks import TaskSet
+from podsched.lib.tasks import Changes, TaskSet
 from podsched.serve.client.cluster import InformerPort
 from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.telemetry.logs import get_logger
 from podsched.term.cycle.cycle_metrics import CycleMeter
-from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.cycle.scheduling_loop import LoopListener
 from podsched.term.faulty_pods import FaultyPods, PodFault
 from podsched.term.set_aside import SetAside
@@ -108,7 +107,7 @@ class TermRunner:
         self._tasks = tasks
         self._now = State()
         self._term = _Term(api_pb2.Fence(), lambda: None, _pause())
-        self._changes = ClusterChanges()
+        self._changes = Changes()
         self._faulty_pods = FaultyPods()
         self._work: TermWork | None = None
         self._listener = _Listener(parts.meter)

@@ -16,7 +16,7 @@ from podsched.decide.evaluation.dry_run import RemoteDryRun
 from podsched.decide.extenders.calls import Extenders
 from podsched.framework.plugin import PluginFactory
 from podsched.lib.files import read_file
-from podsched.lib.tasks import TaskSet
+from podsched.lib.tasks import Changes, TaskSet
 from podsched.serve.client.cluster import Cluster, ControlledCluster, InformerPort
 from podsched.serve.client.informer import Batch
 from podsched.telemetry.logs import get_logger
@@ -25,7 +25,6 @@ from podsched.term.controllers.manager import ControllerManager
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.decision_notes import DecisionSink
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.cycle.scheduling_loop import SchedulingLoop
 from podsched.term.state import SchedulingState
 from podsched.term.writes.bind_queue import Binder
@@ -101,7 +100,7 @@ class TermWork:
         state: SchedulingState,
         fence: api_pb2.Fence,
         recorder: EventRecorder,
-        changes: ClusterChanges,
+        changes: Changes,
     ) -> None:
         self._parts = parts
         self._fence = fence

@@ -143,3 +143,33 @@ async def task_group() -> AsyncIterator[asyncio.TaskGroup]:
             yield group
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
+
+
+class Changes:
+    """Lets tasks wait for the next change of something that all of them watch."""
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Event] = set()
+
+    def __len__(self) -> int:
+        """Return the number of tasks that wait."""
+        return len(self._waiters)
+
+    def notify(self) -> None:
+        """Wake all waiting tasks: something has changed."""
+        for waiter in self._waiters:
+            waiter.set()
+
+    async def next(self, timeout: float) -> None:
+        """Wait for a change, for at most ``timeout`` seconds."""
+        waiter = asyncio.Event()
+        # Each task has its own event: a shared one could not be cleared until all tasks have seen
+        # it.
+        self._waiters.add(waiter)
+        try:
+            async with asyncio.timeout(timeout):
+                await waiter.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._waiters.discard(waiter)

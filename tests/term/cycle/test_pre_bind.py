@@ -17,9 +17,9 @@ from podsched.decide.runtime.run_log import PluginRun
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch, PreBindPlan
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
+from podsched.lib.tasks import Changes
 from podsched.serve.client.errors import Unavailable
 from podsched.term.cycle.pre_bind import (
-    ClusterChanges,
     ObjectWrites,
     run_pre_bind,
     wants_pre_bind,
@@ -54,7 +54,7 @@ class World:
 
     def __init__(self, **steps: Step) -> None:
         self.steps = steps
-        self.changes = ClusterChanges()
+        self.changes = Changes()
         self.requests: list[api_pb2.PatchRequest] = []
         self.result = api_pb2.BatchResult()
         self.created: list[str] = []
@@ -305,7 +305,7 @@ async def test_an_object_that_is_not_stored_ends_the_plan_before_the_patches() -
 
 
 async def test_nobody_waits_for_changes_any_more_once_it_is_over() -> None:
-    changes = ClusterChanges()
+    changes = Changes()
     await changes.next(timeout=1)
     assert len(changes) == 0
 

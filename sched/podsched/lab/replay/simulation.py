@@ -25,14 +25,13 @@ from podsched.lab.memory_cluster import MemoryCluster
 from podsched.lab.replay.history import History
 from podsched.lab.replay.simulated_cluster import SimulatedCluster
 from podsched.lab.replay.workload import Workload
-from podsched.lib.tasks import TaskSet
+from podsched.lib.tasks import Changes, TaskSet
 from podsched.serve.client.informer import Batch
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.tracing import Tracer
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.decision_notes import DecisionSink
 from podsched.term.cycle.loop_parts import LoopParts
-from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.cycle.scheduling_loop import LoopListener, SchedulingLoop
 from podsched.term.state import SchedulingState, build_state
 from podsched.term.writes.event_recorder import EventRecorder
@@ -149,7 +148,7 @@ class _Simulation(LoopListener):
         self._workload = workload
         self._progress = progress
         self._meter = CycleMeter(MetricRegistry(), Tracer())
-        self._changes = ClusterChanges()
+        self._changes = Changes()
         self.loop: SchedulingLoop | None = None
         self.state = build_state(
             config,
@@ -205,7 +204,7 @@ def scheduling_loop(
     decider: AcceleratedDecider,
     meter: CycleMeter,
     *,
-    changes: ClusterChanges | None = None,
+    changes: Changes | None = None,
     decisions: DecisionSink | None = None,
 ) -> SchedulingLoop:
     """Return the real scheduling loop on a simulated cluster; its Events are dropped."""
@@ -219,7 +218,7 @@ def scheduling_loop(
             recorder=EventRecorder(_no_events, "replay", wall=asyncio.get_running_loop().time),
             meter=meter,
             settings=_SETTINGS,
-            changes=changes or ClusterChanges(),
+            changes=changes or Changes(),
             decisions=decisions,
         )
     )

@@ -1,5 +1,18 @@
 """Admission by quota in the leader: which units wait in queues, and which use quota.
 
+| word | meaning |
+| --- | --- |
+| unit | a PodGroup, or a pod without one: Kueue's Workload |
+| workload | what a unit asks for, or uses, as a value for the arithmetic of ``podsched.queues`` |
+| head | the unit of a ClusterQueue that is tried next |
+| held pod | a pod of a unit that has a node, bound or assumed |
+| hold | quota that is kept for a unit until its victims are gone |
+| terms | flavors on which a unit may start, with their nodes, and the victims that this needs |
+| reservation | the promise that a unit starts at a time; nodes and quota are kept for it |
+| sticky | a preemptor that stays its queue's head until it has started (as in Kueue) |
+| shape | what units have in common that are admitted, or not, for the same reasons |
+| hopeless | a shape of which a unit was tried in vain; until what it lacks is free, none is |
+
 - ``units``: PodGroups and lone pods, which are admitted as a whole, read from the cluster
 - ``usage`` and ``devices``: the quota that a pod uses, known also after a takeover
 - ``endings``: evicted units, and when they may be admitted again

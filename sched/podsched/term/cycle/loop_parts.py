@@ -10,13 +10,12 @@ from podsched.config.settings import SchedulerSettings
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.extenders.calls import Extenders
 from podsched.lib.event_loop import Turn
-from podsched.lib.tasks import TaskSet
+from podsched.lib.tasks import Changes, TaskSet
 from podsched.serve.client.cluster import TermCluster
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.decision_notes import DecisionNotes, DecisionSink
 from podsched.term.cycle.plugin_patches import PluginPatches
-from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.cycle.preemption import Evict
 from podsched.term.state import SchedulingState
 from podsched.term.writes.bind_queue import Binder
@@ -37,7 +36,7 @@ class LoopParts:
     recorder: EventRecorder
     meter: CycleMeter
     settings: SchedulerSettings
-    changes: ClusterChanges
+    changes: Changes
     extenders: Extenders | None = None
     decisions: DecisionSink | None = None
     """Where decisions are logged; None: nowhere."""

@@ -22,6 +22,7 @@ from podsched.decide.runtime.run_log import PluginRun
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectDeletion, ObjectPatch, PreBindPlan, PreBindPlugin
 from podsched.framework.status import SUCCESS, Code, Status, error
+from podsched.lib.tasks import Changes
 from podsched.serve.client.errors import ClientError
 from podsched.term.writes.bind_queue import Assignment
 from podsched.term.writes.object_turns import ObjectTurns
@@ -58,36 +59,6 @@ class _ConflictError(Exception):
     """A patch was for an older version of its object."""
 
 
-class ClusterChanges:
-    """Lets tasks wait for the next change of the cluster."""
-
-    def __init__(self) -> None:
-        self._waiters: set[asyncio.Event] = set()
-
-    def __len__(self) -> int:
-        """Return the number of tasks that wait."""
-        return len(self._waiters)
-
-    def notify(self) -> None:
-        """Wake all waiting tasks: something has changed."""
-        for waiter in self._waiters:
-            waiter.set()
-
-    async def next(self, timeout: float) -> None:
-        """Wait for a change, for at most ``timeout`` seconds."""
-        waiter = asyncio.Event()
-        # Each task has its own event: a shared one could not be cleared until all tasks have seen
-        # it.
-        self._waiters.add(waiter)
-        try:
-            async with asyncio.timeout(timeout):
-                await waiter.wait()
-        except TimeoutError:
-            pass
-        finally:
-            self._waiters.discard(waiter)
-
-
 def wants_pre_bind(runtime: ProfileRuntime, assignment: Assignment) -> bool:
     """Return whether any PreBind plugin has something to do for the pod, or it gets tolerations."""
     if assignment.tolerations:
@@ -117,7 +88,7 @@ async def run_pre_bind(
     assignment: Assignment,
     cluster: ClusterView,
     writes: ObjectWrites,
-    changes: ClusterChanges,
+    changes: Changes,
     runs: list[PluginRun],
     waits: Waits,
 ) -> Status:
@@ -145,7 +116,7 @@ async def _pre_bind(
     assignment: Assignment,
     cluster: ClusterView,
     writes: ObjectWrites,
-    changes: ClusterChanges,
+    changes: Changes,
     runs: list[PluginRun],
     waits: Waits,
 ) -> Status:
@@ -171,7 +142,7 @@ async def _run_plugin(
     assignment: Assignment,
     cluster: ClusterView,
     writes: ObjectWrites,
-    changes: ClusterChanges,
+    changes: Changes,
     waits: Waits,
 ) -> Status:
     name = named.name
@@ -191,7 +162,7 @@ async def _write_plan(
     assignment: Assignment,
     cluster: ClusterView,
     writes: ObjectWrites,
-    changes: ClusterChanges,
+    changes: Changes,
 ) -> tuple[PreBindPlan, Status]:
     """Write the plugin's plan; plan again after a conflict, and after other pods' writes."""
     plan = await _plan(named, assignment, cluster)
@@ -236,9 +207,7 @@ async def _plan(
         await asyncio.sleep(0)
 
 
-async def _seen(
-    patches: Sequence[ObjectPatch], cluster: ClusterView, changes: ClusterChanges
-) -> None:
+async def _seen(patches: Sequence[ObjectPatch], cluster: ClusterView, changes: Changes) -> None:
     """Wait until the cluster no longer has the versions of objects that the patches are for."""
 
     def is_old(patch: ObjectPatch) -> bool:
@@ -286,7 +255,7 @@ async def _wait(
     plan: PreBindPlan,
     wait: Callable[[ClusterView], Status],
     cluster: ClusterView,
-    changes: ClusterChanges,
+    changes: Changes,
     waits: Waits,
 ) -> Status:
     """Wait until a plan is done, or its time is over."""

@@ -25,11 +25,10 @@ from podsched.cache.cache import Cache
 from podsched.decide.extenders.calls import ExtenderClient
 from podsched.decide.extenders.wire import ExtenderError
 from podsched.framework.status import SKIP, SUCCESS, Status, error
-from podsched.lib.tasks import TaskSet
+from podsched.lib.tasks import Changes, TaskSet
 from podsched.serve.client.cluster import TermCluster
 from podsched.serve.client.errors import ClientError, NotFound
 from podsched.telemetry.logs import get_logger
-from podsched.term.cycle.pre_bind import ClusterChanges
 from podsched.term.writes.bind_queue import Assignment
 
 _log = get_logger("extenders")
@@ -51,7 +50,7 @@ class _Asked:
 class ExtenderBindings:
     """The bindings of one term that extenders make."""
 
-    def __init__(self, cluster: TermCluster, cache: Cache, changes: ClusterChanges) -> None:
+    def __init__(self, cluster: TermCluster, cache: Cache, changes: Changes) -> None:
         self._cluster = cluster
         self._cache = cache
         self._changes = changes
@@ -137,7 +136,7 @@ async def _call(client: ExtenderClient, assignment: Assignment) -> ExtenderError
     return None
 
 
-async def _is_confirmed(assignment: Assignment, cache: Cache, changes: ClusterChanges) -> bool:
+async def _is_confirmed(assignment: Assignment, cache: Cache, changes: Changes) -> bool:
     """Return whether the pod is seen with a node before time is up and before it is gone."""
     pod = assignment.pod
     clock = asyncio.get_running_loop().time
