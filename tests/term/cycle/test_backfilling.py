@@ -19,6 +19,7 @@ from podsched.framework.pod_groups import PodGroup
 from podsched.term.admission.limits import SLACK
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from support.queues import (
+    GPU,
     QUEUE,
     big_node,
     bound,
@@ -900,6 +901,36 @@ async def test_a_unit_whose_limit_grows_loses_its_promised_start_and_says_so() -
         await asyncio.sleep(1)
         [said] = world.events("grows", "StartWithdrawn")
         assert "is withdrawn: it may run for longer than before" in said
+
+
+async def test_a_gang_of_two_shapes_keeps_its_start_on_the_flavors_that_it_was_promised() -> None:
+    """Once ``holder`` has ended, quota has room for another choice, but nodes have none for it."""
+    world = TermWorld()
+    for name, kind, cpu, gpu in (("b0", "blue", 8, 0), ("b1", "blue", 1, 4), ("r0", "red", 8, 4)):
+        big_node(world, name, of={"cpu": str(cpu), GPU: str(gpu)}, labels={"kind": kind})
+    for kind in ("blue", "red"):
+        flavor(world, kind, kind=kind)
+    quotas = {"blue": {"cpu": 9, "gpu": 4}, "red": {"cpu": 16, "gpu": 4}}
+    cluster_queue(world, "team", None, quotas, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        run(world, "holder", 1, gpu=4)
+        await asyncio.sleep(1)
+        for name in ("long", "longer"):
+            run(world, name, 8, 100)
+        await asyncio.sleep(1)
+        labels = {MAX_EXEC_TIME: "50"}
+        gang(world, "g", "team", 1, 2, cpu=4, gpu=4, labels=labels, spec=_NO_GRACE)
+        member = {"schedulingGroup": {"podGroupName": "g"}, **_NO_GRACE}
+        job(world, "g-1", "team", cpu=8, labels=labels, spec=member)
+        await asyncio.sleep(1)
+        before = promised(world, "g")
+        assert before is not None
+        assert before[1] == ["b0", "r0"]
+        end(world, "holder")
+        await asyncio.sleep(1)
+        assert promised(world, "g") == before
+        await asyncio.sleep(before[0])
+        assert {"g-0", "g-1"} <= set(bound(world))
 
 
 async def test_a_withdrawal_does_not_blame_a_node_for_its_flavor() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise, product
 from math import ceil, inf
 from typing import Final, NamedTuple
 
@@ -45,6 +45,8 @@ from podsched.term.admission.units import Unit, unit_group, unit_key
 _ROUNDING: Final = 1e-3
 #: Max later times at which a unit is tried.
 _MOST_TIMES: Final = 64
+#: Max choices of flavors in which that of a promised start is searched.
+_MOST_CHOICES: Final = 64
 
 
 class _Ending(NamedTuple):
@@ -448,6 +450,8 @@ class Timetable:
             less = [*ended.items(), *(taken if at in kept else ())]
             with self._snapshot.with_changes(less, more):
                 fitting = list(_fitting(self._snapshot, workload, rules))
+                if known is not None and at in kept:
+                    fitting += with_usage(self._snapshot, workload, rules, known.usage)
             for assignment in fitting:
                 of_usage = frozenset(assignment.usage.items())
                 # The plan returns all start times for a usage, so it is called once for each usage.
@@ -478,6 +482,28 @@ def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[A
             return
         yield assignment
         left = without_flavors(queue, left, assignment)
+
+
+def with_usage(
+    snapshot: Snapshot, workload: Workload, rules: Rules, usage: Amounts
+) -> Iterator[Assignment]:
+    """Yield the choices of flavors for several pod sets that take just this quota and have room.
+
+    ``_fitting`` yields only some choices: after each, it refuses the flavors of all pod sets.
+    """
+    queue = replace(snapshot.queues[workload.queue], preemption=Preemption())
+    sets, flavors = workload.pod_sets, sorted({key.flavor for key in usage})
+    choices = product(flavors, repeat=len(sets)) if len(sets) > 1 else ()
+    for choice in islice(choices, _MOST_CHOICES):
+        chosen = {
+            (pods.name, resource): flavor
+            for pods, flavor in zip(sets, choice, strict=True)
+            for resource in (*pods.requests, PODS)
+        }
+        found, _ = nominate(snapshot, queue, replace(workload, tried=()), rules, chosen)
+        taken = {key: amount for key, amount in found.usage.items() if amount}
+        if found.mode is Mode.FIT and taken == usage:
+            yield found
 
 
 def _still(end: float, now: float) -> float:

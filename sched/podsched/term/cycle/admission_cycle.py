@@ -288,7 +288,9 @@ class AdmissionCycle:
         beside = planned.beside(workload, now)
         terms: Iterable[FlavorTerms] = ()
         if entry.admitted or entry.preempts:
-            terms = planned.keep_others(entry, self._terms(workload, entry.assignment), beside)
+            found = self._terms(workload, entry.assignment)
+            terms = chain(found, planned.promised_terms(workload, now))
+            terms = planned.keep_others(entry, terms, beside)
         starts = entry.admitted or entry.preempts
         later = planned.terms(entry, beside, now, cycle.taken)
         # Only the first: computing the others takes long, and most of them are never tried.

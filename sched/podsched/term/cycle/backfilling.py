@@ -27,6 +27,7 @@ from podsched.term.admission.reservation_text import RESERVATION, reservation_te
 from podsched.term.admission.reserved_devices import MOST_DEVICES
 from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
+from podsched.term.admission.timetable import with_usage
 from podsched.term.admission.units import unit_group
 from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.pod_group_cycle import NOTHING
@@ -81,6 +82,18 @@ class Backfilling:
             entry.admitted = entry.preempts = False
             entry.waiting, entry.requeue = Waiting.QUOTA, Requeue.NO_FIT
         return kept
+
+    def promised_terms(self, workload: Workload, now: float) -> Iterator[FlavorTerms]:
+        """Yield the terms that a unit of several pod sets was promised, once its start has come."""
+        made, unit = (
+            self._reservations.of.get(workload.key),
+            self._admission.units.get(workload.key),
+        )
+        if made is None or unit is None or made.start > now:
+            return
+        admission, parts = self._admission, (self._nodes, self._tolerations, unit, workload)
+        for one in with_usage(admission.snapshot, workload, admission.rules, made.usage):
+            yield FlavorTerms(admission, self._cluster, *parts, one)
 
     def beside(self, workload: Workload, now: float) -> Beside:
         """Return the pods and claims for which a head must leave room from now on."""
