@@ -97,7 +97,8 @@ class RandomJobs:
                 {REQUIRED_LEVEL: ZONE},
                 {PREFERRED_LEVEL: ZONE},
             )
-            if not others and "affinity" not in spec:
+            # Slices that just fit may be filled in another order than that of a promised start.
+            if not (others or "affinity" in spec or self._limits):
                 kinds += ({SLICE_LEVEL: ZONE, SLICE_SIZE: str(SLICE)},)
             annotations = rng.choice(kinds)
         if others and least == count:
