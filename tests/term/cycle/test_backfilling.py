@@ -424,6 +424,26 @@ async def test_a_unit_that_waits_for_its_victims_is_planned_to_end() -> None:
         assert 85 <= start <= 98
 
 
+async def test_a_promised_unit_starts_in_time_although_its_queue_waits_for_victims() -> None:
+    world = a_world(nodes=2, within="LowerPriority")
+    async with world.running():
+        run(world, "low", 8, 300, grace=60)
+        await asyncio.sleep(1)
+        run(world, "short", 8, 60, priority=5)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(40)
+        start, nodes = promised(world, "wide") or (0, [])
+        run(world, "high", 8, 50, priority=1)
+        await asyncio.sleep(1)
+        assert is_evicted(world, "low")
+        await asyncio.sleep(start - world.clock())
+        await asyncio.sleep(1)
+        assert "low" in bound(world)
+        assert "wide" in bound(world)
+        assert nodes == ["n1"]
+
+
 async def test_a_unit_keeps_the_quota_of_its_victims_once_they_are_gone() -> None:
     """Until then ``low`` uses it; afterwards ``high`` does, for 200 s."""
     world = a_world(nodes=3, within="LowerPriority", cohort="all", cpu=8)

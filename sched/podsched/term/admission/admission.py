@@ -189,7 +189,9 @@ class Admission:
     def try_reserved(self, now: float) -> None:
         """Have queues tried again if a promised start is due or may have to be changed."""
         reservations = self.reservations
-        queues = [*reservations.take_due(now), *reservations.take_disturbed()]
+        for key in reservations.take_due(now):
+            self.turns.try_due(key, reservations.of[key].queue)
+        queues = [*reservations.take_old_enough(now), *reservations.take_disturbed()]
         if reservations.take_freed(now):
             queues += self.snapshot.queues
         for name in dict.fromkeys(queues):

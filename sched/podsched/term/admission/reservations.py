@@ -319,19 +319,17 @@ class Reservations:
         return found
 
     def take_due(self, now: float) -> list[str]:
-        """Return the ClusterQueues in which units are due since the last call.
-
-        A unit is due at its promised start, and once it has waited for ``minAge``.
-        """
+        """Return the keys of the units whose promised start has come since the last call."""
         self._now = now
         # Once for each unit: one that finds no room at its start would be tried without end.
         due = [key for key, one in self.of.items() if one.start <= now and key not in self._due]
         self._due.update(due)
+        return due
+
+    def take_old_enough(self, now: float) -> list[str]:
+        """Return the ClusterQueues of the units that have waited for ``minAge`` by now."""
         grown = [key for key, (at, _) in self._below_min_age.items() if at <= now]
-        return [
-            *(self.of[key].queue for key in due),
-            *(self._below_min_age.pop(key)[1] for key in grown),
-        ]
+        return [self._below_min_age.pop(key)[1] for key in grown]
 
     def due(self, now: float) -> set[str]:
         """Return the keys of the units whose promised start has come."""

@@ -1,12 +1,13 @@
 """The units that wait in the queues, and the heads of the queues that are tried next.
 
-In each queue only the head is tried. If it fails, it is tried again after a change that may help:
+In each queue only the head is tried, and units whose promised start has come. If a head fails, it
+is tried again after a change that may help:
 
 | a unit that | is tried again after |
 | --- | --- |
 | lacks quota | a release of what it lacks, or more quota, in its tree of cohorts |
 | fits no nodes | an event that helps one of its pods (queueing hints), or a release in its tree |
-| waits for its victims | the last of them is gone; until then nothing else of its queue is tried |
+| waits for its victims | the last of them is gone; until then its queue has no other head |
 
 Pure and synchronous.
 """
@@ -58,13 +59,15 @@ class Turns:
         #: Keys of units that fit no nodes, and of those among them that an event may have helped.
         self._parked: dict[str, None] = {}
         self._helped: dict[str, None] = {}
+        #: Keys of units whose promised start has come since the last ``pop_heads``.
+        self._due: dict[str, None] = {}
         #: Keys of units that have entered their queue since they were taken from here.
         self._new_waiting: dict[str, None] = {}
 
     def begin(self, snapshot: Snapshot, queues: Iterable[ClusterQueue]) -> None:
         """Start with new queues and without units; backoffs are kept."""
         self._snapshot = snapshot
-        for of_units in (self.workloads, self._parked, self._helped, self._tried):
+        for of_units in (self.workloads, self._parked, self._helped, self._due, self._tried):
             of_units.clear()
         for of_queues in (self.pending, self.ready, self.blocked, self.releases):
             of_queues.clear()
@@ -141,13 +144,13 @@ class Turns:
         their queues are tried: others, such as the victims themselves, would take what is kept for
         them first.
         """
-        found = []
         waiting, served = set[str](), dict[str, list[str]]()
         for key, hold in self._holds.of.items():
             if hold.victims and not hold.helped:
                 waiting.add(hold.queue)
             else:
                 served.setdefault(hold.queue, []).append(key)
+        found = self._pop_due()
         for name in list(self.ready):
             if name in waiting or name in self.blocked:
                 del self.ready[name]
@@ -165,6 +168,22 @@ class Turns:
             # block the queue, and then quota would be kept in vain for the unit with the hold.
             for key in served.get(head.queue, ()):
                 self._lift(key)
+        return found
+
+    def _pop_due(self) -> list[Workload]:
+        """Remove and return the units whose promised start has come.
+
+        They do not wait until they are heads: their queue may have none for long, while another
+        unit waits for its victims.
+        """
+        due, self._due = self._due, {}
+        found = [
+            self.workloads[key]
+            for key in due
+            if key in self.workloads and key not in self.backoffs and key not in self._holds.of
+        ]
+        for one in found:
+            self.pending[one.queue].remove(one.key)
         return found
 
     def admitted(self, key: str) -> None:
@@ -238,6 +257,11 @@ class Turns:
         self.pending[queue].release(freed)
         self.blocked.pop(queue, None)
         self.ready[queue] = None
+
+    def try_due(self, key: str, queue: str) -> None:
+        """Have a unit tried whose promised start has come, and the others of its queue again."""
+        self._due[key] = None
+        self.try_again(queue)
 
     def _lift(self, key: str) -> None:
         """End the hold of a unit, and release the quota that it kept."""
