@@ -22,9 +22,6 @@ ZONE: Final = "topology.kubernetes.io/zone"
 QUEUES: Final = 5
 #: What pods may be like, and what may happen to them: each in some histories.
 FEATURES: Final = ("shapes", "apart", "guarded", "growth", "refusals")
-#: Not in histories with promised starts: affinity is not kept, and of a gang of two shapes, only
-#: some choices of flavors are tried at its promised start.
-_NOT_PROMISED: Final = {"apart", "shapes"}
 #: Pods with this label are in a PodDisruptionBudget that permits no evictions.
 GUARDED: Final = {"guarded": "true"}
 SLICE: Final = 2
@@ -42,8 +39,6 @@ class RandomJobs:
         self._limits, self._zones = limits, zones
         self._count = 0
         self.features = {one for one in FEATURES if rng.random() < 0.3}
-        if limits:
-            self.features -= _NOT_PROMISED
 
     def _has(self, feature: str, chance: float) -> bool:
         return feature in self.features and self._rng.random() < chance
@@ -97,8 +92,7 @@ class RandomJobs:
                 {REQUIRED_LEVEL: ZONE},
                 {PREFERRED_LEVEL: ZONE},
             )
-            # Slices that just fit may be filled in another order than that of a promised start.
-            if not (others or "affinity" in spec or self._limits):
+            if not (others or "affinity" in spec):
                 kinds += ({SLICE_LEVEL: ZONE, SLICE_SIZE: str(SLICE)},)
             annotations = rng.choice(kinds)
         if others and least == count:

@@ -581,7 +581,10 @@ class RandomQueues:
             requests, count = sum((Counter(_requests(pod)) for pod in waiting), Counter()), 1
         taken = {one.node_name for one in unit.held.values()} if is_apart else set()
         node = self.world.state.admission.snapshot.node(unit.queue)
+        kept = {flavor for one in sets for flavor in one.kept.values()}
         for flavor in FLAVORS:
+            if not kept <= {flavor}:
+                continue  # The other pods of the unit have their flavor already.
             need = {FlavorResource(flavor, r): n * count for r, n in requests.items()}
             if any(amount > node.available(key) for key, amount in need.items()):
                 continue

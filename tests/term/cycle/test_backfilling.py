@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import Node, Pod
-from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME
+from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME, SLICE_LEVEL, SLICE_SIZE
 from podsched.framework.pod_groups import PodGroup
 from podsched.term.admission.limits import SLACK
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
@@ -29,6 +29,7 @@ from support.queues import (
     gang,
     job,
     message,
+    topology,
 )
 from support.term_world import WALL, TermWorld
 
@@ -296,6 +297,26 @@ async def test_a_pod_without_a_queue_is_named_that_is_in_the_way_only_of_a_later
         await asyncio.sleep(2)
         [said] = world.events("first-0", "StartWithdrawn")
         assert "is withdrawn: pod default/stray, which is in no queue" in said
+
+
+@pytest.mark.parametrize("count", [3, 4])
+async def test_a_gang_whose_last_slice_has_fewer_pods_is_promised_no_start(count: int) -> None:
+    """That slice needs room for two pods, and a reservation keeps that of one."""
+    world, zone = TermWorld(queues={}), "topology.kubernetes.io/zone"
+    topology(world, "zones", zone, "kubernetes.io/hostname")
+    flavor(world, topology="zones")
+    for index in range(2):
+        big_node(world, f"n{index}", labels={zone: f"z{index}"})
+    cluster_queue(world, "team", {"cpu": 16}, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        run_gang(world, "long", 2, 7, 100)
+        await asyncio.sleep(1)
+        slices = {SLICE_LEVEL: zone, SLICE_SIZE: "2"}
+        run_gang(world, "sliced", count, 2, 50, annotations=slices)
+        await asyncio.sleep(1)
+        assert (promised(world, "sliced") is not None) == (count % 2 == 0)
+        await asyncio.sleep(120)
+        assert "sliced-2" in bound(world)
 
 
 async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:

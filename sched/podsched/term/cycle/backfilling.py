@@ -28,7 +28,7 @@ from podsched.term.admission.reserved_devices import MOST_DEVICES
 from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
 from podsched.term.admission.timetable import with_usage
-from podsched.term.admission.units import unit_group
+from podsched.term.admission.units import Unit, level_of, unit_group
 from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.pod_group_cycle import NOTHING
 from podsched.term.writes.pod_group_conditions import QueueCondition
@@ -116,6 +116,8 @@ class Backfilling:
         unit = self._admission.units.get(workload.key)
         if policy is None or unit is None or unit.held:
             return
+        if self._splits_unevenly(unit, workload):
+            return
         if entry.untried and not (entry.admitted or entry.preempts):
             return  # It has other flavors, which the next cycle tries.
         reservations = self._reservations
@@ -132,6 +134,21 @@ class Backfilling:
             first = next(same)
             times = (at for at, _ in chain([first], same))
             yield LaterTerms(*parts, first[1], times=times, ahead=ahead)
+
+    def _splits_unevenly(self, unit: Unit, workload: Workload) -> bool:
+        """Whether the last slice of a unit has fewer pods than the others.
+
+        Such a unit is promised no start: the slice needs room for as many pods as the others have
+        (``decide.best_fit``), and only that of its own pods would be kept.
+        """
+        counts = [pods.count for pods in workload.pod_sets]
+        return any(
+            count % size
+            for _, size in level_of(self._cluster, unit).slices
+            for count in counts
+            # Of several shapes, one with fewer pods is a slice of its own size.
+            if size and (count > size or len(counts) == 1)
+        )
 
     def kept_out(self, key: str, result: GroupDecision) -> str:
         """Return what else than too little room keeps a unit from its reserved nodes, or ""."""
