@@ -619,6 +619,8 @@ def _permits(node: TreeNode, key: FlavorResource) -> bool:
     """Whether neither a queue nor a cohort above it uses more than it may."""
     for one in (node, *node.ancestors):
         used, quota = one.usage.get(key, 0), one.quota.get(key, 0)
+        if one.parent is not None and used <= one.local(key):
+            return True  # Those above see nothing of it; they may use too much since a change.
         limit = one.quotas[key].borrowing_limit if key in one.quotas else None
         if one.parent is None and used > quota:
             return False
