@@ -22,6 +22,7 @@ from podsched.cli.errors import USAGE, fail
 from podsched.cli.formats import Format, parse_format
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, wrapped
+from podsched.lib.counted import listed
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Forbidden, NotFound
 
@@ -131,7 +132,7 @@ def _table(rows: Sequence[_Row], *, wide: bool) -> list[str]:
 def _user(claim: ResourceClaim) -> str:
     """Return a claim with the pods that it is reserved for."""
     pods = [str(consumer.name) for consumer in claim.status.reserved_for]
-    shown = ", ".join(pods[:2]) + (f" and {len(pods) - 2} more" if len(pods) > 2 else "")
+    shown = listed(pods, 2)
     name = f"{claim.metadata.namespace}/{claim.metadata.name}"
     return f"{name} ({shown})" if shown else name
 

@@ -25,6 +25,7 @@ from podsched.cli.what_if import config_of
 from podsched.cli.workloads import Workload
 from podsched.framework.plugin import PluginError
 from podsched.lab.replay.queue_changes import UnitResult, play_change
+from podsched.lib.counted import listed
 from podsched.queues.amounts import amount, amount_text
 from podsched.registry import factories
 
@@ -151,8 +152,7 @@ def _quota(item: ClusterQueue | Cohort, wanted: str, text: str) -> tuple[str, An
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return (", ".join(sorted(names)[:_NAMED]) + more) or "none"
+    return listed(sorted(names), _NAMED) or "none"
 
 
 # ---------------------------------------------------------------------- results

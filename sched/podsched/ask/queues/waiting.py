@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from podsched.ask.queues.node_room import IS_ADMITTED, WAITS_FOR_NODES
-from podsched.lib.counted import counted
+from podsched.lib.counted import counted, listed
 from podsched.queues.amounts import amount_text
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.cycle import nominate
@@ -86,24 +86,24 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
     first = _add_ahead(answer, admission, workload)
     hold = admission.holds.of.get(workload.key)
     if hold is not None and hold.victims:
-        answer.victims.extend(sorted(hold.victims)[:_MOST_NAMED])
-        number = len(hold.victims)
-        gone = f"{counted(number, 'preempted unit')} {'is' if number == 1 else 'are'} gone"
-        answer.sentence = f"It waits until {gone}: {_named(sorted(hold.victims))}."
+        names = sorted(hold.victims)
+        answer.victims.extend(names[:_MOST_NAMED])
+        gone = f"{counted(len(names), 'preempted unit')} {'is' if len(names) == 1 else 'are'} gone"
+        answer.sentence = f"It waits until {gone}: {listed(names, _MOST_NAMED)}."
         return
     if assignment.mode is Mode.FIT:
         why = WAITS_FOR_NODES
         kept = _kept_for_others(admission, workload, assignment)
         if kept or first:
-            kept = kept or f"{_named(first)} would be admitted first"
+            kept = kept or f"{listed(first, _MOST_NAMED)} would be admitted first"
             why = f"its quota suffices now, but {kept}"
     else:
         _add_shortages(answer, snapshot, workload, assignment)
         why = _short(answer) or assignment.message or "no flavor fits it"
         if victims:
-            answer.victims.extend(one.workload.key for one in victims[:_MOST_NAMED])
             names = [one.workload.key for one in victims]
-            why += f"; it would preempt {_named(names)} if it fits nodes then"
+            answer.victims.extend(names[:_MOST_NAMED])
+            why += f"; it would preempt {listed(names, _MOST_NAMED)} if it fits nodes then"
         answer.changes.extend(_changes(admission, workload, victims))
     why = "; ".join(filter(None, (why, admission.reservations.promise(workload.key))))
     answer.sentence = f"{_capital(why)}."
@@ -127,11 +127,6 @@ def _nominated(
 ) -> tuple[Assignment, list[Victim]]:
     queue = snapshot.queues[workload.queue]
     return nominate(snapshot, queue, workload, admission.rules)
-
-
-def _named(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 # ------------------------------------------------------------------ its position
@@ -272,11 +267,10 @@ def _changes(admission: Admission, workload: Workload, victims: list[Victim]) ->
     More quota and a higher priority are tried, without looking at nodes; how many pods would fit is
     computed.
     """
-    snapshot = admission.snapshot
     yield from _more_quota(admission, workload)
     if not victims and (priority := _more_priority(admission, workload)) is not None:
         yield f"priority {priority}: it would then preempt others"
-    if len(workload.pod_sets) == 1 and (fewer := _fewer(snapshot, workload)):
+    if len(workload.pod_sets) == 1 and (fewer := _fewer(admission, workload)):
         yield f"{fewer} of its {workload.pod_sets[0].count} pods: so many have quota now"
 
 
@@ -285,10 +279,10 @@ def _more_quota(admission: Admission, workload: Workload) -> Iterator[str]:
     snapshot, asked = admission.snapshot, _asked(workload)
     queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
     tried = []
-    for names in _choices(admission, workload):
+    for flavors in _choices(admission, workload):
         more = {}
         for resource, need in asked.items():
-            if (flavor := names.get(resource)) is not None:
+            if (flavor := flavors.get(resource)) is not None:
                 key = FlavorResource(flavor, resource)
                 lacks = need - node.available(key)
                 if lacks > 0:
@@ -368,19 +362,15 @@ def _more_priority(admission: Admission, workload: Workload) -> int | None:
     return None
 
 
-def _fewer(snapshot: Snapshot, workload: Workload) -> int:
+def _fewer(admission: Admission, workload: Workload) -> int:
     """Return how many of its pods have quota in one flavor now; 0 if none or all have."""
     [pods] = workload.pod_sets
-    queue, node = snapshot.queues[workload.queue], snapshot.node(workload.queue)
-    most = 0
-    longest = max((len(group.flavors) for group in queue.groups), default=0)
-    for index in range(longest):
+    node, most = admission.snapshot.node(workload.queue), 0
+    for flavors in _choices(admission, workload):
         fits = pods.count
         for resource, number in pods.requests.items():
-            group = queue.group(resource)
-            if group is None or not number:
-                continue
-            key = FlavorResource(group.flavors[min(index, len(group.flavors) - 1)], resource)
-            fits = min(fits, node.available(key) // number)
+            if number and resource in flavors:
+                key = FlavorResource(flavors[resource], resource)
+                fits = min(fits, node.available(key) // number)
         most = max(most, fits)
     return most if most < pods.count else 0

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import ClusterView
+from podsched.lib.counted import listed
 from podsched.plugins.dynamic_resources.documents import amount_of
 from podsched.plugins.dynamic_resources.model import AllocatedState, Amount, DeviceID
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
@@ -221,8 +222,7 @@ def users_of_devices(in_use: DevicesInUse, cluster: ClusterView) -> Callable[[De
 
 def _user(claim: v1.ResourceClaim) -> str:
     pods = [consumer.name for consumer in claim.status.reserved_for]
-    shown = ", ".join(pods[:_MOST_PODS])
-    shown += f" and {len(pods) - _MOST_PODS} more" if len(pods) > _MOST_PODS else ""
+    shown = listed(pods, _MOST_PODS)
     name = f"in use by claim {claim.metadata.namespace}/{claim.metadata.name}"
     return f"{name} for pod{'s' if len(pods) > 1 else ''} {shown}" if shown else name
 

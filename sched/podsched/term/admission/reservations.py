@@ -28,6 +28,7 @@ from podsched.cache.cache import Cache
 from podsched.config.queues import Backfill as Settings
 from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
+from podsched.lib.counted import listed
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import PODS, Backfill, Workload
 from podsched.queues.snapshot import Snapshot
@@ -383,9 +384,7 @@ class Reservations:
         return f"it {self._promise(key, self.of[key])}" if key in self.of else ""
 
     def _promise(self, key: str, made: Reservation) -> str:
-        names = sorted(made.nodes)
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-        where = f"reserved on nodes {', '.join(names[:_MOST_NAMED])}{more}"
+        where = f"reserved on nodes {listed(sorted(made.nodes), _MOST_NAMED)}"
         text = f"starts at {self._endings.time_text(made.start)} at the latest, {where}"
         specs = {pod.cls.id: pod.pod.spec for pod in self._units[key].waiting.values()}.values()
         open_ = [what for what, asks in _NOT_KEPT.items() if any(map(asks, specs))]

@@ -70,11 +70,7 @@ def _cordoned(question: Question) -> Iterator[v1.Node]:
     about = rejections.by_none_but(question.with_remedy(Remedy.TAINTS))
     likely = rejections.rows[about]
     first, rest = np.intersect1d(cordoned, likely), np.setdiff1d(cordoned, likely)
-    honoured = any(
-        constraint.node_taints_policy == "Honor"
-        for constraint in question.pod.cls.spec.topology_spread_constraints
-    )
-    for row in [*first.tolist(), *(rest.tolist() if honoured else ())]:
+    for row in [*first.tolist(), *(rest.tolist() if question.honours_taints else ())]:
         yield nodes.node(row)
 
 

@@ -35,6 +35,7 @@ from podsched.framework.nodes import ForkedColumns
 from podsched.framework.plugin import LooksAcrossNodes, Remedy
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.verdicts import Rows
+from podsched.lib.counted import listed
 
 #: Max pods to delete for one pod; more is no useful advice.
 MOST_PODS: Final = 16
@@ -162,11 +163,10 @@ def _tried(question: Question, candidate: _Set) -> Change | None:
         return None
     pods = sorted(candidate.pods, key=lambda pod: pod.key)
     node = question.cluster.columns.names[candidate.row]
-    listed = ", ".join(pod.key for pod in pods[:_NAMED])
-    listed += f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else ""
-    text = f"delete pod{'s' if len(pods) > 1 else ''} {listed} on node {node}"
+    names = listed([pod.key for pod in pods], _NAMED)
+    text = f"delete pod{'s' if len(pods) > 1 else ''} {names} on node {node}"
     if all(pod.terminating for pod in pods):
-        text = f"wait until {listed} on node {node} {'are' if len(pods) > 1 else 'is'} gone"
+        text = f"wait until {names} on node {node} {'are' if len(pods) > 1 else 'is'} gone"
     return question.cluster_change(Kind.PODS_GONE, text, len(pods), rows, pods=tuple(pods))
 
 
@@ -178,8 +178,8 @@ def _nodes(question: Question, rejections: Rejections, bounds: _Bounds) -> list[
     possible = ~rejections.unresolvable
     simple = rejections.by_none_but(question.with_remedy(Remedy.REQUESTS))
     columns = question.cluster.columns
-    found = [n for n in _described(question, rejections.rows[possible & simple]) if n.groups]
-    otherwise = [n for n in _described(question, rejections.rows[possible & ~simple]) if n.groups]
+    found = list(_described(question, rejections.rows[possible & simple]))
+    otherwise = list(_described(question, rejections.rows[possible & ~simple]))
     otherwise.sort(key=lambda n: (n.at_least, columns.names[n.row]))
     if len(otherwise) > _MOST_REJECTED_OTHERWISE:
         bounds.cut_short(otherwise[_MOST_REJECTED_OTHERWISE].at_least)
@@ -190,6 +190,7 @@ def _nodes(question: Question, rejections: Rejections, bounds: _Bounds) -> list[
 
 
 def _described(question: Question, rows: Rows) -> Iterator[_Node]:
+    """Yield the nodes that have pods, each with the least number of its pods to delete."""
     columns, demand = question.cluster.columns, question.demand
     room = question.room(rows)
     short = [demand[resource] - room[resource] for resource in demand]
@@ -208,9 +209,10 @@ def _described(question: Question, rows: Rows) -> Iterator[_Node]:
                 freed = tuple(pod.cls.requests.get(name, 0) for name in demand)
                 freed = amounts[pod.cls] = (*freed, 1) if demand else freed
             groups[pod.cls, pod.terminating] = _Group([pod], freed)
-        node = _Node(row, list(groups.values()), tuple(int(lack[place]) for lack in short))
-        node.at_least = _at_least(node)
-        yield node
+        if groups:
+            node = _Node(row, list(groups.values()), tuple(int(lack[place]) for lack in short))
+            node.at_least = _at_least(node)
+            yield node
 
 
 def _at_least(node: _Node) -> int:

@@ -173,6 +173,12 @@ class Question:
                 found |= named.plugin.compared_requests(self.pod)
         return found
 
+    @property
+    def honours_taints(self) -> bool:
+        """Whether a spread constraint counts only nodes whose taints the pod tolerates."""
+        constraints = self.pod.cls.spec.topology_spread_constraints
+        return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
+
     def with_remedy(self, remedy: Remedy) -> list[str]:
         """Return the filters whose rejections this remedy may lift."""
         return [named.name for named in self.runtime.filter if remedy in named.traits.remedies]

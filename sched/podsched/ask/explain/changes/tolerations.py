@@ -37,12 +37,8 @@ def add_toleration(question: Question) -> Change | None:
     rejections = question.rejections
     if rejections is None:
         return None
-    # With nodeTaintsPolicy Honor, spread constraints count only nodes that the pod tolerates. Then
-    # a toleration may help on nodes that no taint rejects.
-    honoured = any(
-        constraint.node_taints_policy == "Honor"
-        for constraint in question.pod.cls.spec.topology_spread_constraints
-    )
+    # Then a toleration may help on nodes that no taint rejects, too: more domains are counted.
+    honoured = question.honours_taints
     untolerated = _untolerated(question, rejections, everywhere=honoured)
     tries = 0
     for step, tolerations in enumerate(_by_width({t for taints in untolerated for t in taints})):
