@@ -84,15 +84,14 @@ class Latest(Generic[D]):
         self._count = count
         self._rows: dict[str, D] = {}
 
-    def put(self, key: str, row: D) -> None:
-        """Add or replace an item."""
+    def put(self, key: str, row: D | None) -> None:
+        """Add or replace an item; None: it is gone."""
+        if row is None:
+            self._rows.pop(key, None)
+            return
         self._rows[key] = row
         if len(self._rows) > 8 * self._count:
             self._rows = dict(self._first(4 * self._count))
-
-    def remove(self, key: str) -> None:
-        """Remove an item, if it is there."""
-        self._rows.pop(key, None)
 
     def newest(self) -> Iterable[tuple[str, D]]:
         """Return the ``count`` latest items, the newest first."""
@@ -161,7 +160,8 @@ class Board:
         elif kind == "ResourceSlice":
             self._put_slice(key, found.spec.node_name if isinstance(found, ResourceSlice) else "")
         elif kind == "Event":
-            self._put_event(key, event_row(found) if isinstance(found, Event) else None)
+            self._stale.add("events")
+            self._events.put(key, event_row(found) if isinstance(found, Event) else None)
 
     def _put_slice(self, key: str, node: str) -> None:
         before = self._slices.pop(key, "")
@@ -185,18 +185,15 @@ class Board:
             self._pods[key] = row
             self._count(key, row, 1)
         alone = (None if one is None or one.group else one.decision for one in (before, row))
-        self._decided(key, *alone)
+        self._put_decision(key, *alone)
 
-    def _decided(self, key: str, before: DecisionRow | None, now: DecisionRow | None) -> None:
-        if now == before:
-            return
-        self._stale.add("decisions")
-        if now is None:
-            self._decisions.remove(key)
-        else:
+    def _put_decision(self, key: str, before: DecisionRow | None, now: DecisionRow | None) -> None:
+        if now != before:
+            self._stale.add("decisions")
             self._decisions.put(key, now)
 
     def _count(self, key: str, row: PodRow, sign: int) -> None:
+        """Add a pod to the sums and lists that it is in, or remove it (``sign`` -1)."""
         if row.node:
             self._nodes.take(row.node, row.requests, sign)
             pods = self._on_node.setdefault(row.node, set())
@@ -221,9 +218,9 @@ class Board:
         if not self._by_reason[reason]:
             del self._by_reason[reason]
         if not row.group:
-            self._pend(key, row.pending if sign > 0 else None)
+            self._put_pending(key, row.pending if sign > 0 else None)
 
-    def _pend(self, key: str, row: PendingRow | None) -> None:
+    def _put_pending(self, key: str, row: PendingRow | None) -> None:
         """Set the line of a pending pod or group; None: it is not pending."""
         self._stale.add("pending")
         if row is None:
@@ -240,17 +237,11 @@ class Board:
                 line = pod_group_line(found, [self._pods[key] for key in members])
                 self._lines[group] = line
             if line != before:
-                self._pend(line_key(group), line.row if line is not None and line.waits else None)
+                pending = line.row if line is not None and line.waits else None
+                self._put_pending(line_key(group), pending)
             decisions = (one.decision if one is not None else None for one in (before, line))
-            self._decided(line_key(group), *decisions)
+            self._put_decision(line_key(group), *decisions)
         self._changed_groups.clear()
-
-    def _put_event(self, key: str, row: EventRow | None) -> None:
-        self._stale.add("events")
-        if row is None:
-            self._events.remove(key)
-        else:
-            self._events.put(key, row)
 
     def events_of(self, about: str) -> list[list[Any]]:
         """Return the latest events about an object, such as "Pod default/web-0"."""
@@ -297,26 +288,26 @@ class Board:
         self._update_group_lines()
         found = self._nodes.difference()
         for name in self._stale:
-            difference = self._lists[name].update(self._foremost(name))
+            difference = self._lists[name].update(self._first_rows(name))
             if difference is not None:
                 found[name] = difference._asdict()
         self._stale.clear()
-        counts = self._counted()
+        counts = self._counts_now()
         found |= {name: value for name, value in counts.items() if self._counts.get(name) != value}
         self._counts = counts
         return found
 
-    def _foremost(self, name: str) -> dict[str, tuple[Any, ...]]:
+    def _first_rows(self, name: str) -> dict[str, Row]:
+        """Return the rows of a list that are sent."""
         if name == "pending":
             first = nsmallest(
                 LISTED, self._pending.items(), key=lambda i: (-i[1].priority, i[1].since, i[0])
             )
             return {key: astuple(row) for key, row in first}
-        if name == "events":
-            return {key: astuple(row) for key, row in self._events.newest()}
-        return {key: astuple(row) for key, row in self._decisions.newest()}
+        latest: Latest[Any] = self._events if name == "events" else self._decisions
+        return {key: astuple(row) for key, row in latest.newest()}
 
-    def _counted(self) -> dict[str, Any]:
+    def _counts_now(self) -> dict[str, Any]:
         pods, pending = len(self._pods), self._waiting
         totals = {
             "nodes": len(self._nodes),

@@ -130,7 +130,7 @@ class Feed:
     async def state(self) -> Snapshot:
         """Return the whole state, at most a second old."""
         async with self._lock:
-            board = await self._kept()
+            board = await self._current_board()
             if self._snapshot is None:
                 self._snapshot = await self._encoded_state(board)
             return self._snapshot
@@ -138,9 +138,9 @@ class Feed:
     async def followed(self) -> Board:
         """Return the board, at most a second old; it is kept current for at least ``_IDLE``."""
         async with self._lock:
-            return await self._kept()
+            return await self._current_board()
 
-    async def _kept(self) -> Board:
+    async def _current_board(self) -> Board:
         self._last_seen = self._clock()
         return self.board or await self._build()
 

@@ -118,14 +118,15 @@ def node_row(node: Node) -> NodeRow:
 def node_state(node: Node) -> int:
     """Return the state of a node."""
     ready = is_node_ready(node.status)
-    tainted = any(t.effect in ("NoSchedule", "NoExecute") for t in node.spec.taints)
+    cordoned = node.spec.unschedulable
+    # The taint of a cordon does not count: the cordon has its own bit.
+    tainted = any(
+        taint.effect in ("NoSchedule", "NoExecute")
+        and not (cordoned and taint.key == "node.kubernetes.io/unschedulable")
+        for taint in node.spec.taints
+    )
     state = 0 if ready else NOT_READY
-    if node.spec.unschedulable:
-        # The taint of a cordon does not count: the cordon has its own bit.
-        tainted = any(
-            t.effect in ("NoSchedule", "NoExecute") and t.key != "node.kubernetes.io/unschedulable"
-            for t in node.spec.taints
-        )
+    if cordoned:
         state |= CORDONED
     if tainted and ready:
         state |= TAINTED

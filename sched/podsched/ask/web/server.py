@@ -133,9 +133,7 @@ class Page:
         for resource, group in _READ:
             reply = await self._ask(request, review("list", resource, group=group))
             if reply.status >= 400:
-                return web.Response(
-                    status=reply.status, body=reply.body, content_type="application/json"
-                )
+                return _json(reply.body, reply.status)
             if not _allowed(reply):
                 return refusal(403, f"you may not list {resource} of all namespaces")
         return None
@@ -143,11 +141,11 @@ class Page:
     async def _state(self, request: web.Request) -> web.Response:
         state = await self._feed.state()
         if "gzip" in request.headers.get(hdrs.ACCEPT_ENCODING, ""):
-            headers = {hdrs.CONTENT_ENCODING: "gzip", hdrs.VARY: hdrs.ACCEPT_ENCODING}
-            return web.Response(
-                body=state.compressed, content_type="application/json", headers=headers
-            )
-        return web.Response(body=state.plain, content_type="application/json")
+            response = _json(state.compressed)
+            response.headers[hdrs.CONTENT_ENCODING] = "gzip"
+            response.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
+            return response
+        return _json(state.plain)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         messages = self._feed.deltas(request.query.get("after", ""))
@@ -191,8 +189,7 @@ class Page:
     async def _pods(self, request: web.Request) -> web.Response:
         board = await self._feed.followed()
         text, namespace = (request.query.get(name, "") for name in ("find", "namespace"))
-        found = await find_pods(self._source, board, text.strip(), namespace)
-        return web.Response(body=orjson.dumps(found), content_type="application/json")
+        return _json(orjson.dumps(await find_pods(self._source, board, text.strip(), namespace)))
 
     async def _queues(self, request: web.Request) -> web.Response:
         """Answer the tree of queues; an empty one to callers who may not list ClusterQueues."""
@@ -200,7 +197,7 @@ class Page:
         found: dict[str, Any] = {"queues": [], "count": 0}
         if self._api is None or _allowed(await self._ask(request, asked)):
             found = await (await self._feed.followed()).queues.document()
-        return web.Response(body=orjson.dumps(found), content_type="application/json")
+        return _json(orjson.dumps(found))
 
     async def _detail(
         self, read: Callable[[Board], dict[str, Any] | None], name: str
@@ -208,7 +205,7 @@ class Page:
         found = read(await self._feed.followed())
         if found is None:
             return refusal(404, f"{name} is not there any more")
-        return web.Response(body=orjson.dumps(found), content_type="application/json")
+        return _json(orjson.dumps(found))
 
     # ------------------------------------------------------------------ acting
 
@@ -224,7 +221,7 @@ class Page:
             return refusal(404, "nothing here can explain a pod")
         kind, changes = request.query.get("kind", "Pod"), "changes" in request.query
         reply = await self._explainer.explain(_caller(request), kind, _key(request), changes)
-        return web.Response(status=reply.status, body=reply.body, content_type="application/json")
+        return _json(reply.body, reply.status)
 
     async def _do(self, request: web.Request) -> web.Response:
         if self._api is None:
@@ -235,11 +232,15 @@ class Page:
         if asked is None:
             return refusal(404, "there is no such action")
         reply = await self._ask(request, asked)
-        return web.Response(status=reply.status, body=reply.body, content_type="application/json")
+        return _json(reply.body, reply.status)
 
     async def _ask(self, request: web.Request, asked: Act) -> Reply:
         assert self._api is not None
         return await self._api.ask(_caller(request), asked)
+
+
+def _json(body: bytes, status: int = 200) -> web.Response:
+    return web.Response(body=body, status=status, content_type="application/json")
 
 
 def _key(request: web.Request) -> str:
