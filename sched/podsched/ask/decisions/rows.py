@@ -26,6 +26,11 @@ NAMESPACE, NAME, UID = 1, 2, 3
 QUEUED, POPPED, DECIDED, OUTCOME, MESSAGE, ENDED, MORE = 16, 17, 18, 20, 21, 22, 23
 #: Indices of times: Unix seconds in the log, monotonic seconds before; 0.0 if unset.
 TIMES: Final = (QUEUED, POPPED, DECIDED, ENDED)
+#: Names in ``more`` that ``DecisionRecord`` has, too.
+_MORE_FIELDS: Final = frozenset({
+    "nominated_node", "victims", "beyond", "ended_after", "begun_after", "pod_group",
+    "pod_group_binding", "bound_node", "tied_nodes",
+})  # fmt: skip
 _TIME_NAMES: Final = frozenset(FIELDS[place] for place in TIMES)
 
 Row = Sequence[Any]
@@ -53,15 +58,8 @@ def message_of(row: Row, shape: Mapping[str, int], replica: str) -> decisions_pb
 
 
 def _add_more(record: decisions_pb2.DecisionRecord, more: Mapping[str, Any]) -> None:
-    record.nominated_node = more.get("nominated_node", "")
-    record.victims = more.get("victims", 0)
-    record.beyond = more.get("beyond", 0)
-    record.ended_after = more.get("ended_after", 0)
-    record.begun_after = more.get("begun_after", 0)
-    record.pod_group = more.get("pod_group", "")
-    record.pod_group_binding = more.get("pod_group_binding", False)
-    record.bound_node = more.get("bound_node", "")
-    record.tied_nodes = more.get("tied_nodes", 0)
+    for name in _MORE_FIELDS & more.keys():
+        setattr(record, name, more[name])
     record.plugin_seconds.update(more.get("plugin_seconds", {}))
     for node_name, total, plugins in more.get("scores", ()):
         record.scores.add(node_name=node_name, total=total, plugins=plugins)

@@ -32,7 +32,7 @@ from podsched.decide.evaluation.diagnosis import Diagnosis, distinct_statuses
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
-from podsched.framework.nodes import Int64s
+from podsched.framework.nodes import ForkedColumns, Int64s
 from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import CountsCopies
 from podsched.framework.verdicts import Rows
@@ -162,7 +162,7 @@ def _by_rows(
     fits = np.zeros(len(rows), dtype=np.bool_)
     fits[np.searchsorted(rows, evaluation.feasible_rows)] = True
     try:
-        more = _bisect(world, evaluation, pod, rows[fits], most)
+        more = _bisect(evaluation, pod, rows[fits], most)
         copies = np.zeros(len(rows), dtype=np.int64)
         copies[fits] = more
         counts = Counter(
@@ -177,10 +177,7 @@ def _by_rows(
             return None  # Scores decide which nodes take the first ``most`` pods.
         fork = nodes.fork(rows)
         fork.add_copies(pod, copies)
-        places = np.arange(len(rows), dtype=np.intp)
-        outcome = run_filters(
-            evaluation.runtime, evaluation.state, pod, fork, places, world.cluster
-        )
+        outcome = _filtered(evaluation, pod, fork)
     except PluginFailure:
         return None
     message = Diagnosis(len(rows), evaluation.pre_filtered, outcome).fit_error()
@@ -218,15 +215,17 @@ def _counts_copies(evaluation: ClassEvaluation, pod: PodInfo, name: str) -> bool
     )
 
 
-def _bisect(
-    world: World, evaluation: ClassEvaluation, pod: PodInfo, rows: Rows, most: int
-) -> Int64s:
+def _filtered(evaluation: ClassEvaluation, pod: PodInfo, fork: ForkedColumns) -> FilterOutcome:
+    rows = np.arange(fork.size)
+    return run_filters(evaluation.runtime, evaluation.state, pod, fork, rows, evaluation.cluster)
+
+
+def _bisect(evaluation: ClassEvaluation, pod: PodInfo, rows: Rows, most: int) -> Int64s:
     """Return how many more pods fit each row, given that at least one does.
 
     Invariant: after ``low`` more pods a row takes another, after ``high`` it does not.
     """
-    nodes = world.cluster.nodes
-    places = np.arange(len(rows), dtype=np.intp)
+    nodes = evaluation.cluster.nodes
     room = nodes.allowed_pod_number[rows] - nodes.pod_count[rows]
     low = np.zeros(len(rows), dtype=np.int64)
     high = np.minimum(np.maximum(room, 1), most + 1).astype(np.int64)
@@ -237,10 +236,7 @@ def _bisect(
             return low + 1
         fork = nodes.fork(rows)
         fork.add_copies(pod, middle)
-        outcome = run_filters(
-            evaluation.runtime, evaluation.state, pod, fork, places, world.cluster
-        )
-        fits = outcome.plugin == PASSED
+        fits = _filtered(evaluation, pod, fork).plugin == PASSED
         low = np.where(asked & fits, middle, low)
         high = np.where(asked & ~fits, middle, high)
 
