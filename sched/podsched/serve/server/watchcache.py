@@ -181,15 +181,9 @@ class WatchCache:
             return None
         name = entry.kind.name
         self._last_changes[name] = kv.mod_revision
-        if name in self._followers:
-            return self._followed(self._stored_change(event, entry))
-        return self._stored_change(event, entry)
-
-    def _followed(self, change: Change | None) -> Change | None:
-        if change is not None:
-            shown = change.new or change.old
-            assert shown is not None
-            self._followers[change.kind.name](shown.key, change.new)
+        change = self._stored_change(event, entry)
+        if change is not None and name in self._followers:
+            self._followers[name](entry.key, change.new)
         return change
 
     def _stored_change(self, event: WatchEvent, entry: Entry) -> Change | None:

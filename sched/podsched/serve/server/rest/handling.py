@@ -320,11 +320,9 @@ class JsonEncoding:
         metadata: dict[str, Any] = {"resourceVersion": str(revision)}
         if initial_events_end:
             metadata |= _INITIAL_END
-        return _line(b"BOOKMARK", self._bookmark(metadata))
-
-    def _bookmark(self, metadata: dict[str, Any]) -> bytes:
         content = {"metadata": {**metadata, "creationTimestamp": None}}
-        return encode(partial(content) if self._metadata_only else typed(self._resource, content))
+        shown = partial(content) if self._metadata_only else typed(self._resource, content)
+        return _line(b"BOOKMARK", encode(shown))
 
 
 def _line(event_type: bytes, shown: bytes) -> bytes:

@@ -210,7 +210,8 @@ def _conflict(conflicts: Sequence[tuple[_Owner, Fields]]) -> RestError:
     causes = [
         {
             "reason": "FieldManagerConflict",
-            "message": f'conflict with "{owner.manager.name}"{_using(owner)}',
+            "message": f'conflict with "{owner.manager.name}"'
+            + (f" using {owner.version}" if owner.manager.operation != _APPLY else ""),
             "field": field,
         }
         for field, owner in found[:_MAX_CONFLICTS]
@@ -222,12 +223,6 @@ def _conflict(conflicts: Sequence[tuple[_Owner, Fields]]) -> RestError:
     text = f"Apply failed with {len(found)} {noun}: "
     text += listed[0] if len(listed) == 1 else "conflicts:\n- " + "\n- ".join(listed)
     return RestError(409, "Conflict", text, {"causes": causes}, code=StatusCode.ABORTED)
-
-
-def _using(owner: _Owner) -> str:
-    if owner.manager.operation == _APPLY:
-        return ""
-    return f" using {owner.version}"
 
 
 def managed(

@@ -186,8 +186,6 @@ class Proxying:
         container = (
             "" if action == "portForward" else _container(pod, request.query.get("container", ""))
         )
-        if not pod.spec.node_name:
-            raise bad_request(f"pod {target.name} does not have a host assigned")
         endpoint = await self._kubelet_of(pod)
         path = f"{_path(action, target, container)}?{urlencode(options)}"
         headers = [(n, v) for n, v in request.header_lines if _OF_UPGRADES.fullmatch(n)]
@@ -201,6 +199,8 @@ class Proxying:
         return cast(Pod, found)
 
     async def _kubelet_of(self, pod: Pod) -> Endpoint:
+        if not pod.spec.node_name:
+            raise bad_request(f"pod {pod.metadata.name} does not have a host assigned")
         return await self._endpoint(await self._node(pod.spec.node_name), pod.metadata.name)
 
     # ------------------------------------------------------------------ proxies
@@ -243,8 +243,6 @@ class Proxying:
                 f"pod {name} uses the network of its node, whose own ports are not passed on to: "
                 "use kubectl port-forward"
             )
-        if not pod.spec.node_name:
-            raise bad_request(f"pod {name} does not have a host assigned")
         endpoint = await self._kubelet_of(pod)
         path = f"/portForward/{quote(namespace, safe='')}/{quote(name, safe='')}?port={port}"
         where = PodPort(endpoint, name, port, path, tls)
