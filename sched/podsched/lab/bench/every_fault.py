@@ -23,7 +23,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from podsched.api.objects import Lease
-from podsched.lab.bench.failover import LOAD, LOCK, SETTLE, FailoverLoad, Load, prepare, until
+from podsched.lab.bench.failover import (
+    LOAD_SELECTOR,
+    LOCK,
+    SETTLE,
+    FailoverLoad,
+    Load,
+    prepare,
+    until,
+)
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import PodWatch, Progress, watching
 from podsched.lab.chaos.faults.kinds import SINGLE, Kind, Need, named
@@ -216,9 +224,8 @@ class _Rounds:
 
     async def _clear(self) -> None:
         """Delete the pods of the round."""
-        selector = ",".join(f"{name}={value}" for name, value in LOAD.items())
         await _retried(
-            lambda: self._direct.delete_collection("Pod", "default", label_selector=selector)
+            lambda: self._direct.delete_collection("Pod", "default", label_selector=LOAD_SELECTOR)
         )
         self._load.created.clear()
         self._pods.bound.clear()

@@ -140,6 +140,7 @@ SIGNALS: Mapping[str, signal.Signals] = {
 #: The leader reaches neither etcd nor an API server. Connections stay open; what is sent waits.
 PARTITION = "partition"
 LOAD = {"bench.podsched/load": "trickle"}
+LOAD_SELECTOR = "bench.podsched/load=trickle"
 _LOG_LINE = re.compile(r"^(\S+Z) \[info\s*\] (Claiming the lock|Started leading) ", re.MULTILINE)
 
 
@@ -305,8 +306,7 @@ class _Round:
             detected, elected = self._steps(leader, wall)
             await self._mended(leader, restarts)
             waited = await self._waited(created)
-        selector = ",".join(f"{name}={value}" for name, value in LOAD.items())
-        await self._client.delete_collection("Pod", "default", label_selector=selector)
+        await self._client.delete_collection("Pod", "default", label_selector=LOAD_SELECTOR)
         return Takeover(self._fault, detected, elected, bound - began, waited)
 
     async def _leader(self) -> ManagedProcess:

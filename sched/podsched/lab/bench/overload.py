@@ -278,12 +278,13 @@ class _Part:
 
     def __init__(self, run: Bench, number: int, nodes: int, pods: int) -> None:
         self._client, self._server, self._seen = run.client, run.cluster.server, run.pods
-        self._label = {_LABEL: str(number)}
+        label = {_LABEL: str(number)}
+        self._selector = f"{_LABEL}={number}"
         self._flooded = number % 2 == 1
-        template = pod_template(labels=self._label, nodeSelector=self._label)
+        template = pod_template(labels=label, nodeSelector=label)
         self._pods = list(copies(template, f"phase-{number}", pods))
         self._nodes = [
-            node(f"node-{number}-{index}", self._label, cpu="1000", memory="4Ti", pods=pods)
+            node(f"node-{number}-{index}", label, cpu="1000", memory="4Ti", pods=pods)
             for index in range(nodes)
         ]
 
@@ -304,10 +305,6 @@ class _Part:
             "Pod", label_selector=self._selector, grace_period_seconds=0
         )
         return phase
-
-    @property
-    def _selector(self) -> str:
-        return ",".join(f"{key}={value}" for key, value in self._label.items())
 
     async def _measure(self, calls: dict[str, int]) -> Phase:
         ordinary = _Ordinary()

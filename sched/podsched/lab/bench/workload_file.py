@@ -1,9 +1,9 @@
 """Workloads in YAML, in the manner of scheduler_perf's performance-config.yaml.
 
 A document has a ``name``, a ``workloadTemplate`` with a list of operations, and ``workloads``, each
-with the ``params`` that ``countParam: $param`` refers to; it may be an expression of them, such as
-``$pods // $size``. Templates of nodes, pods and other
-objects stand in the file or in one of their own (``podTemplatePath``).
+with its ``params``. A count is a number or an expression of params: ``countParam: $pods // $size``.
+Templates of nodes, pods and other objects stand in the file or in one of their own
+(``podTemplatePath``).
 """
 
 from __future__ import annotations

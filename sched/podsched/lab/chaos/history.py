@@ -183,6 +183,10 @@ class Moment(NamedTuple):
     pods: tuple[PodChange, ...]
     world: World
 
+    def violation(self, promise: str, text: str, *keys: str) -> Violation:
+        """Return the violation of a promise by this revision; ``keys`` of the objects concerned."""
+        return Violation(promise, text, self.revision.at, self.revision.number, keys)
+
 
 def replay(history: History) -> Iterator[Moment]:
     """Yield every revision with the world after it, which the next one changes in place."""

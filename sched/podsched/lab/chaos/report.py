@@ -43,11 +43,11 @@ def around(history: History, violation: Violation) -> list[Line]:
     keys = frozenset(violation.keys)
     lines = [
         line
-        for line in _lines(history, keys)
-        if line[1] or abs(line[0].at - violation.at) <= AROUND
+        for line, is_own in _lines(history, keys)
+        if is_own or abs(line.at - violation.at) <= AROUND
     ]
-    lines.sort(key=lambda line: abs(line[0].at - violation.at))
-    return sorted((line for line, _ in lines[:LINES]), key=lambda line: line.at)
+    lines.sort(key=lambda line: abs(line.at - violation.at))
+    return sorted(lines[:LINES], key=lambda line: line.at)
 
 
 def _lines(history: History, keys: frozenset[str]) -> Iterator[tuple[Line, bool]]:

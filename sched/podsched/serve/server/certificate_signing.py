@@ -254,8 +254,7 @@ class CertificateSigner:
         """Return the node that a bootstrap token was made for; "" for any."""
         if not user.startswith(USER_PREFIX):
             return ""
-        key = f"{SECRET_NAMESPACE}/{SECRET_PREFIX}{user.removeprefix(USER_PREFIX)}"
-        entry = self._cache.get(KINDS["Secret"], key)
+        entry = self._cache.get(_SECRET, f"{_TOKENS}{user.removeprefix(USER_PREFIX)}")
         return entry.message.metadata.annotations.get(BOUND_NODE, "") if entry is not None else ""
 
     def _serving_refusal(self, item: CertificateSigningRequest, request: SigningRequest) -> str:

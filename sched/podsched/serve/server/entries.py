@@ -41,7 +41,12 @@ class Entry:
         found = parse_object_key(kv.key)
         if found is None:
             return None
-        return cls(found[0], found[1], kv.value, kv.mod_revision, kv.create_revision)
+        return cls.at(*found, kv)
+
+    @classmethod
+    def at(cls, kind: Kind, key: str, kv: KeyValue) -> Entry:
+        """Return the object of a kind and local key from its value in etcd."""
+        return cls(kind, key, kv.value, kv.mod_revision, kv.create_revision)
 
     @property
     def message(self) -> AnyObject:

@@ -210,7 +210,8 @@ class Registry:
                 planned.append(self._patch_mutation(request))
             except ApiError as error:
                 planned.append(error)
-        charged = iter(await self._growth.charged(_mutations(planned)))
+        mutations = [plan for plan in planned if isinstance(plan, Mutation)]
+        charged = iter(await self._growth.charged(mutations))
         planned = [next(charged) if isinstance(plan, Mutation) else plan for plan in planned]
         return await self._mutate(planned, fence, dry_run=dry_run)
 
@@ -279,10 +280,12 @@ class Registry:
         self, planned: Sequence[Mutation | ApiError], fence: Fence | None, *, dry_run: bool
     ) -> list[Outcome]:
         """Execute the mutations; an error in place of a mutation becomes the item's outcome."""
-        results = await self._write(_mutations(planned), fence, dry_run=dry_run)
-        await self._settle(results, dry_run=dry_run)
-        done = iter(results)
-        return [next(done) if isinstance(plan, Mutation) else plan for plan in planned]
+        guarded = [
+            self._guarded(plan, fence) if isinstance(plan, Mutation) else plan for plan in planned
+        ]
+        outcomes = await self._storage.mutate_planned(guarded, fence, dry_run=dry_run)
+        await self._settle(outcomes, dry_run=dry_run)
+        return outcomes
 
     async def delete_in_two_steps(
         self, request: DeleteRequest, *, dry_run: bool = False, permitted: bool = False
@@ -396,10 +399,6 @@ class Registry:
         if step is not None and step.value is None and entry.kind.name == "Node":
             return step._replace(ops=self._guard.removals_of_node(entry.key))
         return step
-
-
-def _mutations(planned: Sequence[Mutation | ApiError]) -> list[Mutation]:
-    return [plan for plan in planned if isinstance(plan, Mutation)]
 
 
 def _address(kind_name: str, namespace: str, name: str) -> tuple[Kind, str]:

@@ -160,7 +160,7 @@ class ObjectStorage:
             raise errors.of_store(error) from error
         if kv is None:
             raise errors.not_found(kind, _name(key))
-        return _entry(kind, key, kv)
+        return Entry.at(kind, key, kv)
 
     async def message(self, kind: Kind, namespace: str, name: str) -> AnyObject:
         """Return an object from etcd, not from the cache. Raises ApiError."""
@@ -260,7 +260,7 @@ class ObjectStorage:
         for base, _ in changes:
             kv = result.current.get(object_key(base.kind, base.key))
             if kv is None or kv.mod_revision != base.revision:
-                different[base.key] = None if kv is None else _entry(base.kind, base.key, kv)
+                different[base.key] = None if kv is None else Entry.at(base.kind, base.key, kv)
         return outcomes, different
 
     async def _created(self, item: New, result: WriteOutcome, fence: Fence | None) -> Outcome:
@@ -426,7 +426,7 @@ class ObjectStorage:
             refused = mutation.refusal(result.current)
             if refused is not None:
                 return refused
-        return _Attempt(attempt.item, _entry(kind, key, kv), True)
+        return _Attempt(attempt.item, Entry.at(kind, key, kv), True)
 
     # ------------------------------------------------------------------ faults
 
@@ -461,7 +461,7 @@ class ObjectStorage:
             except (StoreError, TimeoutError):
                 return errors.of_store(error)
             if kv is not None and value is not None and kv.value == value:
-                return _entry(kind, key, kv)
+                return Entry.at(kind, key, kv)
             if kv is None and value is None and base is not None:
                 return base
         if isinstance(error, TooLarge):
@@ -555,10 +555,6 @@ def _taken_error(item: New, current: Mapping[str, KeyValue | None]) -> ApiError 
         return errors.already_exists(item.kind, _name(item.key))
     taken = frozenset(key for key in item.exclusive if current.get(key) is not None)
     return KeysTakenError(item.kind, _name(item.key), taken) if taken else None
-
-
-def _entry(kind: Kind, key: str, kv: KeyValue) -> Entry:
-    return Entry(kind, key, kv.value, kv.mod_revision, kv.create_revision)
 
 
 def _name(key: str) -> str:

@@ -48,8 +48,8 @@ def budgets(history: History) -> Iterator[Violation]:
                     f"evicting {names} left {healthy} healthy pods of budget {key}, which "
                     f"demands {desired}"
                 )
-                keys = (BUDGETS + key, *(PODS + name for name in sorted(mine)))
-                yield Violation(BUDGET, text, at, moment.revision.number, keys)
+                pods = (PODS + name for name in sorted(mine))
+                yield moment.violation(BUDGET, text, BUDGETS + key, *pods)
 
 
 def _counted_now(moment: Moment, counted: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
@@ -127,5 +127,4 @@ def victims(history: History) -> Iterator[Violation]:
                 continue
             than = "no pod" if most is None else f"a pod of priority {most}"
             text = f"pod {change.key} of priority {victim.spec.priority} was preempted for {than}"
-            where = (moment.revision.at, moment.revision.number, (PODS + change.key,))
-            yield Violation(VICTIMS, text, *where)
+            yield moment.violation(VICTIMS, text, PODS + change.key)

@@ -37,17 +37,16 @@ def _nodes_bound(moment: Moment) -> set[str]:
 def capacity(history: History) -> Iterator[Violation]:
     """Find bindings that exceed a node's capacity, or name a node that does not exist."""
     for moment in replay(history):
-        at, number, world = moment.revision.at, moment.revision.number, moment.world
         for name in sorted(_nodes_bound(moment)):
-            pods = world.on_node[name]
+            pods = moment.world.on_node[name]
             keys = (NODES + name, *(PODS + key for key in pods))
-            node = world.nodes.get(name)
+            node = moment.world.nodes.get(name)
             if node is None:
                 text = f"a pod was bound to node {name}, which does not exist"
-                yield Violation(MISSING, text, at, number, keys)
+                yield moment.violation(MISSING, text, *keys)
             elif excess := over_capacity(node, pods):
                 text = f"the pods on node {name} request {excess}"
-                yield Violation(CAPACITY, text, at, number, keys)
+                yield moment.violation(CAPACITY, text, *keys)
 
 
 def host_ports(history: History) -> Iterator[Violation]:
@@ -56,8 +55,7 @@ def host_ports(history: History) -> Iterator[Violation]:
         for name in sorted(_nodes_bound(moment)):
             if conflict := port_conflict(moment.world.on_node[name]):
                 text = f"on node {name} {conflict}"
-                where = (moment.revision.at, moment.revision.number)
-                yield Violation(PORTS, text, *where, (NODES + name,))
+                yield moment.violation(PORTS, text, NODES + name)
 
 
 def exclusive_volumes(history: History) -> Iterator[Violation]:
@@ -72,8 +70,7 @@ def exclusive_volumes(history: History) -> Iterator[Violation]:
                 if len(users) > 1:
                     text = f"pods {' and '.join(users)} use claim {namespace}/{claim}"
                     keys = (f"{CLAIMS}{namespace}/{claim}", *(PODS + user for user in users))
-                    where = (moment.revision.at, moment.revision.number)
-                    yield Violation(EXCLUSIVE, text, *where, keys)
+                    yield moment.violation(EXCLUSIVE, text, *keys)
 
 
 def _users(world: World, namespace: str, claim: str) -> list[str]:
@@ -101,16 +98,15 @@ def suited(history: History) -> Iterator[Violation]:
     """
     nodes = _PastNodes()
     for moment in replay(history):
-        at, number = moment.revision.at, moment.revision.number
         nodes.follow(moment)
         for change in moment.pods:
             if not change.bound or change.before is None or change.after is None:
                 continue
             pod, name = change.after, node_of(change.after)
-            reasons = [unsuited(pod, node) for node in nodes.lately(name, at)]
+            reasons = [unsuited(pod, node) for node in nodes.lately(name, moment.revision.at)]
             if reasons and all(reasons):
                 text = f"pod {change.key} was bound to node {name}, which {reasons[-1]}"
-                yield Violation(SUITED, text, at, number, (NODES + name, PODS + change.key))
+                yield moment.violation(SUITED, text, NODES + name, PODS + change.key)
 
 
 class _PastNodes:

@@ -138,8 +138,7 @@ def bound_once(history: History) -> Iterator[Violation]:
             if change.after is None or not before or after == before:
                 continue
             text = f"pod {change.key} was moved from {before} to {after or 'no node'}"
-            where = (moment.revision.at, moment.revision.number, (PODS + change.key,))
-            yield Violation(BOUND, text, *where)
+            yield moment.violation(BOUND, text, PODS + change.key)
 
 
 def bindable(history: History) -> Iterator[Violation]:
@@ -155,8 +154,7 @@ def bindable(history: History) -> Iterator[Violation]:
             }
             for why in (text for text, holds in forbidden.items() if holds):
                 text = f"pod {change.key} was bound although it {why}"
-                where = (moment.revision.at, moment.revision.number, (PODS + change.key,))
-                yield Violation(BINDABLE, text, *where)
+                yield moment.violation(BINDABLE, text, PODS + change.key)
 
 
 def identities(history: History) -> Iterator[Violation]:

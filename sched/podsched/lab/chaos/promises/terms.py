@@ -80,7 +80,7 @@ def fenced(history: History) -> Iterator[Violation]:
                 continue
             since = f"term {office.number} began" if office else "it had ended"
             text = f"term {max(writers)} wrote pod {change.key} at revision {number}, after {since}"
-            yield Violation(FENCED, text, at, number, (PODS + change.key,))
+            yield moment.violation(FENCED, text, PODS + change.key)
 
 
 def _in_office(terms: Sequence[Term], revision: int) -> Term | None:

@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, ServiceAccount, seconds_of
 from podsched.serve.server.access.identity import (
@@ -192,9 +193,7 @@ class ServiceAccountTokens:
         )
 
     def _find(self, kind: str, namespace: str, name: str) -> AnyObject | None:
-        found = KINDS[kind]
-        key = f"{namespace}/{name}" if found.namespaced else name
-        entry = self._cache.get(found, key)
+        entry = self._cache.get(KINDS[kind], local_key(KINDS[kind], namespace, name))
         return entry.message if entry is not None else None
 
 

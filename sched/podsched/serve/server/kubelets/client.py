@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import aiohttp
@@ -119,7 +120,7 @@ class KubeletClient:
                 head = await stream.reader.readuntil(b"\r\n\r\n")
                 status = _status(head)
                 if status != _SWITCHING:
-                    raise answered(endpoint, status, await _error_text(stream, head))
+                    raise _answered(endpoint, status, await _error_text(stream, head))
         except BaseException as error:
             stream.abort()
             if isinstance(error, OSError | EOFError | asyncio.LimitOverrunError | ValueError):
@@ -142,7 +143,7 @@ class KubeletClient:
                     max_msg_size=_MESSAGE,
                 )
         except aiohttp.WSServerHandshakeError as error:
-            raise answered(endpoint, error.status, error.message) from None
+            raise _answered(endpoint, error.status, error.message) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _unreachable(endpoint, error, ANSWER_SECONDS) from None
 
@@ -231,16 +232,18 @@ async def _error_text(stream: Stream, head: bytes) -> str:
     return ""
 
 
-async def error_text(response: aiohttp.ClientResponse) -> str:
-    """Return the beginning of the text of an error, as far as it comes."""
-    try:
+async def check_answer(endpoint: Endpoint, response: aiohttp.ClientResponse) -> None:
+    """Raise KubeletError for an answer other than 200, with the beginning of its text."""
+    if response.status == 200:
+        return
+    text = ""
+    with suppress(aiohttp.ClientError, OSError):
         async with asyncio.timeout(CONNECT_SECONDS):
-            return (await response.content.read(_ERROR_TEXT)).decode("utf-8", "replace")
-    except (aiohttp.ClientError, OSError):
-        return ""
+            text = (await response.content.read(_ERROR_TEXT)).decode("utf-8", "replace")
+    raise _answered(endpoint, response.status, text)
 
 
-def answered(endpoint: Endpoint, status: int, text: str) -> KubeletError:
+def _answered(endpoint: Endpoint, status: int, text: str) -> KubeletError:
     """Make the error for a kubelet's answer that is one."""
     message = f"{endpoint} answered {status}: {' '.join(text.split())}".rstrip(": ")
     if status in (401, 403):

@@ -21,7 +21,7 @@ import aiohttp
 
 from podsched.api.objects import Node
 from podsched.lib.event_loop import Turn
-from podsched.serve.server.kubelets.client import KubeletClient, KubeletError, answered, error_text
+from podsched.serve.server.kubelets.client import KubeletClient, KubeletError, check_answer
 from podsched.telemetry.logs import get_logger
 
 _log = get_logger("apiserver")
@@ -196,8 +196,7 @@ class KubeletUsage:
             response = await self._kubelets.request(endpoint, "GET", _PATH, seconds=_ANSWER_SECONDS)
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS):
-                    if response.status != 200:
-                        raise answered(endpoint, response.status, await error_text(response))
+                    await check_answer(endpoint, response)
                     body = bytearray()
                     async for piece in response.content.iter_any():
                         body += piece

@@ -88,9 +88,7 @@ class GrowthCharging:
                 if kv is None:
                     del known[quota.key]
                 else:
-                    known[quota.key] = Entry(
-                        quota.kind, quota.key, kv.value, kv.mod_revision, kv.create_revision
-                    )
+                    known[quota.key] = Entry.at(quota.kind, quota.key, kv)
 
         return mutation._replace(change=change, refusal=take_newer)
 

@@ -42,8 +42,7 @@ from podsched.serve.server.kubelets.client import (
     Headers,
     KubeletClient,
     KubeletError,
-    answered,
-    error_text,
+    check_answer,
 )
 from podsched.serve.server.kubelets.forwarding import PodPort, open_port
 from podsched.serve.server.rest.failures import RestError, bad_request, unavailable
@@ -136,14 +135,14 @@ class Proxying:
         if "follow" not in options:
             response = await self._kubelets.request(endpoint, "GET", path)
             held.callback(response.close)
-            await _check(endpoint, response)
+            await check_answer(endpoint, response)
             return _streamed(_pieces(endpoint, response))
         asked = self._kubelets.request(endpoint, "GET", path, seconds=_LOG_SECONDS)
         asking = asyncio.create_task(asked, name="ask for a log")
         held.callback(_end, asking)
         await asyncio.wait([asking], timeout=_FOLLOW_SECONDS)
         if asking.done():
-            await _check(endpoint, asking.result())
+            await check_answer(endpoint, asking.result())
         return _streamed(_pieces_later(endpoint, asking))
 
     async def _exec(self, target: Target, request: Request, held: ExitStack) -> Answer:
@@ -385,12 +384,6 @@ def _switching(head: bytes) -> bytes:
     return "\r\n".join(["HTTP/1.1 101 Switching Protocols", *kept, "", ""]).encode("latin-1")
 
 
-async def _check(endpoint: Endpoint, response: aiohttp.ClientResponse) -> None:
-    """Raise KubeletError for an answer other than 200."""
-    if response.status != 200:
-        raise answered(endpoint, response.status, await error_text(response))
-
-
 def _end(asking: asyncio.Task[aiohttp.ClientResponse]) -> None:
     """Close the answer that a task waits for, or has."""
     if not asking.done():
@@ -445,7 +438,7 @@ async def _pieces_later(
         # As in ``_pieces``.
         yield b""
         response = await asking
-        await _check(endpoint, response)
+        await check_answer(endpoint, response)
         async with contextlib.aclosing(_pieces(endpoint, response)) as pieces:
             async for piece in pieces:
                 yield piece

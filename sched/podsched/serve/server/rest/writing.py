@@ -132,8 +132,7 @@ class Writing:
         if error.reason != "ALREADY_EXISTS" or error.about is None:
             return error
         kind, name = error.about
-        key = f"{message.metadata.namespace}/{name}" if kind.namespaced else name
-        known = self._core.cache.get(kind, key)
+        known = self._core.cache.get(kind, local_key(kind, message.metadata.namespace, name))
         if known is not None and known.message.metadata.HasField("deletion_timestamp"):
             error.message = f"object is being deleted: {error.message}"
         return error
