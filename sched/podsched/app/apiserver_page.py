@@ -59,9 +59,7 @@ class WatchCacheSource:
                 self._position += len(changes)
                 for change in changes:
                     if change.kind.name in sources.KINDS:
-                        shown = change.new or change.old
-                        assert shown is not None
-                        found.add((change.kind.name, shown.key))
+                        found.add((change.kind.name, change.key))
         except ExpiredError:
             return None
         return found

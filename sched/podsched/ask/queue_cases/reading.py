@@ -15,12 +15,7 @@ from podsched.api.manifest import from_manifest
 from podsched.api.objects import Taint, Toleration
 from podsched.api.selectors import Requirement, requirement
 from podsched.queues.amounts import amount
-from podsched.queues.objects import (
-    ClusterQueue,
-    Flavor,
-    PodSet,
-    Workload,
-)
+from podsched.queues.objects import ClusterQueue, Flavor, PodSet, Workload
 from podsched.queues.order import queue_time
 from podsched.queues.quota import Cohort, FlavorResource
 from podsched.queues.snapshot import Snapshot

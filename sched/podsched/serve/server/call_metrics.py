@@ -18,14 +18,7 @@ from podsched.serve.server.methods import METHODS, PASSED_ON
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import bind_trace
 from podsched.telemetry.metrics import ApiServerMetrics
-from podsched.telemetry.tracing import (
-    DISABLED,
-    NO_SPAN,
-    Span,
-    SpanName,
-    Tracer,
-    set_current_span,
-)
+from podsched.telemetry.tracing import DISABLED, NO_SPAN, Span, SpanName, Tracer, set_current_span
 
 _STREAMS = (
     "Watch",

@@ -35,27 +35,33 @@ class ExpiredError(Exception):
 class Change:
     """One change of one object, encoded once for all its watchers.
 
-    type: ADDED, MODIFIED or DELETED. old: the object before it, None for a creation. new: the
-    object after it, None for a deletion. frame: the serialized element of WatchResponse.events.
+    type: ADDED, MODIFIED or DELETED. key: the object's local key. old: the object before it, None
+    for a creation. new: the object after it, None for a deletion. frame: the serialized element of
+    WatchResponse.events.
     """
 
-    __slots__ = ("frame", "kind", "new", "old", "revision", "type")
+    __slots__ = ("frame", "key", "kind", "new", "old", "revision", "type")
 
     def __init__(self, new: Entry | None, old: Entry | None, revision: int) -> None:
         shown = new or old
         assert shown is not None
         self.kind = shown.kind
+        self.key = shown.key
         self.new = new
         self.old = old
         self.revision = revision
         self.type = DELETED if new is None else MODIFIED if old is not None else ADDED
         self.frame = frames.event_frame(self.type, shown.wrapped(revision))
 
-    def reframed(self, event_type: int) -> bytes:
-        """Return the change as another type of event; DELETED has the object before the change."""
+    def shown_as(self, event_type: int) -> Entry:
+        """Return the object that an event shows; DELETED has the one before the change."""
         shown = self.old if event_type == DELETED else self.new
         assert shown is not None
-        return frames.event_frame(event_type, shown.wrapped(self.revision))
+        return shown
+
+    def reframed(self, event_type: int) -> bytes:
+        """Return the change as another type of event."""
+        return frames.event_frame(event_type, self.shown_as(event_type).wrapped(self.revision))
 
 
 class ChangeRing:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 from podsched.serve.server.errors import ApiError, Violation
@@ -27,19 +26,13 @@ def details(error: ApiError, request_id: str = "") -> bytes:
     """Return a serialized google.rpc.Status for the trailer grpc-status-details-bin."""
     status = status_pb2.Status(code=error.code, message=short(error.message))
     info = error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata)
-    packed = any_pb2.Any()
-    packed.Pack(info)
-    status.details.append(packed)
+    status.details.add().Pack(info)
     if request_id:
-        packed = any_pb2.Any()
-        packed.Pack(error_details_pb2.RequestInfo(request_id=request_id))
-        status.details.append(packed)
+        status.details.add().Pack(error_details_pb2.RequestInfo(request_id=request_id))
     if error.retry_after:
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromMilliseconds(round(error.retry_after * 1000))
-        packed = any_pb2.Any()
-        packed.Pack(retry)
-        status.details.append(packed)
+        status.details.add().Pack(retry)
     if error.violations:
         bad_request = error_details_pb2.BadRequest()
         size = 0
@@ -50,9 +43,7 @@ def details(error: ApiError, request_id: str = "") -> bytes:
             bad_request.field_violations.add(
                 field=violation.field, description=violation.description, reason=_token(violation)
             )
-        packed = any_pb2.Any()
-        packed.Pack(bad_request)
-        status.details.append(packed)
+        status.details.add().Pack(bad_request)
     encoded: bytes = status.SerializeToString()
     return encoded
 

@@ -295,9 +295,7 @@ def latest_of(changes: Sequence[Change]) -> Sequence[Change]:
     kept: list[Change] = []
     places: dict[tuple[str, str], int] = {}
     for change in reversed(changes):
-        shown = change.new or change.old
-        assert shown is not None
-        key = (change.kind.name, shown.key)
+        key = (change.kind.name, change.key)
         place = places.get(key)
         if place is None or change.type == DELETED:
             places[key] = len(kept)

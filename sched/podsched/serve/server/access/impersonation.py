@@ -75,10 +75,5 @@ def _needed(
 
 def check_impersonation(group: str, resource: str, namespace: str, name: str) -> None:
     """Check that the caller may take on a name. Raises ApiError if it may not."""
-    if rights().permit("impersonate", group, resource, namespace, name):
-        return
-    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
-    raise errors.not_permitted(
-        f'{resource} "{name}" is forbidden: User "{rights().identity.user}" cannot impersonate '
-        f'resource "{resource}" in API group "{group}" {where}'
-    )
+    shown = f'{resource} "{name}"'
+    rights().check_resource(shown, "impersonate", group, resource, namespace, name)

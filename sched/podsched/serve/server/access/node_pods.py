@@ -59,9 +59,7 @@ class NodePods:
             self._position += len(changes)
             for change in changes:
                 if change.kind is _POD:
-                    shown = change.new or change.old
-                    assert shown is not None
-                    self._note(shown.key, change.new.message if change.new is not None else None)
+                    self._note(change.key, change.new.message if change.new is not None else None)
             if turn.is_over:
                 await turn.give_way()
 

@@ -24,13 +24,7 @@ from typing import Final
 
 from podsched.api.kinds import Kind
 from podsched.serve.server import errors
-from podsched.serve.server.access.identity import (
-    SERVER,
-    UNSECURED,
-    Identity,
-    TokenRejected,
-    caller,
-)
+from podsched.serve.server.access.identity import SERVER, UNSECURED, Identity, TokenRejected, caller
 from podsched.serve.server.access.node_pods import NodePods
 from podsched.serve.server.access.nodes import NodeScope, node_scope
 from podsched.serve.server.access.policy import Policy
@@ -117,6 +111,17 @@ class Rights:
         user = self.identity.user
         raise errors.not_permitted(f'forbidden: User "{user}" cannot {verb} path "{path}"')
 
+    def check_resource(
+        self, shown: str, verb: str, group: str, resource: str, namespace: str, name: str = ""
+    ) -> None:
+        """Raise ApiError PERMISSION_DENIED unless a verb on a resource is permitted.
+
+        shown: what the message calls it. For resources that are not of a stored kind.
+        """
+        if not self.permit(verb, group, resource, namespace, name):
+            why = self._cannot(verb, group, resource, namespace)
+            raise errors.not_permitted(f"{shown} is forbidden: {why}")
+
     def check(
         self, verb: str, kind: Kind, namespace: str = "", name: str = "", subresource: str = ""
     ) -> None:
@@ -126,17 +131,16 @@ class Rights:
         resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
         namespace = namespace if kind.namespaced else ""
         if not self.permit(verb, kind.group, resource, namespace, name):
-            why = cannot(self, verb, kind.group, resource, namespace)
+            why = self._cannot(verb, kind.group, resource, namespace)
             raise errors.forbidden(kind, name, why)
 
-
-def cannot(rights: Rights, verb: str, group: str, resource: str, namespace: str) -> str:
-    """Return why a verb is refused, as Kubernetes says it."""
-    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
-    return (
-        f'User "{rights.identity.user}" cannot {verb} resource "{resource}" '
-        f'in API group "{group}" {where}'
-    )
+    def _cannot(self, verb: str, group: str, resource: str, namespace: str) -> str:
+        """Return why a verb is refused, as Kubernetes says it."""
+        where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+        return (
+            f'User "{self.identity.user}" cannot {verb} resource "{resource}" '
+            f'in API group "{group}" {where}'
+        )
 
 
 #: The server's own rights outside of calls.

@@ -271,11 +271,9 @@ class UsageRecounter:
                 await asyncio.sleep(0)
 
     def _take(self, change: Change, now: float) -> None:
-        shown = change.new or change.old
-        assert shown is not None
-        tally = self._tallies.get(shown.key.partition("/")[0])
+        tally = self._tallies.get(change.key.partition("/")[0])
         if tally is not None and is_counted(change.kind):
-            tally.set(change.kind, shown.key, change.new, now)
+            tally.set(change.kind, change.key, change.new, now)
 
 
 def _replacement(entry: Entry, value: bytes) -> Write:

@@ -18,6 +18,7 @@ from podsched.api.objects import AnyObject
 from podsched.api.quantity import QuantityError, canonical
 from podsched.serve.server.patching import is_deep
 from podsched.serve.server.rest.failures import RestError, bad_request, failed_option
+from podsched.serve.server.rest.media import ACCEPTED
 from podsched.serve.server.rest.messages import JSON, Request
 from podsched.serve.server.rest.protobuf_bodies import MEDIA as PROTOBUF
 from podsched.serve.server.rest.protobuf_bodies import ProtobufError, UnsupportedKindError, decode
@@ -33,7 +34,6 @@ _VALIDATIONS: Final = ("", "Ignore", "Strict", "Warn")
 MAX_WARNINGS: Final = 50
 #: Characters of a key shown in a path.
 _MAX_SHOWN: Final = 200
-_ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
 def media_of(request: Request) -> str:
@@ -73,7 +73,7 @@ def parsed(request: Request, raw: bytes, expected: str) -> tuple[Any, list[str]]
     if media not in ("", JSON, YAML):
         message = (
             "the body of the request was in an unknown format - accepted media types include: "
-            f"{_ACCEPTED}"
+            f"{ACCEPTED}"
         )
         raise RestError(415, "UnsupportedMediaType", message)
     try:

@@ -307,9 +307,7 @@ class JsonEncoding:
         found = scope.event_type(change)
         if found is None:
             return None
-        shown = change.old if found == v1.DELETED else change.new
-        assert shown is not None
-        return _line(_NAMES[found], self._show(shown, change.revision))
+        return _line(_NAMES[found], self._show(change.shown_as(found), change.revision))
 
     def response(self, events: Sequence[bytes], revision: int) -> bytes:
         return b"".join(events)

@@ -9,7 +9,7 @@ from typing import Final
 from podsched.serve.server.rest.failures import RestError
 from podsched.serve.server.rest.messages import JSON
 
-_ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+ACCEPTED: Final = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _AVAILABLE: Final = (
     "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, "
     "application/vnd.kubernetes.protobuf, application/json;stream=watch, "
@@ -70,7 +70,7 @@ def form_of(accept: str | None, *forms: Form) -> Form:
 
 def not_acceptable(message: str = "") -> RestError:
     """Make the error for an Accept header without a supported media type."""
-    message = message or f"only the following media types are accepted: {_ACCEPTED}"
+    message = message or f"only the following media types are accepted: {ACCEPTED}"
     return RestError(406, "NotAcceptable", message)
 
 

@@ -38,12 +38,7 @@ from podsched.serve.server.access.rights import rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.kubelets.addresses import Endpoint, NoAddress, kubelet_port
-from podsched.serve.server.kubelets.client import (
-    Headers,
-    KubeletClient,
-    KubeletError,
-    check_answer,
-)
+from podsched.serve.server.kubelets.client import Headers, KubeletClient, KubeletError, check_answer
 from podsched.serve.server.kubelets.forwarding import PodPort, open_port
 from podsched.serve.server.rest.failures import RestError, bad_request, unavailable
 from podsched.serve.server.rest.messages import TEXT, Answer, Request, Upgrade, query_of

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from podsched.api import codec
+from podsched.api.etcd_keys import local_key
 from podsched.api.hollow_nodes import is_hollow
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Node, Pod
 from podsched.api.reasons import StatusCode
-from podsched.serve.server import errors
-from podsched.serve.server.access.rights import cannot, rights
+from podsched.serve.server.access.rights import rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.kubelets.usage import NODE, Key, KubeletUsage, Usage
@@ -54,9 +54,8 @@ class ResourceMetrics:
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
         verb = "get" if asked.name else "list"
-        if not rights().permit(verb, METRICS, asked.plural, asked.namespace, asked.name):
-            why = cannot(rights(), verb, METRICS, asked.plural, asked.namespace)
-            raise errors.not_permitted(f"{asked.plural}.{METRICS} is forbidden: {why}")
+        shown = f"{asked.plural}.{METRICS}"
+        rights().check_resource(shown, verb, METRICS, *asked)
         entries = await self._entries(asked, request.query)
         items = await (self._of_nodes if asked.plural == "nodes" else self._of_pods)(entries)
         kind = METRICS_KINDS[asked.plural]
@@ -72,8 +71,7 @@ class ResourceMetrics:
         kind = KINDS["Node" if asked.plural == "nodes" else "Pod"]
         if asked.name:
             await self._core.reflector.wait_until_fresh()
-            key = f"{asked.namespace}/{asked.name}" if asked.namespace else asked.name
-            entry = self._core.cache.get(kind, key)
+            entry = self._core.cache.get(kind, local_key(kind, asked.namespace, asked.name))
             return [entry] if entry is not None and entry.is_readable() else []
         selectors = (query.get("labelSelector", ""), query.get("fieldSelector", ""))
         return await self._core.lister.all(Scope([kind.name], asked.namespace, *selectors))

@@ -14,11 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from podsched.api.kinds import KINDS
-from podsched.serve.server import errors
 from podsched.serve.server.access.authentication import Authenticator, CallAuthenticator
 from podsched.serve.server.access.identity import Authentication, Identity, TokenRejected, caller
 from podsched.serve.server.access.reviews import MAX_GROUPS, Reviews
-from podsched.serve.server.access.rights import Rights, cannot, rights
+from podsched.serve.server.access.rights import Rights, rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.rest.bodies import check_kind, parsed
@@ -73,9 +72,8 @@ class RestReviews:
         kind = REVIEWS[group, version][plural]
         if request.method != "POST":
             raise method_not_allowed()
-        if not kind.startswith("Self") and not rights().permit("create", group, plural, namespace):
-            why = cannot(rights(), "create", group, plural, namespace)
-            raise errors.not_permitted(f"{plural}.{group} is forbidden: {why}")
+        if not kind.startswith("Self"):
+            rights().check_resource(f"{plural}.{group}", "create", group, plural, namespace)
         content, _ = parsed(request, request.body, kind)
         check_kind(content, kind, (f"{group}/{version}",))
         spec = content.get("spec")

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import LocalQueue
 from podsched.api.reasons import StatusCode
-from podsched.serve.server import errors
-from podsched.serve.server.access.rights import cannot, rights
+from podsched.serve.server.access.rights import rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.fairness.turns import Work
 from podsched.serve.server.rest.failures import RestError, bad_request, method_not_allowed
@@ -61,10 +61,8 @@ class Visibility:
         plural, namespace, name = found
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
-        resource = f"{plural}/{SUBRESOURCE}"
-        if not rights().permit("get", GROUP, resource, namespace, name):
-            why = cannot(rights(), "get", GROUP, resource, namespace)
-            raise errors.not_permitted(f'{plural}.{GROUP} "{name}" is forbidden: {why}')
+        shown, resource = f'{plural}.{GROUP} "{name}"', f"{plural}/{SUBRESOURCE}"
+        rights().check_resource(shown, "get", GROUP, resource, namespace, name)
         offset = _bounded(request, "offset", 0)
         limit = min(_bounded(request, "limit", _DEFAULT_LIMIT) or _DEFAULT_LIMIT, _LARGEST_LIMIT)
         waiting = await self._pending(self._cluster_queue(plural, namespace, name))
@@ -75,12 +73,12 @@ class Visibility:
 
     def _cluster_queue(self, plural: str, namespace: str, name: str) -> str:
         """Return the name of the ClusterQueue of a queue. Raises ApiError if it does not exist."""
-        key = f"{namespace}/{name}" if namespace else name
-        entry = self._core.cache.objects(KINDS[QUEUES[plural]]).get(key)
+        kind = KINDS[QUEUES[plural]]
+        entry = self._core.cache.get(kind, local_key(kind, namespace, name))
         if entry is None:
-            kind = QUEUES[plural].lower()
-            text = f'{kind}.{GROUP} "{name}" not found'
-            details = {"name": name, "group": GROUP, "kind": kind}
+            singular = kind.name.lower()
+            text = f'{singular}.{GROUP} "{name}" not found'
+            details = {"name": name, "group": GROUP, "kind": singular}
             raise RestError(404, "NotFound", text, details, code=StatusCode.NOT_FOUND)
         queue = entry.message
         return queue.spec.cluster_queue if isinstance(queue, LocalQueue) else name
