@@ -113,6 +113,15 @@ async def test_after_a_switch_the_client_stays_for_two_seconds() -> None:
         assert servers.moves == [("a", "b"), ("b", "a")]
 
 
+async def test_a_client_that_a_failed_call_sends_back_to_a_silent_server_leaves_it_again() -> None:
+    async with watched() as servers:
+        servers.delay["a"] = inf
+        await asyncio.sleep(LEFT)
+        servers.endpoint = "a"
+        await asyncio.sleep(LEFT)
+        assert servers.moves == [("a", "b"), ("a", "b")]
+
+
 async def test_it_is_reported_when_no_server_answers_and_when_one_does_again() -> None:
     async with watched() as servers:
         servers.wrong = {"a", "b", "c"}

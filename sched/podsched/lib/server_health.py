@@ -18,7 +18,7 @@ from typing import Final, Protocol
 #: Seconds of silence for clients whose delay is felt.
 SILENCE: Final = 0.3
 #: Seconds between two questions; seconds in which another server must answer; and seconds for which
-#: a client stays with a server to which it has switched.
+#: a client stays with a server to which it was moved here.
 PERIOD, CONFIRM, STAY = 0.1, 0.1, 2.0
 #: Seconds of an own delay with which silence proves nothing.
 LATE = 0.05
@@ -61,14 +61,16 @@ class Servers(Protocol):
 async def leave_silent_servers(servers: Servers, silence: float) -> None:
     """Switch away from servers without a good answer, until cancelled."""
     clock = asyncio.get_running_loop().time
-    stays_until = 0.0
+    chosen, stays_until = "", 0.0
     while True:
         await asyncio.sleep(PERIOD)
         endpoint, began = servers.endpoint, clock()
         if await servers.health(endpoint, silence) is Health.WELL:
             servers.reached(True)
             continue
-        if began < stays_until:
+        # A call that fails also makes the client change servers, perhaps back to the one that was
+        # left: it need not stay with that one.
+        if endpoint == chosen and began < stays_until:
             continue
         names = servers.endpoints
         answers = await asyncio.gather(*(servers.health(name, CONFIRM) for name in names))
@@ -78,4 +80,4 @@ async def leave_silent_servers(servers: Servers, silence: float) -> None:
         well = [name for name, answer in zip(names, answers, strict=True) if answer is Health.WELL]
         if well and endpoint not in well:
             await servers.move(endpoint, well[0])
-            stays_until = clock() + STAY
+            chosen, stays_until = well[0], clock() + STAY
