@@ -33,9 +33,14 @@ class Servers:
         self.endpoints: Sequence[str] = ("a", "b", "c")
         self.delay = dict.fromkeys(self.endpoints, 0.01)
         self.wrong: set[str] = set()
+        self.with_streams: set[str] = set()
         self.asked: list[str] = []
         self.moves: list[tuple[str, str]] = []
         self.reports: list[bool] = []
+
+    @property
+    def in_use(self) -> set[str]:
+        return {self.endpoint, *self.with_streams}
 
     async def health(self, endpoint: str, timeout: float) -> Health:
         self.asked.append(endpoint)
@@ -50,9 +55,9 @@ class Servers:
             self.reports.append(reached)
 
     async def move(self, endpoint: str, to: str) -> None:
-        assert endpoint == self.endpoint
         self.moves.append((endpoint, to))
-        self.endpoint = to
+        self.with_streams.discard(endpoint)
+        self.endpoint = to if endpoint == self.endpoint else self.endpoint
 
 
 @asynccontextmanager
@@ -120,6 +125,15 @@ async def test_a_client_that_a_failed_call_sends_back_to_a_silent_server_leaves_
         servers.endpoint = "a"
         await asyncio.sleep(LEFT)
         assert servers.moves == [("a", "b"), ("a", "b")]
+
+
+async def test_the_streams_of_a_silent_server_are_ended_though_calls_use_another_one() -> None:
+    async with watched() as servers:
+        servers.with_streams = {"b"}
+        servers.delay["b"] = inf
+        await asyncio.sleep(LEFT)
+        assert servers.moves == [("b", "a")]
+        assert servers.endpoint == "a"
 
 
 async def test_it_is_reported_when_no_server_answers_and_when_one_does_again() -> None:

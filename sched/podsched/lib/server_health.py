@@ -1,6 +1,6 @@
 """Leaves a server that is silent or unable, long before calls to it time out.
 
-A client of several equal servers asks the one in use every ``PERIOD``. If there is no good answer
+A client of several equal servers asks those in use every ``PERIOD``. If one gives no good answer
 within ``silence`` seconds, it asks all servers at once. It leaves the server only if another one
 answers well in the same time, so neither a delay of its own nor a fault of all servers, such as an
 election of etcd, makes it switch.
@@ -11,7 +11,7 @@ It also reports whether any server answers at all.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum, auto
 from typing import Final, Protocol
 
@@ -33,11 +33,11 @@ class Health(Enum):
 
 
 class Servers(Protocol):
-    """The servers of a client, one of them in use."""
+    """The servers of a client."""
 
     @property
-    def endpoint(self) -> str:
-        """The server in use."""
+    def in_use(self) -> Collection[str]:
+        """The server that gets new calls, and others that have streams."""
         ...
 
     @property
@@ -64,13 +64,15 @@ async def leave_silent_servers(servers: Servers, silence: float) -> None:
     chosen, stays_until = "", 0.0
     while True:
         await asyncio.sleep(PERIOD)
-        endpoint, began = servers.endpoint, clock()
-        if await servers.health(endpoint, silence) is Health.WELL:
+        in_use, began = servers.in_use, clock()
+        unwell = await _unwell(servers, in_use, silence)
+        if len(unwell) < len(in_use):
             servers.reached(True)
-            continue
         # A call that fails also makes the client change servers, perhaps back to the one that was
         # left: it need not stay with that one.
-        if endpoint == chosen and began < stays_until:
+        if began < stays_until:
+            unwell.discard(chosen)
+        if not unwell:
             continue
         names = servers.endpoints
         answers = await asyncio.gather(*(servers.health(name, CONFIRM) for name in names))
@@ -78,6 +80,12 @@ async def leave_silent_servers(servers: Servers, silence: float) -> None:
         if not late:
             servers.reached(any(answer is not Health.SILENT for answer in answers))
         well = [name for name, answer in zip(names, answers, strict=True) if answer is Health.WELL]
-        if well and endpoint not in well:
-            await servers.move(endpoint, well[0])
+        for name in unwell.difference(well) if well else ():
+            await servers.move(name, well[0])
             chosen, stays_until = well[0], clock() + STAY
+
+
+async def _unwell(servers: Servers, names: Collection[str], timeout: float) -> set[str]:
+    """Return which of some servers give no good answer within seconds."""
+    answers = await asyncio.gather(*(servers.health(name, timeout) for name in names))
+    return {name for name, answer in zip(names, answers, strict=True) if answer is not Health.WELL}

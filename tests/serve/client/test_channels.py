@@ -11,10 +11,12 @@ import pytest
 from podsched.lib.certificate_error import CertificateError
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import Channels, ClientOptions
-from podsched.serve.client.errors import Unavailable
+from podsched.serve.client.errors import TooManyRequests, Unavailable
+from podsched.serve.server.errors import too_many_requests
 from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1.api_pb2 import WatchRequest
+from support.api_objects import node
 from support.api_servers import start_api_server
 from support.certificates import Certificates, make_certificates
 from support.eventually import PATIENCE
@@ -112,6 +114,59 @@ async def test_calls_and_watches_of_a_silent_server_go_on_at_another_one() -> No
     finally:
         relay.heal()
         await relay.stop()
+        for server in servers:
+            await server.stop(0)
+        await store.close()
+
+
+@pytest.mark.integration
+async def test_a_watch_of_a_silent_server_ends_though_calls_use_another_one() -> None:
+    """As after a call that failed at the first server, which answered then."""
+    store = MemoryStore()
+    servers = [await start_api_server(ServerSettings(), store) for _ in range(2)]
+    relay = Relay(servers[0].port)
+    await relay.start()
+    try:
+        endpoints = [f"127.0.0.1:{relay.port}", servers[1].address]
+        options = ClientOptions(silence=2.0, watch_silence=10 * PATIENCE)
+        async with ApiClient(endpoints, options) as client:
+            watch = client.watch_stream(WatchRequest(kinds=["Node"]))
+            await anext(watch)
+            client.channels.leave(endpoints[0])
+            await client.list("Node")
+            relay.cut()
+            async with asyncio.timeout(PATIENCE):
+                with pytest.raises(Unavailable, match="the server did not answer"):
+                    async for _ in watch:
+                        pass
+            assert client.channels.endpoint == servers[1].address
+            assert client.channels.in_use == {servers[1].address}
+    finally:
+        relay.heal()
+        await relay.stop()
+        for server in servers:
+            await server.stop(0)
+        await store.close()
+
+
+@pytest.mark.integration
+async def test_a_client_with_too_many_calls_stays_with_its_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise too_many_requests("this client has too many calls", 0.1)
+
+    store = MemoryStore()
+    servers = [await start_api_server(ServerSettings(), store) for _ in range(2)]
+    try:
+        options = ClientOptions(timeout=0.5)
+        async with ApiClient([one.address for one in servers], options) as client:
+            await client.list("Node")
+            monkeypatch.setattr(servers[0].gate, "enter", refuse)
+            with pytest.raises(TooManyRequests):
+                await client.create(node("n"))
+            assert client.channels.endpoint == servers[0].address
+    finally:
         for server in servers:
             await server.stop(0)
         await store.close()

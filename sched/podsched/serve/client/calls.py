@@ -18,7 +18,7 @@ from podsched.api.trace_context import to_metadata
 from podsched.lib.backoff import Backoff
 from podsched.serve.client import errors
 from podsched.serve.client.channels import Channels, ClientOptions
-from podsched.serve.client.errors import Unavailable, Unreadable
+from podsched.serve.client.errors import TooManyRequests, Unavailable, Unreadable
 from podsched.serve.client.http_terms import code_of, verb_of, warnings_in
 
 if TYPE_CHECKING:
@@ -88,7 +88,9 @@ class Calls:
                 self._tried(method, code, endpoint, began, (len(raw), None))
                 if not isinstance(error, Unavailable):
                     raise error from rpc_error
-                self.channels.leave(endpoint)
+                # The calls of a client that has too many would be too many for another server, too.
+                if not isinstance(error, TooManyRequests):
+                    self.channels.leave(endpoint)
                 delay = max(backoff.next_delay(), error.retry_after)
                 may_repeat = repeatable or not error.outcome_unknown
                 unreached = 0 if error.reason or error.outcome_unknown else unreached + 1
@@ -117,6 +119,7 @@ class Calls:
         call = channel.unary_stream(method)(
             request.SerializeToString(), metadata=self.channels.credentials() or None
         )
+        self.channels.opened(endpoint, call)
         try:
             while True:
                 async with asyncio.timeout(self.options.watch_silence):

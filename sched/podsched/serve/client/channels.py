@@ -13,7 +13,8 @@ With ``ClientOptions.silence``, a server that does not answer health checks is l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -86,6 +87,8 @@ class Channels:
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._outdated: list[grpc.aio.Channel] = []
         self._silent: WeakSet[grpc.aio.Channel] = WeakSet()
+        #: How many streams are open, by endpoint.
+        self._streams = Counter[str]()
         self._watching: asyncio.Task[None] | None = None
         self._reached = True
         self.on_reachability: Callable[[bool], None] = lambda _: None
@@ -102,6 +105,16 @@ class Channels:
     def endpoint(self) -> str:
         """The host:port of the server in use."""
         return self.endpoints[self._at]
+
+    @property
+    def in_use(self) -> Collection[str]:
+        """The servers that calls or streams use: a stream outlives a switch after a failed call."""
+        return {self.endpoint, *(+self._streams)}
+
+    def opened(self, endpoint: str, stream: grpc.aio.Call) -> None:
+        """Check the health of a stream's server until the stream ends."""
+        self._streams[endpoint] += 1
+        stream.add_done_callback(lambda _: self._streams.subtract((endpoint,)))
 
     def __len__(self) -> int:
         return len(self.endpoints)

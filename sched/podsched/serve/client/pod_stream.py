@@ -132,6 +132,7 @@ async def open_stream(channels: Channels, options: ClientOptions) -> PodStream:
         metadata = (*to_metadata(options.traceparent), *channels.credentials()) or None
         channel = channels.current()
         call = channel.stream_stream(METHOD)(metadata=metadata)
+        channels.opened(endpoint, call)
         failing = partial(channels.failing, channel)
         try:
             async with asyncio.timeout_at(deadline):

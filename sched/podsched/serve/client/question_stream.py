@@ -64,6 +64,7 @@ async def open_question_stream(channels: Channels, timeout: float) -> AsyncItera
     endpoint = channels.endpoint
     channel = channels.current()
     call = channel.stream_stream(METHOD)(metadata=channels.credentials() or None)
+    channels.opened(endpoint, call)
     try:
         with channels.failing(channel):
             async with asyncio.timeout(timeout):

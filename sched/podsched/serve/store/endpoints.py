@@ -214,6 +214,11 @@ class Endpoints:
         return self.options.endpoints[self._current]
 
     @property
+    def in_use(self) -> Sequence[str]:
+        """The member in use: ``_use`` ends the watches on any other one."""
+        return (self.endpoint,)
+
+    @property
     def endpoints(self) -> Sequence[str]:
         """All members."""
         return self.options.endpoints
