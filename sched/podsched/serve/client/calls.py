@@ -88,9 +88,7 @@ class Calls:
                 self._tried(method, code, endpoint, began, (len(raw), None))
                 if not isinstance(error, Unavailable):
                     raise error from rpc_error
-                # The calls of a client that has too many would be too many for another server, too.
-                if not isinstance(error, TooManyRequests):
-                    self.channels.leave(endpoint)
+                self._leave(endpoint, error)
                 delay = max(backoff.next_delay(), error.retry_after)
                 may_repeat = repeatable or not error.outcome_unknown
                 unreached = 0 if error.reason or error.outcome_unknown else unreached + 1
@@ -102,6 +100,12 @@ class Calls:
             await asyncio.sleep(delay)
             if self._observer is not None:
                 self._observer.call_repeated(verb_of(_name(method)), code, self.channels.endpoint)
+
+    def _leave(self, endpoint: str, error: errors.ClientError) -> None:
+        """Use the next server if this one is unavailable."""
+        # The calls of a client that has too many would be too many for another server, too.
+        if isinstance(error, Unavailable) and not isinstance(error, TooManyRequests):
+            self.channels.leave(endpoint)
 
     def _tried(
         self, method: str, code: str, endpoint: str, began: float, sizes: tuple[int, int | None]
@@ -137,8 +141,7 @@ class Calls:
             raise Unavailable("nothing came on the watch, not even a bookmark") from None
         except grpc.aio.AioRpcError as error:
             translated = errors.of_rpc(error)
-            if isinstance(translated, Unavailable):
-                self.channels.leave(endpoint)
+            self._leave(endpoint, translated)
             raise translated from error
         finally:
             call.cancel()
