@@ -299,24 +299,29 @@ async def test_a_pod_without_a_queue_is_named_that_is_in_the_way_only_of_a_later
         assert "is withdrawn: pod default/stray, which is in no queue" in said
 
 
-@pytest.mark.parametrize("count", [3, 4])
-async def test_a_gang_whose_last_slice_has_fewer_pods_is_promised_no_start(count: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "quota", "is_promised"), [(3, 8, False), (4, 8, True), (4, 6, False)]
+)
+async def test_a_gang_whose_last_slice_has_fewer_pods_is_promised_no_start(
+    count: int, quota: int, is_promised: bool
+) -> None:
     """That slice needs room for two pods, and a reservation keeps that of one."""
     world, zone = TermWorld(queues={}), "topology.kubernetes.io/zone"
     topology(world, "zones", zone, "kubernetes.io/hostname")
     flavor(world, topology="zones")
     for index in range(2):
         big_node(world, f"n{index}", labels={zone: f"z{index}"})
-    cluster_queue(world, "team", {"cpu": 16}, annotations={BACKFILL: "EASY"})
+    cluster_queue(world, "team", {"cpu": 16})
+    cluster_queue(world, "other", {"cpu": quota}, annotations={BACKFILL: "EASY"})
     async with world.running():
         run_gang(world, "long", 2, 7, 100)
         await asyncio.sleep(1)
         slices = {SLICE_LEVEL: zone, SLICE_SIZE: "2"}
-        run_gang(world, "sliced", count, 2, 50, annotations=slices)
+        gang(world, "sliced", "other", count, 2, cpu=2, annotations=slices, spec=_NO_GRACE)
         await asyncio.sleep(1)
-        assert (promised(world, "sliced") is not None) == (count % 2 == 0)
+        assert (promised(world, "sliced") is not None) == is_promised
         await asyncio.sleep(120)
-        assert "sliced-2" in bound(world)
+        assert "sliced-1" in bound(world)
 
 
 async def test_a_higher_priority_takes_a_reserved_start_and_says_so() -> None:

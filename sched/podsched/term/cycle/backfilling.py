@@ -17,7 +17,7 @@ from podsched.api.conditions import FALSE, TRUE
 from podsched.decide.pod_group import GroupDecision
 from podsched.decide.runtime.profile_runtime import RESTRICTING
 from podsched.framework.pod_groups import Beside, Try
-from podsched.queues.assignment import Waiting
+from podsched.queues.assignment import Assignment, Waiting
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.cycle import Entry
 from podsched.queues.objects import PODS, Workload
@@ -116,8 +116,6 @@ class Backfilling:
         unit = self._admission.units.get(workload.key)
         if policy is None or unit is None or unit.held:
             return
-        if self._splits_unevenly(unit, workload):
-            return
         if entry.untried and not (entry.admitted or entry.preempts):
             return  # It has other flavors, which the next cycle tries.
         reservations = self._reservations
@@ -132,16 +130,18 @@ class Backfilling:
         found = reservations.timetable.later(workload, self._admission.rules, now, taken)
         for _, same in groupby(found, key=lambda one: one[1].usage):
             first = next(same)
+            if self._has_short_slice(unit, first[1]):
+                continue
             times = (at for at, _ in chain([first], same))
             yield LaterTerms(*parts, first[1], times=times, ahead=ahead)
 
-    def _splits_unevenly(self, unit: Unit, workload: Workload) -> bool:
-        """Whether the last slice of a unit has fewer pods than the others.
+    def _has_short_slice(self, unit: Unit, assignment: Assignment) -> bool:
+        """Whether the last slice of the pods that would start has fewer pods than the others.
 
-        Such a unit is promised no start: the slice needs room for as many pods as the others have
+        Such a start is not promised: the slice needs room for as many pods as the others have
         (``decide.best_fit``), and only that of its own pods would be kept.
         """
-        counts = [pods.count for pods in workload.pod_sets]
+        counts = [pods.count for pods in assignment.pod_sets]
         return any(
             count % size
             for _, size in level_of(self._cluster, unit).slices
