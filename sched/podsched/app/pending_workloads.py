@@ -8,6 +8,7 @@ long as it took to compute.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -18,14 +19,17 @@ from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, LocalQueue, Pod
 from podsched.ask.queues.counting import count
-from podsched.ask.queues.positions import pending_workloads
 from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
+from podsched.framework.pod_groups import stored_group
+from podsched.queues.objects import Workload
+from podsched.queues.order import queue_order
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.fairness.turns import Work
 from podsched.serve.server.rest.visibility import PendingWorkload
 from podsched.serve.server.watchcache import WatchCache
 from podsched.term.admission.admission import Admission
+from podsched.term.admission.units import is_lone
 
 #: Cluster-scoped kinds that the order of a queue depends on.
 _CLUSTER: Final = (
@@ -36,6 +40,8 @@ _CLUSTER: Final = (
     "WorkloadPriorityClass",
     "Namespace",
 )
+#: Units that are sorted in one step; it takes two milliseconds.
+_SORTED = 1_000
 _SECONDS: Final = 1.0
 #: The character after "/", which separates namespace and name in a key.
 _AFTER_SLASH: Final = "0"
@@ -86,7 +92,7 @@ class PendingWorkloads:
         cache = Cache()
         admission = Admission(cache, QueuesConfiguration())
         yield from count(admission, cache, self._objects(queue), skips_unusable=True)
-        yield from pending_workloads(admission, queue)
+        yield from _pending_workloads(admission, queue)
 
     def _objects(self, queue: str) -> Iterator[AnyObject | None]:
         """Yield the objects that the order of a queue depends on, and None for others."""
@@ -122,3 +128,28 @@ def _waiting(pod: Pod) -> Pod | None:
         return None
     pod.spec.ClearField("resource_claims")
     return pod
+
+
+def _pending_workloads(admission: Admission, queue: str) -> Iterator[PendingWorkload | None]:
+    """Yield the waiting units of a ClusterQueue in order; None after each short step of sorting."""
+    found = [one for one in admission.turns.workloads.values() if one.queue == queue]
+    parts = []
+    for start in range(0, len(found), _SORTED):
+        parts.append(sorted(found[start : start + _SORTED], key=queue_order))
+        yield None
+    for workload in heapq.merge(*parts, key=queue_order):
+        yield _shown(admission, workload)
+
+
+def _shown(admission: Admission, workload: Workload) -> PendingWorkload:
+    unit = admission.units[workload.key]
+    pod = next(iter(unit.waiting.values())).pod
+    group = workload.key.partition("/")[2]
+    of = stored_group(admission.cluster, workload.key) or pod
+    return PendingWorkload(
+        namespace=unit.namespace,
+        name=pod.metadata.name if is_lone(workload.key) else group,
+        created=of.metadata.creation_timestamp.ToJsonString(),
+        priority=workload.priority,
+        local_queue=unit.local_queue,
+    )

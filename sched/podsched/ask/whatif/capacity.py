@@ -110,20 +110,13 @@ def _in_turn(world: World, first: PodInfo, most: int, placed: Callable[[int], ob
     return Capacity(counts)
 
 
-def _another(pod: PodInfo, number: int) -> PodInfo:
-    name = f"{pod.name}-{number}"
-    return replace(
-        pod, uid=f"{pod.uid}-{number}", name=name, key=f"{pod.namespace}/{name}", node_name=""
-    )
-
-
 def _submitted(world: World, pod: PodInfo, number: int) -> PodInfo:
     """Return another pod; one with claims from templates has claims of its own."""
-    another = _another(pod, number)
+    name, uid = f"{pod.name}-{number}", f"{pod.uid}-{number}"
     if not pod.pod.status.resource_claim_statuses:
-        return another
+        return replace(pod, uid=uid, name=name, key=f"{pod.namespace}/{name}", node_name="")
     message = deepcopy(pod.pod)
-    message.metadata.name, message.metadata.uid = another.name, another.uid
+    message.metadata.name, message.metadata.uid = name, uid
     message.ClearField("status")
     return world.changes.submit(message)
 

@@ -26,8 +26,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.whatif.claims import carry_out_pre_bind, make_claims, write_patches
-from podsched.ask.whatif.world_changes import WorldChanges
-from podsched.ask.whatif.world_profiles import WorldProfiles
+from podsched.ask.whatif.world_changes import WorldChanges, WorldProfiles
 from podsched.cache.cache import Cache
 from podsched.cache.trial import Trial
 from podsched.config.load import SchedulerConfiguration

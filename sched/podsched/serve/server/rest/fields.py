@@ -6,9 +6,8 @@ from typing import Final
 
 from podsched.api.field_selectors import parse_field_selector
 from podsched.api.selectors import SelectorError
-from podsched.serve.server.rest.event_views import OLD_NAMES
 from podsched.serve.server.rest.failures import bad_request
-from podsched.serve.server.rest.resources import EVENTS_GROUP, Resource
+from podsched.serve.server.rest.resources import EVENTS_GROUP, OLD_NAMES, Resource
 
 _ALL: Final = ("metadata.name", "metadata.namespace")
 

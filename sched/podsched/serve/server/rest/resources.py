@@ -20,7 +20,6 @@ from podsched.api.former_versions import (
 from podsched.api.kind import CHANGE
 from podsched.api.kinds import KINDS, Kind
 from podsched.serve.server.methods import PASSED_ON
-from podsched.serve.server.rest.event_views import hide_new_event, show_new_event
 
 Convert = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -109,11 +108,29 @@ def _resource(kind: Kind) -> Resource:
     return Resource(kind, group, version, kind.verbs, subresources, categories)
 
 
+#: The fields of Events that events.k8s.io/v1 names otherwise than core/v1.
+_NEW_NAMES: Final = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+OLD_NAMES: Final = {new: old for old, new in _NEW_NAMES.items()}
+
+
 def _new_events(event: Kind) -> Resource:
     """Return the resource of events in events.k8s.io: the same objects with renamed fields."""
-    return Resource(
-        event, EVENTS_GROUP, "v1", event.verbs, show=show_new_event, hide=hide_new_event
-    )
+
+    def show(content: dict[str, Any]) -> dict[str, Any]:
+        return {_NEW_NAMES.get(name, name): value for name, value in content.items()}
+
+    def hide(content: dict[str, Any]) -> dict[str, Any]:
+        return {OLD_NAMES.get(name, name): value for name, value in content.items()}
+
+    return Resource(event, EVENTS_GROUP, "v1", event.verbs, show=show, hide=hide)
 
 
 def _in_former_version(resource: Resource) -> Resource:
