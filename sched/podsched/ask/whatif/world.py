@@ -253,6 +253,7 @@ class World:
         for pod in members:
             self.changes.nominate(pod, result.nominations.get(pod.uid, ""))
         [first, *others] = self._decide_group(members, preempt=False)
+        # Each victim is in one outcome only: callers schedule the victims of all outcomes again.
         return [replace(first, victims=tuple(victims)), *others]
 
     def _bound_members(self, members: Sequence[PodInfo], result: GroupDecision) -> list[Outcome]:

@@ -250,7 +250,7 @@ def budget(budget_name: str, cause: str) -> ApiError:
 
 
 def expired(message: str) -> ApiError:
-    """Make the error for a compacted revision."""
+    """Make the error for a compacted revision, or for a client that does not read or has gone."""
     return ApiError(StatusCode.OUT_OF_RANGE, StatusReason.COMPACTED, f"{message}: list again")
 
 

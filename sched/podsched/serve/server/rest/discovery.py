@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from podsched import __version__
 from podsched.api.kinds import KINDS
 from podsched.serve.server.rest import visibility
-from podsched.serve.server.rest.failures import method_not_allowed, no_such_resource
+from podsched.serve.server.rest.failures import check_method, no_such_resource
 from podsched.serve.server.rest.media import Form, form_of
 from podsched.serve.server.rest.messages import JSON, Answer, Request, encode
 from podsched.serve.server.rest.resource_metrics import METRICS, METRICS_KINDS, METRICS_VERSION
@@ -57,8 +57,8 @@ def version() -> Answer:
 def discovery_answer(request: Request, segments: Sequence[str]) -> Answer | None:
     """Answer a discovery path; None for any other path. Raises RestError."""
     answer = _answer(request, segments)
-    if answer is not None and request.method not in ("GET", "HEAD"):
-        raise method_not_allowed()
+    if answer is not None:
+        check_method(request, "GET", "HEAD")
     return answer
 
 

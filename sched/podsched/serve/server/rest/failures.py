@@ -9,7 +9,7 @@ from typing import Any, Final
 from podsched.api.kinds import Kind
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.server.errors import ApiError, Violation
-from podsched.serve.server.rest.messages import TEXT, Answer, encode
+from podsched.serve.server.rest.messages import TEXT, Answer, Request, encode
 
 _HTTP: Final[Mapping[StatusReason, tuple[int, str]]] = {
     StatusReason.NOT_FOUND: (404, "NotFound"),
@@ -111,6 +111,12 @@ def method_not_allowed() -> RestError:
     """Make the error for an HTTP method that a path does not support."""
     message = "the server does not allow this method on the requested resource"
     return RestError(405, "MethodNotAllowed", message, {}, code=StatusCode.UNIMPLEMENTED)
+
+
+def check_method(request: Request, *methods: str) -> None:
+    """Raise RestError 405 for an HTTP method that is not among these."""
+    if request.method not in methods:
+        raise method_not_allowed()
 
 
 def page_not_found() -> Answer:

@@ -33,8 +33,8 @@ from podsched.serve.server.rest.discovery import discovery_answer, version
 from podsched.serve.server.rest.failures import (
     RestError,
     bad_request,
+    check_method,
     expired,
-    method_not_allowed,
     no_such_resource,
     page_not_found,
     status_of,
@@ -231,8 +231,7 @@ class Handler:
         if not segments:
             return page_not_found()
         if segments == ["version"]:
-            if request.method not in ("GET", "HEAD"):
-                raise method_not_allowed()
+            check_method(request, "GET", "HEAD")
             return version()
         answer = (
             discovery_answer(request, segments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from podsched.serve.server.access.rights import rights
-from podsched.serve.server.rest.failures import method_not_allowed, page_not_found
+from podsched.serve.server.rest.failures import check_method, page_not_found
 from podsched.serve.server.rest.messages import TEXT, Answer, Request
 from podsched.telemetry.health import HealthChecks, Probe
 
@@ -29,8 +29,7 @@ class Probes:
             return Answer(text, content_type=content_type)
         if first not in frozenset(Probe) or len(segments) > 2:
             return None
-        if request.method not in ("GET", "HEAD"):
-            raise method_not_allowed()
+        check_method(request, "GET", "HEAD")
         if len(segments) == 2:
             one = self._checks.answer_one(Probe(first), segments[1])
             if one is None:

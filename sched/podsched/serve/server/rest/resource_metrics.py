@@ -19,7 +19,7 @@ from podsched.serve.server.access.rights import rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.kubelets.usage import NODE, Key, KubeletUsage, Usage
-from podsched.serve.server.rest.failures import RestError, method_not_allowed, no_such_resource
+from podsched.serve.server.rest.failures import RestError, check_method, no_such_resource
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.serve.server.scope import Scope
 
@@ -51,8 +51,7 @@ class ResourceMetrics:
     async def answer(self, request: Request, segments: Sequence[str]) -> Answer:
         """Answer with the metrics of one object or of a list."""
         asked = _asked(segments[3:])
-        if request.method not in ("GET", "HEAD"):
-            raise method_not_allowed()
+        check_method(request, "GET", "HEAD")
         verb = "get" if asked.name else "list"
         shown = f"{asked.plural}.{METRICS}"
         rights().check_resource(shown, verb, METRICS, *asked)

@@ -21,7 +21,7 @@ from podsched.serve.server.access.rights import Rights, rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.rest.bodies import check_kind, parsed
-from podsched.serve.server.rest.failures import RestError, bad_request, method_not_allowed
+from podsched.serve.server.rest.failures import RestError, bad_request, check_method
 from podsched.serve.server.rest.messages import Answer, Request, encode
 from podsched.v1 import api_pb2 as v1
 
@@ -70,8 +70,7 @@ class RestReviews:
             return None
         group, version, plural, namespace = found
         kind = REVIEWS[group, version][plural]
-        if request.method != "POST":
-            raise method_not_allowed()
+        check_method(request, "POST")
         if not kind.startswith("Self"):
             rights().check_resource(f"{plural}.{group}", "create", group, plural, namespace)
         content, _ = parsed(request, request.body, kind)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from podsched.serve.server.methods import call_of
-from podsched.serve.server.rest.failures import method_not_allowed, no_such_resource
+from podsched.serve.server.rest.failures import check_method, method_not_allowed, no_such_resource
 from podsched.serve.server.rest.messages import Request
 from podsched.serve.server.rest.options import flag
 from podsched.serve.server.rest.resources import GROUPS, Resource
@@ -94,8 +94,7 @@ def _bindings(request: Request, pods: Resource, namespace: str, rest: Sequence[s
     """Return the target of the deprecated bindings path, where the body names the pod."""
     if len(rest) > 1 or not namespace:
         raise no_such_resource()
-    if request.method != "POST":
-        raise method_not_allowed()
+    check_method(request, "POST")
     return Target(pods, "create", namespace, "", "binding")
 
 

@@ -21,7 +21,7 @@ from podsched.serve.server.rest.failures import (
     RestError,
     bad_request,
     causes_of,
-    method_not_allowed,
+    check_method,
     no_such_resource,
 )
 from podsched.serve.server.rest.messages import Answer, Request, encode
@@ -140,8 +140,7 @@ class TokenRequests:
         """Answer OpenID Connect discovery; None for any other path."""
         if self._tokens is None or segments not in (_DISCOVERY, _KEY_SET):
             return None
-        if request.method not in ("GET", "HEAD"):
-            raise method_not_allowed()
+        check_method(request, "GET", "HEAD")
         rights().check_path("get", request.path)
         keys = self._tokens.keys.jwks()
         if segments == _KEY_SET:

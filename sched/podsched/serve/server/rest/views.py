@@ -47,7 +47,7 @@ def partial(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class EncodedObjects:
-    """Cache of the JSON of recently read objects: each is encoded once for all its readers."""
+    """Cache of the JSON of the objects encoded last: each is encoded once for all its readers."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, str, int, int], bytes] = OrderedDict()

@@ -19,7 +19,7 @@ from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.rights import rights
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.fairness.turns import Work
-from podsched.serve.server.rest.failures import RestError, bad_request, method_not_allowed
+from podsched.serve.server.rest.failures import RestError, bad_request, check_method
 from podsched.serve.server.rest.messages import Answer, Request, encode, encode_list
 from podsched.serve.server.rest.options import number
 
@@ -59,8 +59,7 @@ class Visibility:
         if found is None or self._pending is None:
             return None
         plural, namespace, name = found
-        if request.method not in ("GET", "HEAD"):
-            raise method_not_allowed()
+        check_method(request, "GET", "HEAD")
         shown, resource = f'{plural}.{GROUP} "{name}"', f"{plural}/{SUBRESOURCE}"
         rights().check_resource(shown, "get", GROUP, resource, namespace, name)
         offset = _bounded(request, "offset", 0)
