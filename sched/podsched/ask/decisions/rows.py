@@ -36,15 +36,15 @@ _TIME_NAMES: Final = frozenset(FIELDS[place] for place in TIMES)
 Row = Sequence[Any]
 
 
-def shape_of(fields: Iterable[str]) -> Mapping[str, int]:
+def index_of(fields: Iterable[str]) -> Mapping[str, int]:
     """Return the indices of a segment's fields by name."""
     return {name: place for place, name in enumerate(fields)}
 
 
-def message_of(row: Row, shape: Mapping[str, int], replica: str) -> decisions_pb2.DecisionRecord:
+def message_of(row: Row, index: Mapping[str, int], replica: str) -> decisions_pb2.DecisionRecord:
     """Return a row as a message."""
     record = decisions_pb2.DecisionRecord(replica=replica)
-    for name, place in shape.items():
+    for name, place in index.items():
         value = row[place] if place < len(row) else None
         if name == "more" or value is None:
             continue
@@ -53,7 +53,7 @@ def message_of(row: Row, shape: Mapping[str, int], replica: str) -> decisions_pb
                 getattr(record, name).CopyFrom(timestamp(value))
         else:
             setattr(record, name, value)
-    _add_more(record, row[shape["more"]] or {})
+    _add_more(record, row[index["more"]] or {})
     return record
 
 
@@ -104,22 +104,22 @@ class DecisionQuery:
             return False
         return not self.name or index.may_have(pod_mark(self.namespace, self.name))
 
-    def matches(self, row: Row, shape: Mapping[str, int]) -> bool:
+    def matches(self, row: Row, index: Mapping[str, int]) -> bool:
         """Whether a row matches."""
-        more = row[shape["more"]] or {}
+        more = row[index["more"]] or {}
         return (
-            self.namespace in ("", row[shape["namespace"]])
-            and self.name in ("", row[shape["name"]])
-            and self.node_name in ("", row[shape["node_name"]])
-            and self.since <= (row[shape["ended_time"]] or row[shape["decided_time"]]) <= self.until
+            self.namespace in ("", row[index["namespace"]])
+            and self.name in ("", row[index["name"]])
+            and self.node_name in ("", row[index["node_name"]])
+            and self.since <= (row[index["ended_time"]] or row[index["decided_time"]]) <= self.until
             and ("bound_node" in more) == self.shadow
-            and self._has_reason(row, shape)
+            and self._has_reason(row, index)
         )
 
-    def _has_reason(self, row: Row, shape: Mapping[str, int]) -> bool:
+    def _has_reason(self, row: Row, index: Mapping[str, int]) -> bool:
         wanted = self.reason.casefold()
         return not wanted or any(
-            wanted in str(row[shape[name]]).casefold() for name in ("outcome", "message")
+            wanted in str(row[index[name]]).casefold() for name in ("outcome", "message")
         )
 
 
@@ -143,17 +143,17 @@ def find(
     found: list[decisions_pb2.DecisionRecord] = []
     rewritten: set[tuple[str, int]] = set()
     for segment in segments:
-        replica, shape = _about(segment)
+        replica, index = _about(segment)
         for row in _rows(segment, query, garbled):
             try:
                 key = (replica, row[0])
                 if key in rewritten:
                     continue
-                if AGAIN in (row[shape["more"]] or {}):
+                if AGAIN in (row[index["more"]] or {}):
                     rewritten.add(key)
-                if not query.matches(row, shape):
+                if not query.matches(row, index):
                     continue
-                found.append(message_of(row, shape, replica))
+                found.append(message_of(row, index, replica))
             except _GARBLED as error:
                 garbled(f"a row is not a decision: {reprlib.repr(row)}: {error}")
                 continue
@@ -169,8 +169,8 @@ def _about(segment: list[Frame]) -> tuple[str, Mapping[str, int]]:
     for facts in facts_in(segment):
         fields = facts.get("fields")
         if isinstance(fields, list) and all(isinstance(name, str) for name in fields):
-            return str(facts.get("replica", "")), shape_of(fields)
-    return "", shape_of(FIELDS)
+            return str(facts.get("replica", "")), index_of(fields)
+    return "", index_of(FIELDS)
 
 
 def facts_in(segment: list[Frame]) -> Iterator[Mapping[str, Any]]:

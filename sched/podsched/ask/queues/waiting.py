@@ -83,7 +83,7 @@ def preempted_pods(admission: Admission, key: str) -> list[str]:
 def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -> None:
     snapshot = admission.snapshot
     assignment, victims = _nominated(admission, snapshot, workload)
-    first = _add_ahead(answer, admission, workload)
+    blocking = _add_ahead(answer, admission, workload)
     hold = admission.holds.of.get(workload.key)
     if hold is not None and hold.victims:
         names = sorted(hold.victims)
@@ -94,12 +94,12 @@ def _explain(answer: QueueAdmission, admission: Admission, workload: Workload) -
     if assignment.mode is Mode.FIT:
         why = WAITS_FOR_NODES
         kept = _kept_for_others(admission, workload, assignment)
-        if kept or first:
-            kept = kept or f"{listed(first, _MOST_NAMED)} would be admitted first"
+        if kept or blocking:
+            kept = kept or f"{listed(blocking, _MOST_NAMED)} would be admitted first"
             why = f"its quota suffices now, but {kept}"
     else:
         _add_shortages(answer, snapshot, workload, assignment)
-        why = _short(answer) or assignment.message or "no flavor fits it"
+        why = _shortages_text(answer) or assignment.message or "no flavor fits it"
         if victims:
             names = [one.workload.key for one in victims]
             answer.victims.extend(names[:_MOST_NAMED])
@@ -143,13 +143,13 @@ def _add_ahead(answer: QueueAdmission, admission: Admission, workload: Workload)
         ahead = []
     ahead = heapq.nsmallest(_MOST_AHEAD, ahead, key=queue_order)
     strict = admission.snapshot.queues[workload.queue].strategy is Strategy.STRICT
-    first = []
+    blocking = []
     for other in ahead:
         if strict or _has_quota(admission.snapshot, other):
-            first.append(other.key)
-    answer.first.extend(first[:_MOST_NAMED])
-    answer.ahead_admissible = answer.ahead if strict else len(first)
-    return first
+            blocking.append(other.key)
+    answer.first.extend(blocking[:_MOST_NAMED])
+    answer.ahead_admissible = answer.ahead if strict else len(blocking)
+    return blocking
 
 
 def _ahead_of(admission: Admission, workload: Workload) -> list[Workload]:
@@ -241,16 +241,16 @@ def _borrowers(snapshot: Snapshot, node: Node, key: FlavorResource) -> list[str]
     return [f"{name} borrows {amount_text(key.resource, -more)}" for more, name in sorted(found)]
 
 
-def _short(answer: QueueAdmission) -> str:
+def _shortages_text(answer: QueueAdmission) -> str:
     """Return the shortages as a part of a sentence; the flavors of a resource are alternatives."""
     by_resource: dict[str, list[str]] = {}
     for one in answer.shortages:
-        by_resource.setdefault(one.resource, []).append(_shortage(one))
+        by_resource.setdefault(one.resource, []).append(_shortage_text(one))
     texts = [f"of {name} {', or '.join(parts)}" for name, parts in by_resource.items()]
     return f"it needs more quota: {'; '.join(texts)}" if texts else ""
 
 
-def _shortage(one: QueueAdmission.Shortage) -> str:
+def _shortage_text(one: QueueAdmission.Shortage) -> str:
     if one.beyond_maximum:
         return f"{one.needed} in flavor {one.flavor}, where it can never have more than {one.most}"
     who = f"; {', '.join(one.borrowers)}" if one.borrowers else ""
