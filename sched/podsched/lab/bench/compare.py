@@ -64,7 +64,7 @@ NODES, PODS = 5000, 2000
 _IN_FLIGHT = 32
 #: Requests per second that each scheduler may send, far above what an API server answers.
 _QPS, _BURST = 5000, 10000
-#: Seconds until a scheduler leads, until it binds all, of a request that deletes a
+#: Max seconds until a scheduler leads, until it has bound all pods, of a request that deletes a
 #: whole collection, and until the controller manager has emptied a namespace.
 _LEADS_WITHIN, _BINDS_WITHIN, _REQUEST_WITHIN, _GONE_WITHIN = 120.0, 600.0, 300.0, 120.0
 #: Seconds of CPU in a second that still count as idle, and seconds to become idle.

@@ -350,7 +350,7 @@ class _Round:
         keys = list(created)
         await until(lambda: all(key in self._bound for key in keys))
         waited = [(key, self._bound[key] - created[key]) for key in keys]
-        return sorted(waited, key=lambda item: -item[1])[:5]
+        return sorted(waited, key=lambda item: -item[1])[:_SHOWN]
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -90,8 +90,8 @@ def options_of(content: dict[str, Any]) -> DeleteOptions:
     if not good:
         text = json.dumps(content)[:200]
         raise bad_request(f"json: cannot unmarshal {text} into Go value of type v1.DeleteOptions")
-    _check_policy(policy, content.get("orphanDependents"))
     orphan = content.get("orphanDependents")
+    _check_policy(policy, orphan)
     if orphan is not None:
         policy = "Orphan" if orphan else "Background"
     version = str(found.get("resourceVersion") or "0")
