@@ -134,6 +134,15 @@ class Assignment:
         return usage
 
     @property
+    def choice(self) -> frozenset[tuple[str, str, str]]:
+        """The chosen flavors: pod set, resource and flavor."""
+        return frozenset(
+            (pods.name, resource, one.flavor)
+            for pods in self.pod_sets
+            for resource, one in pods.flavors.items()
+        )
+
+    @property
     def short(self) -> frozenset[FlavorResource]:
         """The flavors and resources whose quota is short, so that preemption is needed."""
         return frozenset(

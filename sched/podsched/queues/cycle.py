@@ -19,12 +19,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
-from itertools import chain
+from itertools import chain, islice, product
+from typing import Final
 
 from podsched.queues.assignment import Assignment, Mode, Outcome, Waiting
 from podsched.queues.fair_victims import BOTH, FairStrategy, fair_search
 from podsched.queues.flavors import Assigner
-from podsched.queues.objects import PODS, ClusterQueue, Policy, Workload
+from podsched.queues.objects import PODS, ClusterQueue, Policy, Preemption, Workload
 from podsched.queues.order import Requeue, stays_in_heap
 from podsched.queues.partial import search_counts, some_counts
 from podsched.queues.pending import Lacks
@@ -33,6 +34,8 @@ from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.victims import Preemptor, Search, Victim, classic_search, victims_by_quota
 
+#: Max choices of flavors that ``nominate_by_set`` tries.
+_MOST_CHOICES: Final = 64
 _OVERLAP = "Workload has overlapping preemption targets with another workload"
 _AFTER_OVERLAP = f"{_OVERLAP}, but will fit after these preemptions complete"
 _NO_LONGER = "Workload no longer fits after processing another workload"
@@ -278,6 +281,35 @@ def nominate_fewer(
         return assignment if assignment.mode is Mode.FIT else None
 
     return search_counts(workload.pod_sets, succeed)
+
+
+def nominate_by_set(
+    snapshot: Snapshot,
+    queue: ClusterQueue,
+    workload: Workload,
+    rules: Rules,
+    flavors: Collection[str] | None = None,
+) -> Iterator[Assignment]:
+    """Yield the choices of flavors for several pod sets that fit without victims.
+
+    Each pod set gets each flavor in turn. ``without_flavors`` reaches only some of these choices,
+    because a flavor that it refuses is refused for all pod sets. ``flavors``: the only ones to try;
+    None: all.
+    """
+    if len(workload.pod_sets) < 2:
+        return
+    queue, workload = replace(queue, preemption=Preemption()), replace(workload, tried=())
+    options = [
+        [(pods.name, resources, one) for one in group.flavors if flavors is None or one in flavors]
+        for pods in workload.pod_sets
+        for group in queue.groups
+        if (resources := group.resources & {*pods.requests, PODS})
+    ]
+    for choice in islice(product(*options), _MOST_CHOICES):
+        chosen = {(name, one): flavor for name, of, flavor in choice for one in of}
+        found, _ = nominate(snapshot, queue, workload, rules, chosen)
+        if found.mode is Mode.FIT:
+            yield found
 
 
 def without_flavors(queue: ClusterQueue, workload: Workload, of: Assignment) -> Workload | None:

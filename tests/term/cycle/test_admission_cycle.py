@@ -435,6 +435,25 @@ async def test_pod_sets_of_one_group_get_the_same_flavors(
         assert usage(world, "team") == used
 
 
+async def test_pods_of_two_shapes_share_a_flavor_if_nodes_of_the_preferred_ones_have_no_room() -> (
+    None
+):
+    """Quota prefers ``red`` for the second shape, which would borrow ``blue``."""
+    world = TermWorld()
+    big_node(world, "n1", labels={"kind": "blue"})
+    for kind in ("blue", "red"):
+        flavor(world, kind, kind=kind)
+    quotas = {"blue": {"cpu": 3}, "red": {"cpu": 3}}
+    cluster_queue(world, "team", None, quotas, cohort="all", when_can_borrow="TryNextFlavor")
+    cluster_queue(world, "lender", None, {"blue": {"cpu": 9}}, cohort="all")
+    async with world.running():
+        gang(world, "g", "team", 1, 2, cpu=3)
+        job(world, "g-1", "team", cpu=2, spec={"schedulingGroup": {"podGroupName": "g"}})
+        await asyncio.sleep(1)
+        assert bound(world) == ["g-0", "g-1"]
+        world.check()
+
+
 async def test_a_later_pod_of_a_group_of_pod_sets_waits_for_the_flavor_of_those_that_run() -> None:
     world = TermWorld()
     big_node(world, "n1")

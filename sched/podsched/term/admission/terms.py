@@ -25,6 +25,7 @@ from podsched.framework.status import unschedulable
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.cycle import (
     nominate,
+    nominate_by_set,
     nominate_fewer,
     nominate_parts,
     victim_search,
@@ -406,27 +407,31 @@ def terms_of(
 ) -> Iterator[FlavorTerms]:
     """Yield the terms of a unit, best first, beginning with the assignment ``first``."""
     unit, queue = admission.units[workload.key], admission.snapshot.queues[workload.queue]
-    assignment = first
+    assignment, left, seen = first, workload, set[object]()
     while assignment.mode in (Mode.FIT, Mode.PREEMPT):
-        parts = admission, cluster, nodes, tolerations, unit, workload
-        if assignment.mode is Mode.PREEMPT and workload.can_shrink:
+        parts = admission, cluster, nodes, tolerations, unit, left
+        if assignment.mode is Mode.PREEMPT and left.can_shrink:
             yield FlavorTerms(*parts, assignment, whole=True)
             # Victims are found by quota alone: they may not free enough nodes for all pods.
-            fewer = nominate_fewer(admission.snapshot, queue, workload, admission.rules)
+            fewer = nominate_fewer(admission.snapshot, queue, left, admission.rules)
             if fewer is not None:
                 yield FlavorTerms(*parts, fewer)
             count = sum(pods.count for pods in assignment.pod_sets)
-            shrunk = admission.snapshot, queue, workload, admission.rules, count
+            shrunk = admission.snapshot, queue, left, admission.rules, count
             for part in nominate_parts(*shrunk):
                 yield FlavorTerms(*parts, part, whole=True)
         else:
             yield FlavorTerms(*parts, assignment)
+        seen.add(assignment.choice)
         # Unlike Kueue: if a flavor with quota has no room on its nodes, the next one is tried.
-        left = without_flavors(queue, workload, assignment)
-        if left is None:
-            return
-        workload = left
-        assignment, _ = nominate(admission.snapshot, queue, workload, admission.rules)
+        if (fewer_flavors := without_flavors(queue, left, assignment)) is None:
+            break
+        left = fewer_flavors
+        assignment, _ = nominate(admission.snapshot, queue, left, admission.rules)
+    parts = admission, cluster, nodes, tolerations, unit, workload
+    for other in nominate_by_set(admission.snapshot, queue, workload, admission.rules):
+        if other.choice not in seen:
+            yield FlavorTerms(*parts, other)
 
 
 class _Budgets:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice, pairwise, product
+from itertools import pairwise
 from math import ceil, inf
 from typing import Final, NamedTuple
 
@@ -23,7 +23,7 @@ from podsched.framework.pods import PodInfo
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.backfill.plan import Plan, Reservation
 from podsched.queues.backfill.profile import Profile
-from podsched.queues.cycle import Rules, nominate, without_flavors
+from podsched.queues.cycle import Rules, nominate, nominate_by_set, without_flavors
 from podsched.queues.objects import PODS, Preemption, Workload
 from podsched.queues.quota import Amounts, FlavorResource
 from podsched.queues.snapshot import Snapshot
@@ -45,8 +45,6 @@ from podsched.term.admission.units import Unit, unit_group, unit_key
 _ROUNDING: Final = 1e-3
 #: Max later times at which a unit is tried.
 _MOST_TIMES: Final = 64
-#: Max choices of flavors in which that of a promised start is searched.
-_MOST_CHOICES: Final = 64
 
 
 class _Ending(NamedTuple):
@@ -487,22 +485,10 @@ def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[A
 def with_usage(
     snapshot: Snapshot, workload: Workload, rules: Rules, usage: Amounts
 ) -> Iterator[Assignment]:
-    """Yield the choices of flavors for several pod sets that take just this quota and have room.
-
-    ``_fitting`` yields only some choices: after each, it refuses the flavors of all pod sets.
-    """
-    queue = replace(snapshot.queues[workload.queue], preemption=Preemption())
-    sets, flavors = workload.pod_sets, sorted({key.flavor for key in usage})
-    choices = product(flavors, repeat=len(sets)) if len(sets) > 1 else ()
-    for choice in islice(choices, _MOST_CHOICES):
-        chosen = {
-            (pods.name, resource): flavor
-            for pods, flavor in zip(sets, choice, strict=True)
-            for resource in (*pods.requests, PODS)
-        }
-        found, _ = nominate(snapshot, queue, replace(workload, tried=()), rules, chosen)
-        taken = {key: amount for key, amount in found.usage.items() if amount}
-        if found.mode is Mode.FIT and taken == usage:
+    """Yield the choices of flavors for several pod sets that take just this quota and have room."""
+    queue, flavors = snapshot.queues[workload.queue], {key.flavor for key in usage}
+    for found in nominate_by_set(snapshot, queue, workload, rules, flavors):
+        if {key: amount for key, amount in found.usage.items() if amount} == usage:
             yield found
 
 
