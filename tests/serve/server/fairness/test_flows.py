@@ -110,14 +110,14 @@ def test_of_those_that_wait_the_one_that_used_least_is_next() -> None:
 
 def test_what_is_shared_shrinks_while_the_loop_lags_and_grows_again() -> None:
     flows = Flows()
-    flows.adjust(2 * LAG)
-    assert flows.shared_part == MAX_SHARED_PART  # once may be the machine
+    flows.loop.adjust(2 * LAG)
+    assert flows.loop.shared_part == MAX_SHARED_PART  # once may be the machine
     for _ in range(20):
-        flows.adjust(2 * LAG)
-    assert flows.shared_part == MIN_SHARED_PART
+        flows.loop.adjust(2 * LAG)
+    assert flows.loop.shared_part == MIN_SHARED_PART
     for _ in range(100):
-        flows.adjust(0.0)
-    assert flows.shared_part == MAX_SHARED_PART
+        flows.loop.adjust(0.0)
+    assert flows.loop.shared_part == MAX_SHARED_PART
 
 
 def test_what_calls_cost_that_nobody_sees_counts_with_what_is_charged() -> None:
@@ -127,7 +127,7 @@ def test_what_calls_cost_that_nobody_sees_counts_with_what_is_charged() -> None:
         each.charge(-0.9 * WINDOW, 0.0)  # a tenth each is charged, where they may have 0.35
     flows.measure(ProcessorTime(0.0, 0.0), 0.0)
     flows.measure(ProcessorTime(WINDOW, 0.0), 1e-9)
-    assert flows.weight == pytest.approx(5)
+    assert flows.loop.weight == pytest.approx(5)
     assert flows.seconds_until_share(flow, 1e-9) == pytest.approx(
         WINDOW * math.log(0.5 / (MAX_SHARED_PART / 2))
     )
@@ -138,7 +138,7 @@ def test_what_a_busy_machine_keeps_from_the_loop_is_nobodys_share() -> None:
     flooding(flows, "a", 0.0)
     flows.measure(ProcessorTime(0.0, 0.0), 0.0)
     flows.measure(ProcessorTime(WINDOW, 0.75 * WINDOW), 1e-9)
-    assert flows.weight == pytest.approx(4)
+    assert flows.loop.weight == pytest.approx(4)
 
 
 def test_a_loop_that_waited_for_a_processor_is_not_late() -> None:
@@ -146,8 +146,8 @@ def test_a_loop_that_waited_for_a_processor_is_not_late() -> None:
     flows.measure(ProcessorTime(0.0, 0.0), 0.0)
     for number in range(1, 5):
         flows.measure(ProcessorTime(0.0, number * 2 * LAG), number * 0.02)
-        flows.adjust(2 * LAG)
-    assert flows.shared_part == MAX_SHARED_PART
+        flows.loop.adjust(2 * LAG)
+    assert flows.loop.shared_part == MAX_SHARED_PART
 
 
 def test_no_measurement_makes_less_of_what_is_charged() -> None:
@@ -155,7 +155,7 @@ def test_no_measurement_makes_less_of_what_is_charged() -> None:
     flooding(flows, "a", 0.0)
     flows.measure(ProcessorTime(0.0, 0.0), 0.0)
     flows.measure(ProcessorTime(0.001, 0.0), 1e-9)
-    assert flows.weight == 1
+    assert flows.loop.weight == 1
 
 
 def test_a_flow_that_becomes_a_schedulers_takes_its_seats_along() -> None:

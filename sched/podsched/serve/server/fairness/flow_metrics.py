@@ -52,6 +52,6 @@ class FlowTelemetry:
                 metrics.current_executing_seats.labels(*labels).set(held[schema.name])
             for level in LEVELS:
                 metrics.nominal_limit_seats.labels(level.name).set(level.seats)
-            metrics.shared_part.set(flows.shared_part)
+            metrics.shared_part.set(flows.loop.shared_part)
 
         self._registry.before_collect(update)

@@ -119,6 +119,53 @@ class Flow:
         return not (self.watches or self.held or self.waiting) and now > self._used_at + _KEPT
 
 
+class LoopCapacity:
+    """What the event loop can do, as measured while flows compete."""
+
+    def __init__(self) -> None:
+        #: Part of the event loop for competing flows.
+        self.shared_part = MAX_SHARED_PART
+        #: Factor from charged seconds to seconds of the loop's capacity.
+        self.weight = 1.0
+        self._late = 0
+        self._effort: ProcessorTime | None = None
+        self._measured_at = -math.inf
+        #: Recent processor time of the loop, and recent time that it waited for a processor, both
+        #: decayed like charges.
+        self._worked = self._kept_waiting = 0.0
+        #: The time that it waited for a processor in the last period that was measured.
+        self._delay = 0.0
+
+    def measure(self, effort: ProcessorTime, charged: float, now: float) -> None:
+        """Update ``weight`` from the loop's processor time and the recent charges of all flows."""
+        before, self._effort = self._effort, effort
+        self._delay = effort.delayed - before.delayed if before is not None else 0.0
+        seconds, self._measured_at = now - self._measured_at, now
+        if before is None or seconds <= 0:
+            return
+        kept = math.exp(-seconds / WINDOW)
+        self._worked = self._worked * kept + effort.used - before.used
+        self._kept_waiting = self._kept_waiting * kept + effort.delayed - before.delayed
+        if charged <= 0:
+            return
+        # Charges and measurements decay at the same rate, so that they cover the same time.
+        unseen = min(max(self._worked / charged, 1.0), _MAX_UNCHARGED)
+        self.weight = unseen / max(1 - self._kept_waiting / WINDOW, 1 / _MAX_UNCHARGED)
+
+    def adjust(self, lag: float) -> None:
+        """Adjust the shared part to the event loop's lag in seconds.
+
+        Time waited for a processor since the last ``measure`` does not count as lag, because
+        sharing less would not reduce it.
+        """
+        lag -= self._delay
+        self._late = self._late + 1 if lag > LAG else 0
+        if self._late >= 2:
+            self.shared_part = max(self.shared_part * _SHRINK, MIN_SHARED_PART)
+        elif not self._late:
+            self.shared_part = min(self.shared_part * _GROW, MAX_SHARED_PART)
+
+
 class Flows:
     """All flows of a server."""
 
@@ -127,19 +174,8 @@ class Flows:
         #: By priority level: seats taken, and flows that want seats or time.
         self._held: dict[str, int] = {}
         self._wanting: dict[str, int] = {}
-        #: Part of the event loop for competing flows.
-        self.shared_part = MAX_SHARED_PART
+        self.loop = LoopCapacity()
         self._next_turn = -math.inf
-        self._late = 0
-        #: Factor from charged seconds to seconds of the loop's capacity.
-        self.weight = 1.0
-        self._effort: ProcessorTime | None = None
-        self._measured_at = -math.inf
-        #: Recent processor time of the loop, and recent time that it waited for a processor, both
-        #: decayed like charges.
-        self._worked = self._kept_waiting = 0.0
-        #: The time that it waited for a processor in the last period that was measured.
-        self._delay = 0.0
         #: Max part of the loop's time for each competing flow; inf while none compete.
         self._share = math.inf
         self._update_at = -math.inf
@@ -213,7 +249,7 @@ class Flows:
         if self.is_far_below_share(flow, now):
             return pause
         begins = max(now + pause, self._next_turn)
-        self._next_turn = max(now, self._next_turn) + seconds / self.shared_part
+        self._next_turn = max(now, self._next_turn) + seconds / self.loop.shared_part
         return begins - now
 
     def is_far_below_share(self, flow: Flow, now: float) -> bool:
@@ -225,7 +261,7 @@ class Flows:
 
     def _part(self, flow: Flow, now: float) -> float:
         """Return the part of the loop's capacity that a flow has recently used."""
-        return flow.part(now) * self.weight
+        return flow.part(now) * self.loop.weight
 
     @property
     def competing(self) -> bool:
@@ -269,37 +305,11 @@ class Flows:
                 del self._flows[key]
         # One flow with much use and some small ones do not compete: it may use what they leave.
         contested = heavy >= 2 or crowded > 0
-        self._share = share_of(parts, self.shared_part) if contested else math.inf
+        self._share = share_of(parts, self.loop.shared_part) if contested else math.inf
 
     def measure(self, effort: ProcessorTime, now: float) -> None:
-        """Update ``weight`` from the loop's processor time and the charges of all flows."""
-        before, self._effort = self._effort, effort
-        self._delay = effort.delayed - before.delayed if before is not None else 0.0
-        seconds, self._measured_at = now - self._measured_at, now
-        if before is None or seconds <= 0:
-            return
-        kept = math.exp(-seconds / WINDOW)
-        self._worked = self._worked * kept + effort.used - before.used
-        self._kept_waiting = self._kept_waiting * kept + effort.delayed - before.delayed
-        charged = sum(flow.used(now) for flow in self._flows.values())
-        if charged <= 0:
-            return
-        # Charges and measurements decay at the same rate, so that they cover the same time.
-        unseen = min(max(self._worked / charged, 1.0), _MAX_UNCHARGED)
-        self.weight = unseen / max(1 - self._kept_waiting / WINDOW, 1 / _MAX_UNCHARGED)
-
-    def adjust(self, lag: float) -> None:
-        """Adjust the shared part to the event loop's lag in seconds.
-
-        Time waited for a processor since the last ``measure`` does not count as lag, because
-        sharing less would not reduce it.
-        """
-        lag -= self._delay
-        self._late = self._late + 1 if lag > LAG else 0
-        if self._late >= 2:
-            self.shared_part = max(self.shared_part * _SHRINK, MIN_SHARED_PART)
-        elif not self._late:
-            self.shared_part = min(self.shared_part * _GROW, MAX_SHARED_PART)
+        """Compare the loop's processor time with the charges of all flows."""
+        self.loop.measure(effort, sum(flow.used(now) for flow in self._flows.values()), now)
 
 
 def share_of(parts: Sequence[float], total: float) -> float:

@@ -231,7 +231,7 @@ class Gate:
         self._probe = None
         now = self.clock()
         self.flows.measure(processor_time_of_thread(), now)
-        self.flows.adjust(now - due)
+        self.flows.loop.adjust(now - due)
         if self.flows.competing:
             self._probe_later()
 
