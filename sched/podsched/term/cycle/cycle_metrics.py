@@ -172,7 +172,7 @@ class CycleMeter:
         for assignment in assignments:
             queued = assignment.queued
             if self._preempted_for:
-                self._preemption_ends(queued.info.uid, assignment.node_name)
+                self.preemption_ends(queued.info.uid, assignment.node_name)
             began = queued.initial_attempt_timestamp
             if began is not None:
                 label = attempts_label(queued.attempts)
@@ -210,14 +210,11 @@ class CycleMeter:
         self._preemption.preemption_attempts_total.inc()
         self._preemption.preemption_victims.observe(victims)
         if victims:
-            self._preemption_ends(uid, "")
+            self.preemption_ends(uid)
             self._preempted_for[uid] = node_name
 
-    def preemptor_is_gone(self, uid: str) -> None:
-        """Count the preemption for a pod that was deleted before it was bound as futile."""
-        self._preemption_ends(uid, "")
-
-    def _preemption_ends(self, uid: str, bound_to: str) -> None:
+    def preemption_ends(self, uid: str, bound_to: str = "") -> None:
+        """Count the preemption for a pod as futile unless the pod was bound to the freed node."""
         made_free = self._preempted_for.pop(uid, None)
         if made_free is not None and made_free != bound_to:
             self._preemption.preemptions_futile_total.inc()

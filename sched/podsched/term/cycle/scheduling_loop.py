@@ -157,7 +157,7 @@ class SchedulingLoop:
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
         """End the preemption for a pod that was deleted."""
-        self._meter.preemptor_is_gone(pod.uid)
+        self._meter.preemption_ends(pod.uid)
 
     def changed(self, changes: Sequence[Change], now: float) -> None:
         """Record cluster events that the queue has handled."""
