@@ -281,7 +281,7 @@ class BindingCycle:
         for assignment in ready:
             runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
             with working_on(assignment.pod.pod):
-                self._failures.decide_again(runtime, assignment)
+                self._failures.undo(runtime, assignment, error("overtaken"), try_at_once=True)
 
 
 def asks_bind_plugins(runtime: ProfileRuntime) -> bool:

@@ -9,7 +9,7 @@ from podsched.cache.changes import Change
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo, QueuedPodInfo
-from podsched.framework.status import Code, Status, error
+from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
 from podsched.term.cycle.failure import (
     REASON_SCHEDULER_ERROR,
@@ -150,10 +150,6 @@ class FailureHandler:
             self._state.queue.move_all_to_active_or_backoff(
                 change.event, change.old, change.new, self._clock(), except_uids=uids
             )
-
-    def decide_again(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
-        """Undo an assumption whose room another scheduler has used; try the pod again at once."""
-        self.undo(runtime, assignment, error("overtaken"), try_at_once=True)
 
     def _return_to_queue(self, assignment: Assignment, status: Status) -> None:
         if not status.code.rejects:
