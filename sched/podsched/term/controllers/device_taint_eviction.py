@@ -310,10 +310,7 @@ class DeviceTaintEvictionController:
         condition = new_condition(rule, effects, self._evicted[rule.metadata.uid], now.wall)
         if condition is not None:
             patch = status_patch(rule, condition)
-            self._writes.patch(name, patch, partial(self._retry_status, name))
-
-    def _retry_status(self, name: str) -> None:
-        self._status_due[name] = 0.0
+            self._writes.patch(name, patch, partial(self._status_due.update, {name: 0.0}))
 
     def _effects(self, rule: DeviceTaintRule) -> Effects:
         """Count what a rule selects, and the pods that it evicts or would evict."""
