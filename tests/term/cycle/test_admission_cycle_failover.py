@@ -95,6 +95,28 @@ async def test_the_next_leader_completes_no_gang_at_the_cost_of_a_promised_start
         world.check()
 
 
+async def test_the_next_leader_finishes_the_eviction_of_a_gang() -> None:
+    """The first of its pods leaves enough room for ``high``."""
+    first = TermWorld()
+    big_node(first, "n1")
+    flavor(first)
+    cluster_queue(first, "team", {"cpu": 8}, within="LowerPriority")
+    binder = DyingBinder(first)
+    async with first.running():
+        gang(first, "low", "team", 2, cpu=4)
+        await asyncio.sleep(5)
+        binder.dies_after_evictions = 1
+        job(first, "high", "team", 100, cpu=4)
+        await asyncio.sleep(1)
+    assert bound(first) == ["low-1"]
+    world = TermWorld(cluster=first.cluster)
+    async with world.running():
+        await asyncio.sleep(5)
+        assert bound(world) == ["high"]
+        assert condition(world, "low", "Evicted")[:2] == ("True", "Preempted")
+        world.check()
+
+
 async def test_a_gang_that_is_taken_back_is_not_admitted_any_more() -> None:
     """Its node goes while it is bound, and too few members are left to try it again."""
     world = TermWorld()

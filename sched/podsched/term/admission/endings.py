@@ -163,6 +163,7 @@ class Endings:
             elif admitted and unit.waiting:
                 self._ended[key] = _WITHOUT_NODES
             return
+        known = self._take_over_eviction(unit)
         self._running.add(key)
         if stopped and known is None:
             kind = stopped.removesuffix("Stopped")
@@ -174,6 +175,17 @@ class Endings:
             self._update_limit(unit, now)
             if self._settings is not None:
                 self._update_readiness(unit, self._settings, now)
+
+    def _take_over_eviction(self, unit: Unit) -> Ending | None:
+        """Return the eviction of a unit, also if only the last leader has begun it."""
+        key = unit.key
+        if not (key in self.current or key in self._running or key in self._waiting):
+            reason, at = self._eviction(key)
+            bound = [bound_at(pod) for pod in unit.held.values() if not pod.terminating]
+            # The condition stays until the unit is admitted again, and then its pods are newer.
+            if reason and min(bound, default=inf) <= at:
+                self._begin(key, Ending(reason, "The last leader has begun to evict it"))
+        return self.current.get(key)
 
     def _update_job(self, unit: Unit) -> None:
         self._jobs.pop(unit.key, None)
