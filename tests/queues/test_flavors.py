@@ -129,6 +129,16 @@ def test_a_search_goes_on_after_the_flavors_that_were_tried() -> None:
     assert not assign(pods(1), quotas={"one": 1000}).untried
 
 
+def test_pod_sets_that_share_their_flavors_go_on_where_the_last_search_ended() -> None:
+    """Also if the first of them requests nothing of what the search is for."""
+    both = PodSet("leader", 1, {}, group="all"), PodSet("workers", 1, {"cpu": 1000}, group="all")
+    quotas, searches = {"one": 1000, "two": 1000}, list[Assignment]()
+    for _ in range(2):
+        tried = searches[-1].tried if searches else ()
+        searches.append(assign(*both, quotas=quotas, tried=tried))
+    assert [each.pod_sets[1].flavors["cpu"].flavor for each in searches] == ["one", "two"]
+
+
 def test_a_search_ends_although_each_pod_set_makes_the_other_one_start_again() -> None:
     """On flavor one there is room for either of them, and on two for neither."""
     both = pods(1, "a"), pods(1, "b")

@@ -5,6 +5,7 @@ Source: Kueue 0.20, pkg/scheduler/flavorassigner.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -162,9 +163,10 @@ class _Search:
         best_mode: _Granular = (Outcome.NO_FIT, 0)
         failed: list[Waiting | None] = []
         names = self._group.flavors
-        # The pod sets of a group share their flavor, so any of them says what was tried. The last
-        # search may have ended before it reached them.
-        tried = dict(enumerate(assigner.workload.tried)).get(self._members[0], {})
+        # The pod sets of a group share their flavor, so each that requests the resource says what
+        # was tried. The last search may have ended before it reached them.
+        known = dict(enumerate(assigner.workload.tried))
+        tried = ChainMap(*(dict(known.get(index, {})) for index in self._members))
         first = tried.get(self._resource, 0)
         index = first - 1
         for index in range(first, len(names)):
