@@ -24,11 +24,13 @@ _by_revision = attrgetter("revision")
 class ExpiredError(Exception):
     """The requested changes are no longer in memory, so the watcher must list again.
 
-    oldest: the oldest revision after which all changes are in memory.
+    asked: the revision after which they were requested, 0 if the watcher has fallen behind. oldest:
+    the oldest revision after which all changes are in memory.
     """
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"required revision has been compacted: {asked} ({oldest})")
+        self.asked = asked
         self.oldest = oldest
 
 

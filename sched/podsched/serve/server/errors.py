@@ -249,9 +249,17 @@ def budget(budget_name: str, cause: str) -> ApiError:
     )
 
 
-def expired(message: str) -> ApiError:
-    """Make the error for a compacted revision, or for a client that does not read or has gone."""
-    return ApiError(StatusCode.OUT_OF_RANGE, StatusReason.COMPACTED, f"{message}: list again")
+def expired(message: str, *, asked: int = 0, oldest: int = 0) -> ApiError:
+    """Make the error for a compacted revision, or for a client that does not read or has gone.
+
+    asked, oldest: the requested revision and the oldest one, 0 if unknown.
+    """
+    return ApiError(
+        StatusCode.OUT_OF_RANGE,
+        StatusReason.COMPACTED,
+        f"{message}: list again",
+        metadata={"asked": str(asked), "oldest": str(oldest)},
+    )
 
 
 def unreadable(kind: Kind, name: str) -> ApiError:

@@ -139,7 +139,7 @@ class Watcher:
                 right.check()
                 yield response
         except ExpiredError as error:
-            raise errors.expired(str(error)) from None
+            raise errors.expired(str(error), asked=error.asked, oldest=error.oldest) from None
         finally:
             self.watching -= 1
 

@@ -225,3 +225,24 @@ async def test_a_patch_that_copies_itself_again_and_again_is_refused(
     growing = [{"op": "copy", "from": "", "path": f"/metadata/x{n}"} for n in range(40)]
     refused = await kube.request("PATCH", f"{PODS}/a", growing, JSON_PATCH)
     assert refused.status == 413
+
+
+async def test_metrics_that_are_requested_at_once_are_rendered_once(world: World) -> None:
+    now, made, answers = 0.0, list[str](), list[Answer]()
+
+    def metrics(accept: str) -> tuple[bytes, str]:
+        made.append(accept)
+        return b"up 1", "text/plain"
+
+    async def send(answer: Answer, call: Call) -> None:
+        answers.append(answer)
+
+    handler = Handler(world.core, Pipeline(), Probes(HealthChecks(), metrics, lambda: now))
+    asked = replace(request_of("system:unsecured", "/metrics"), headers={"host": "localhost"})
+    for _ in range(3):
+        await handler.handle(asked, send)
+    assert len(made) == 1
+    now = 0.2
+    await handler.handle(asked, send)
+    assert len(made) == 2
+    assert [answer.body for answer in answers] == [b"up 1"] * 4

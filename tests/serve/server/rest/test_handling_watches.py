@@ -75,3 +75,5 @@ async def test_a_version_that_is_forgotten_is_an_event_and_not_a_failure(
     assert response.status == 200
     [event] = response.events
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+    floor = other.cache.ring.floor
+    assert event["object"]["message"] == f"too old resource version: 1 ({floor})"

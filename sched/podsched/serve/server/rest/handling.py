@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -93,8 +92,6 @@ _NAMES: Final[dict[int, bytes]] = {
     v1.MODIFIED: b"MODIFIED",
     v1.DELETED: b"DELETED",
 }
-#: The asked and the oldest revision in the message of a COMPACTED error.
-_REVISIONS: Final = re.compile(r"(\d+) \((\d+)\)")
 _INITIAL_END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
 
 
@@ -340,8 +337,7 @@ async def _with_errors(stream: AsyncGenerator[bytes, None]) -> AsyncGenerator[by
 def _as_watched(error: ApiError) -> ApiError:
     """Return an error as Kubernetes words it in a watch."""
     if error.reason is StatusReason.COMPACTED:
-        found = _REVISIONS.search(error.message)
-        asked, oldest = found.groups() if found else ("0", "0")
+        asked, oldest = error.metadata["asked"], error.metadata["oldest"]
         return expired(f"too old resource version: {asked} ({oldest})")
     return error
 
