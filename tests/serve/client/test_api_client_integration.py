@@ -89,6 +89,18 @@ async def test_a_message_of_20_megabytes_is_refused(servers: Servers) -> None:
     await client.create(pod())
 
 
+async def test_a_compressed_message_that_unfolds_to_60_megabytes_is_refused(
+    servers: Servers,
+) -> None:
+    server = await servers.start()
+    compressed = grpc.Compression.Gzip
+    async with grpc.aio.insecure_channel(server.address, compression=compressed) as channel:
+        call = channel.unary_unary("/podsched.v1.Pods/CreatePods")(bytes(60 << 20))
+        assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "larger than max" in await call.details()
+    await servers.client(server).create(pod())
+
+
 async def test_a_second_pod_of_the_same_name_is_refused(servers: Servers) -> None:
     """Singly and in a batch."""
     client = servers.client(await servers.start())

@@ -172,6 +172,18 @@ async def warned(_: GetRequest) -> bytes:
     return b""
 
 
+async def test_a_call_that_grpc_has_ended_itself_leaves_no_traceback() -> None:
+    """Such as for a message that is too large: gRPC would log any other exception."""
+
+    class Ended(Context):
+        async def abort(self, code: grpc.StatusCode, message: str) -> None:
+            raise grpc.aio.InternalError("Failed execute_batch")
+
+    handler = unary("Get", GetRequest.FromString, refused, Pipeline())
+    with pytest.raises(asyncio.CancelledError):
+        await ask(handler, REQUEST, Ended())
+
+
 async def test_what_the_client_is_warned_of_goes_out_with_the_end_of_the_call() -> None:
     context, quiet = Context(), Context()
     await ask(unary("Get", GetRequest.FromString, warned, Pipeline()), REQUEST, context)

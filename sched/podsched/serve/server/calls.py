@@ -216,6 +216,10 @@ async def _abort(context: Any, error: ApiError, request_id: str) -> BaseExceptio
     )
     try:
         await context.abort(grpc.StatusCode[error.code.name], short(error.message))
+    except grpc.aio.InternalError:
+        # gRPC has ended the call itself, such as for a message that is too large. It would log any
+        # other exception with its traceback, as often as a client likes.
+        return asyncio.CancelledError("the call has ended")
     except BaseException as aborted:
         return aborted.with_traceback(None)
     return error
