@@ -64,9 +64,10 @@ async def leave_silent_servers(servers: Servers, silence: float) -> None:
     chosen, stays_until = "", 0.0
     while True:
         await asyncio.sleep(PERIOD)
-        in_use, began = servers.in_use, clock()
-        unwell = await _unwell(servers, in_use, silence)
-        if len(unwell) < len(in_use):
+        began = clock()
+        asked = await _ask(servers, servers.in_use, silence)
+        unwell = {name for name, answer in asked.items() if answer is not Health.WELL}
+        if len(unwell) < len(asked):
             servers.reached(True)
         # A call that fails also makes the client change servers, perhaps back to the one that was
         # left: it need not stay with that one.
@@ -74,18 +75,17 @@ async def leave_silent_servers(servers: Servers, silence: float) -> None:
             unwell.discard(chosen)
         if not unwell:
             continue
-        names = servers.endpoints
-        answers = await asyncio.gather(*(servers.health(name, CONFIRM) for name in names))
+        answers = await _ask(servers, servers.endpoints, CONFIRM)
         late = clock() > began + silence + CONFIRM + LATE  # It was busy and heard nothing.
         if not late:
-            servers.reached(any(answer is not Health.SILENT for answer in answers))
-        well = [name for name, answer in zip(names, answers, strict=True) if answer is Health.WELL]
+            servers.reached(any(answer is not Health.SILENT for answer in answers.values()))
+        well = [name for name, answer in answers.items() if answer is Health.WELL]
         for name in unwell.difference(well) if well else ():
             await servers.move(name, well[0])
             chosen, stays_until = well[0], clock() + STAY
 
 
-async def _unwell(servers: Servers, names: Collection[str], timeout: float) -> set[str]:
-    """Return which of some servers give no good answer within seconds."""
+async def _ask(servers: Servers, names: Collection[str], timeout: float) -> dict[str, Health]:
+    """Return what some servers answer within seconds, by server; all are asked at once."""
     answers = await asyncio.gather(*(servers.health(name, timeout) for name in names))
-    return {name for name, answer in zip(names, answers, strict=True) if answer is not Health.WELL}
+    return dict(zip(names, answers, strict=True))

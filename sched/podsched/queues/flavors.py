@@ -5,7 +5,6 @@ Source: Kueue 0.20, pkg/scheduler/flavorassigner.
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -165,9 +164,9 @@ class _Search:
         names = self._group.flavors
         # The pod sets of a group share their flavor, so each that requests the resource says what
         # was tried. The last search may have ended before it reached them.
-        known = dict(enumerate(assigner.workload.tried))
-        tried = ChainMap(*(dict(known.get(index, {})) for index in self._members))
-        first = tried.get(self._resource, 0)
+        known = enumerate(assigner.workload.tried)
+        tried = [of for index, of in known if index in self._members and self._resource in of]
+        first = tried[0][self._resource] if tried else 0
         index = first - 1
         for index in range(first, len(names)):
             name = names[index]
@@ -192,7 +191,7 @@ class _Search:
             self.reasons = []
         # 0 also if the queue has lost flavors since, and there was none to try.
         after = 0 if index >= len(names) - 1 else index + 1
-        if tried.get(self._resource) == 0:
+        if tried and first == 0:
             # All were tried, and only other pod sets have flavors left. Unlike in Kueue they are
             # not tried once more: two pod sets could make each other start again without end.
             after = 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import Channels, ClientOptions
 from podsched.serve.client.errors import TooManyRequests, Unavailable
 from podsched.serve.server.errors import too_many_requests
+from podsched.serve.server.server import ApiServer
 from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
 from podsched.v1.api_pb2 import WatchRequest
@@ -21,6 +24,23 @@ from support.api_servers import start_api_server
 from support.certificates import Certificates, make_certificates
 from support.eventually import PATIENCE
 from support.relay import Relay
+
+
+@asynccontextmanager
+async def two_servers() -> AsyncIterator[tuple[Sequence[ApiServer], Relay]]:
+    """Two API servers on one store, and a relay to the first."""
+    store = MemoryStore()
+    servers = [await start_api_server(ServerSettings(), store) for _ in range(2)]
+    relay = Relay(servers[0].port)
+    await relay.start()
+    try:
+        yield servers, relay
+    finally:
+        relay.heal()
+        await relay.stop()
+        for server in servers:
+            await server.stop(0)
+        await store.close()
 
 
 def options_of(files: Certificates) -> ClientOptions:
@@ -91,11 +111,7 @@ async def test_a_server_that_takes_half_a_second_to_answer_is_not_given_up() -> 
 
 @pytest.mark.integration
 async def test_calls_and_watches_of_a_silent_server_go_on_at_another_one() -> None:
-    store = MemoryStore()
-    servers = [await start_api_server(ServerSettings(), store) for _ in range(2)]
-    relay = Relay(servers[0].port)
-    await relay.start()
-    try:
+    async with two_servers() as (servers, relay):
         endpoints = [f"127.0.0.1:{relay.port}", servers[1].address]
         # Nothing else ends calls and watches, and the other server is not silent even on a busy
         # machine.
@@ -111,22 +127,12 @@ async def test_calls_and_watches_of_a_silent_server_go_on_at_another_one() -> No
                     async for _ in watch:
                         pass
             assert client.channels.endpoint == servers[1].address
-    finally:
-        relay.heal()
-        await relay.stop()
-        for server in servers:
-            await server.stop(0)
-        await store.close()
 
 
 @pytest.mark.integration
 async def test_a_watch_of_a_silent_server_ends_though_calls_use_another_one() -> None:
     """As after a call that failed at the first server, which answered then."""
-    store = MemoryStore()
-    servers = [await start_api_server(ServerSettings(), store) for _ in range(2)]
-    relay = Relay(servers[0].port)
-    await relay.start()
-    try:
+    async with two_servers() as (servers, relay):
         endpoints = [f"127.0.0.1:{relay.port}", servers[1].address]
         options = ClientOptions(silence=2.0, watch_silence=10 * PATIENCE)
         async with ApiClient(endpoints, options) as client:
@@ -141,12 +147,6 @@ async def test_a_watch_of_a_silent_server_ends_though_calls_use_another_one() ->
                         pass
             assert client.channels.endpoint == servers[1].address
             assert client.channels.in_use == {servers[1].address}
-    finally:
-        relay.heal()
-        await relay.stop()
-        for server in servers:
-            await server.stop(0)
-        await store.close()
 
 
 @pytest.mark.integration
@@ -156,9 +156,7 @@ async def test_a_client_with_too_many_calls_stays_with_its_server(
     async def refuse(*_: object, **__: object) -> None:
         raise too_many_requests("this client has too many calls", 0.1)
 
-    store = MemoryStore()
-    servers = [await start_api_server(ServerSettings(), store) for _ in range(2)]
-    try:
+    async with two_servers() as (servers, _):
         options = ClientOptions(timeout=0.5)
         async with ApiClient([one.address for one in servers], options) as client:
             await client.list("Node")
@@ -166,10 +164,6 @@ async def test_a_client_with_too_many_calls_stays_with_its_server(
             with pytest.raises(TooManyRequests):
                 await client.create(node("n"))
             assert client.channels.endpoint == servers[0].address
-    finally:
-        for server in servers:
-            await server.stop(0)
-        await store.close()
 
 
 @pytest.mark.integration
