@@ -75,6 +75,8 @@ POST_FILTER_WORDING = 'running PodGroupPostFilter plugin "{}"'
 _WINDOW: Final = 512
 
 
+#: See ``Try``.
+Note = Callable[[Sequence[PodInfo]], object]
 #: The only nodes that a member may use, None: all. Members with equal nodes get the same object.
 NodesOf = Callable[[PodInfo], frozenset[str] | None]
 #: Runs an attempt over several turns of the event loop; other tasks run where it yields.
@@ -180,11 +182,7 @@ class PodGroupAttempt:
         if isinstance(placements, Status):
             self.result = GroupDecision(placements)
             return
-        yield from self._place(trial, placements, should_stop, keep=True)
-        if self.result.status.code.rejects:
-            yield from self._try_other_orders(trial, placements, should_stop)
-        if self.result.status.code.rejects:
-            yield from self._search(trial, placements, should_stop)
+        yield from self._place_in_any_order(trial, placements, should_stop, keep=True)
         if preempts and self.result.status.code.rejects:
             for named in self._plugins.post_filter[:1]:
                 members = [queued.info for queued in self.members]
@@ -193,8 +191,29 @@ class PodGroupAttempt:
                 search = partial(guarded, *words, call, self._group, members, self._cluster)
                 yield from self.search_victims(trial, should_stop, search, named.name)
 
+    def _place_in_any_order(
+        self,
+        trial: GroupTrial,
+        placements: Sequence[Placement],
+        should_stop: ShouldStop,
+        *,
+        keep: bool,
+        note: Note = len,
+    ) -> Iterator[None]:
+        """Place the members in their order; if they do not fit, in others, then anyhow."""
+        for place in (self._place, self._try_other_orders, self._search):
+            yield from place(trial, placements, should_stop, keep=keep, note=note)
+            if not self.result.status.code.rejects:
+                return
+
     def _try_other_orders(
-        self, trial: GroupTrial, placements: Sequence[Placement], should_stop: ShouldStop
+        self,
+        trial: GroupTrial,
+        placements: Sequence[Placement],
+        should_stop: ShouldStop,
+        *,
+        keep: bool,
+        note: Note,
     ) -> Iterator[None]:
         """Try members that found no node first, before others take the only nodes they fit.
 
@@ -212,13 +231,19 @@ class PodGroupAttempt:
                 break
             tried.add(_classes(order))
             self.members = order
-            yield from self._place(trial, placements, should_stop, keep=True)
+            yield from self._place(trial, placements, should_stop, keep=keep, note=note)
             if not self.result.status.code.rejects:
                 return
         self.result, self.members = refused, given
 
     def _search(
-        self, trial: GroupTrial, placements: Sequence[Placement], should_stop: ShouldStop
+        self,
+        trial: GroupTrial,
+        placements: Sequence[Placement],
+        should_stop: ShouldStop,
+        *,
+        keep: bool,
+        note: Note,
     ) -> Iterator[None]:
         """Search for any placement, if it can succeed; see ``pod_group_search``."""
         members, refused = self.members, self.result
@@ -256,7 +281,7 @@ class PodGroupAttempt:
                 continue
             with trial.inner() as inner:
                 yield from self._follow(inner, placement, steps, should_stop)
-                self._keep_if_feasible(inner)
+                self._end_trial(inner, keep=keep, note=note)
             if not self.result.status.code.rejects:
                 return
             proved = False
@@ -311,7 +336,7 @@ class PodGroupAttempt:
         should_stop: ShouldStop,
         *,
         keep: bool,
-        note: Callable[[Sequence[PodInfo]], object] = len,
+        note: Note = len,
     ) -> Iterator[None]:
         """Fill domains, or try the placements; with ``keep``, leave the best one's members assumed.
 
@@ -351,14 +376,14 @@ class PodGroupAttempt:
         should_stop: ShouldStop,
         *,
         keep: bool,
-        note: Callable[[Sequence[PodInfo]], object] = len,
+        note: Note = len,
     ) -> Iterator[None]:
         """Try one placement after another; see ``_place``."""
         if len(placements) == 1 and keep:
             # There is nothing to compare, so the members are decided for only once.
             with trial.inner() as inner:
                 yield from self.try_placement(inner, placements[0], should_stop)
-                self._keep_if_feasible(inner)
+                self._end_trial(inner)
             self._count_placements(placements, self.result)
             return
         first: GroupDecision | None = None
@@ -373,9 +398,7 @@ class PodGroupAttempt:
                 continue
             with trial.inner() as inner:
                 yield from self.try_placement(inner, placement, should_stop)
-                if self.result.status.ok:
-                    note([decision.queued.info for decision in self.result.placed])
-                self.take_back()
+                self._end_trial(inner, keep=False, note=note)
             if self.result.status.code is Code.ERROR:
                 return
             first = first or self.result
@@ -395,7 +418,7 @@ class PodGroupAttempt:
         best = feasible[0] if len(feasible) == 1 else self._best(feasible)
         with trial.inner() as inner:
             yield from self.try_placement(inner, best.placement, should_stop)
-            self._keep_if_feasible(inner)
+            self._end_trial(inner)
 
     def _fill(
         self,
@@ -405,7 +428,7 @@ class PodGroupAttempt:
         should_stop: ShouldStop,
         *,
         keep: bool,
-        note: Callable[[Sequence[PodInfo]], object],
+        note: Note,
     ) -> Generator[None, None, bool]:
         """Place the members in parts; return whether that ends the attempt, also by an error."""
         self.result = GroupDecision()
@@ -413,8 +436,7 @@ class PodGroupAttempt:
             if not (yield from self._fill_each(inner, search, where, should_stop)):
                 self.take_back()
                 return self.result.status.code is Code.ERROR
-            note([decision.queued.info for decision in self.result.placed])
-            self._keep_if_feasible(inner) if keep else self.take_back()
+            self._end_trial(inner, keep=keep, note=note)
             return True
 
     def _fill_each(
@@ -559,11 +581,14 @@ class PodGroupAttempt:
                 return status.by(named.name)
         return SUCCESS
 
-    def _keep_if_feasible(self, trial: GroupTrial) -> None:
+    def _end_trial(self, trial: GroupTrial, *, keep: bool = True, note: Note = len) -> None:
+        """Keep the members assumed if the group may start, and ``keep``; else take them back."""
         if self.result.status.ok:
-            trial.commit()
-        else:
-            self.take_back()
+            note([decision.queued.info for decision in self.result.placed])
+            if keep:
+                trial.commit()
+                return
+        self.take_back()
 
     def take_back(self) -> None:
         """Unreserve all members, the latest first; the caller rolls their trial back."""
@@ -583,7 +608,7 @@ class PodGroupAttempt:
 
         ``begin`` begins the search of the plugin ``name``.
         """
-        refused = self.result
+        refused, members = self.result, self.members
         placements = self.placements()
         if isinstance(placements, Status):
             return
@@ -598,7 +623,8 @@ class PodGroupAttempt:
                     # Always rolled back: victims leave the cache only once they are evicted.
                     with trial.inner() as without:
                         step.begin(without)
-                        yield from self._place(
+                        place = self._place_in_any_order if step.thorough else self._place
+                        yield from place(
                             without, placements, should_stop, keep=False, note=step.note
                         )
                     fits = self.result.status.ok
@@ -607,7 +633,7 @@ class PodGroupAttempt:
             step = failure.status
         # The members' reasons are those of the attempt with all pods; ``chosen`` only has the
         # nodes to nominate.
-        self.result = refused
+        self.result, self.members = refused, members
         nodes = {decision.queued.info.uid: decision.node_name for decision in chosen.placed}
         if isinstance(step, Victims):
             refused.victims, refused.preempting_plugin = step, name

@@ -192,13 +192,15 @@ class Try(NamedTuple):
 
     ``without``: pods that are removed. ``beside``: pods that are added on nodes. ``claims``: claims
     that replace those of the same names. ``note`` is called with the members while they are placed,
-    if the group fits.
+    if the group fits. ``thorough``: if it does not fit in the order of its members, other orders,
+    then any placement are tried, as for a start now; it costs much more.
     """
 
     without: Sequence[PodInfo]
     beside: Sequence[tuple[PodInfo, str]] = ()
     claims: Sequence[v1.ResourceClaim] = ()
     note: Callable[[Sequence[PodInfo]], object] = len
+    thorough: bool = False
 
     def begin(self, trial: GroupTrial) -> None:
         """Change the cluster to this state, within a trial."""

@@ -979,6 +979,32 @@ async def test_a_gang_of_two_shapes_keeps_its_start_on_the_flavors_that_it_was_p
         assert {"g-0", "g-1"} <= set(bound(world))
 
 
+async def test_a_gang_of_two_shapes_keeps_its_start_beside_a_later_promise_in_any_order() -> None:
+    """``g-0`` would rather be alone, on the only node on which ``wide`` leaves room for ``g-1``."""
+    world = a_world("Conservative", nodes=2, cpu=17)
+    big_node(world, "other", of={"cpu": "1"})
+    async with world.running():
+        for name, cpu, seconds in (("long", 8, 100), ("longer", 8, 100), ("other", 1, 200)):
+            run(world, name, cpu, seconds)
+        await asyncio.sleep(1)
+        labels = {MAX_EXEC_TIME: "50", "app": "g"}
+        spec = {"affinity": apart_from("g"), **_NO_GRACE}
+        gang(world, "g", "team", 1, 2, cpu=1, labels=labels, spec=spec)
+        member = {"schedulingGroup": {"podGroupName": "g"}, **spec}
+        job(world, "g-1", "team", cpu=3, labels=labels, spec=member)
+        await asyncio.sleep(1)
+        before = promised(world, "g")
+        run(world, "wide", 6, 50)
+        await asyncio.sleep(1)
+        assert before is not None
+        assert (promised(world, "wide") or (0, []))[0] == before[0]
+        end(world, "other")
+        await asyncio.sleep(1)
+        assert promised(world, "g") == before
+        await asyncio.sleep(before[0])
+        assert {"g-0", "g-1", "wide"} <= set(bound(world))
+
+
 async def test_a_withdrawal_does_not_blame_a_node_for_its_flavor() -> None:
     """The unit is tried on ``blue``, which has quota, and was promised a node of ``red``."""
     world = TermWorld()

@@ -397,7 +397,11 @@ class Timetable:
         freed: Iterable[ResourceClaim] = ()
         if any(map(may_use_devices, self._units[workload.key].waiting.values())):
             freed = deallocated_claims(self._cluster, ended)
-        return Try([*ended, *gone], beside, [*freed, *claims])
+        known = self._reserved.get(workload.key)
+        # Of what was promised, another start may have taken the room that the first order counts
+        # on, but not what is kept: some placement exists.
+        thorough = known is not None and at == known.start
+        return Try([*ended, *gone], beside, [*freed, *claims], thorough=thorough)
 
     def later(
         self,
