@@ -22,7 +22,6 @@ from podsched.decide.best_fit import Part, Slices
 from podsched.decide.placement_bounds import PlacementBounds
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import Bools, ClusterView, Int64s
-from podsched.framework.plugin import ComparesRequests
 from podsched.framework.pod_groups import GroupTrial, Placement, PodGroup
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.verdicts import Rows
@@ -205,15 +204,13 @@ class DomainSearch:
             free[row] -= 1
         room = np.zeros(nodes.size, dtype=np.int64)
         room[rows] = np.maximum(free[rows], 0)
-        for named in self._runtime.filter:
-            if not isinstance(named.plugin, ComparesRequests):
-                continue
-            for resource, amount in named.plugin.compared_requests(pod).items():
+        for plugin in self._runtime.comparing_requests.values():
+            for resource, amount in plugin.compared_requests(pod).items():
                 if amount <= 0:
                     continue
                 free = nodes.allocatable(resource) - nodes.requested(resource)
                 for row, other in kept:
-                    free[row] -= named.plugin.compared_requests(other).get(resource, 0)
+                    free[row] -= plugin.compared_requests(other).get(resource, 0)
                 room[rows] = np.minimum(room[rows], np.maximum(free[rows], 0) // amount)
         return room
 

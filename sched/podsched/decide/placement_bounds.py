@@ -30,12 +30,10 @@ class PlacementBounds:
         self._needed = needed
         #: The least amount of each resource that a Filter plugin compares.
         self._least: dict[str, int] = {}
-        self.plugins: set[str] = set()
+        self.plugins = set(runtime.comparing_requests)
         """The names of these plugins: their events may make room."""
-        for named in runtime.filter:
-            if isinstance(named.plugin, ComparesRequests):
-                self._add(named.plugin, members)
-                self.plugins.add(named.name)
+        for plugin in runtime.comparing_requests.values():
+            self._add(plugin, members)
 
     def _add(self, plugin: ComparesRequests, members: Sequence[PodInfo]) -> None:
         by_class = {pod.cls: plugin.compared_requests(pod) for pod in members}

@@ -30,7 +30,6 @@ from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import ShouldStop
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import ComparesRequests
 from podsched.framework.pod_groups import GroupTrial
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.v1 import objects_pb2 as v1
@@ -262,10 +261,9 @@ class PodGroupSearch:
 
     def _compared_resources(self) -> list[str]:
         names: set[str] = set()
-        for named in self._runtime.filter:
-            if isinstance(named.plugin, ComparesRequests):
-                for kind in self._kinds:
-                    names.update(named.plugin.compared_requests(kind.members[0].info))
+        for plugin in self._runtime.comparing_requests.values():
+            for kind in self._kinds:
+                names.update(plugin.compared_requests(kind.members[0].info))
         return sorted(names)
 
     def _different(self, rows: Sequence[int]) -> list[int]:

@@ -20,6 +20,7 @@ from podsched.framework.lookahead import LookaheadPlugin
 from podsched.framework.nodes import ClusterView, JournaledColumns
 from podsched.framework.plugin import (
     BindPlugin,
+    ComparesRequests,
     CycleState,
     EnqueueExtensions,
     FilterPlugin,
@@ -238,6 +239,12 @@ class ProfileRuntime:
         """The EvictionListeners by name; cached, because the check takes 10 us per plugin."""
         plugins = self.plugins.items()
         return {name: plugin for name, plugin in plugins if isinstance(plugin, EvictionListener)}
+
+    @cached_property
+    def comparing_requests(self) -> Mapping[str, ComparesRequests]:
+        """The filters that compare requests with what nodes have free, by name; cached likewise."""
+        plugins = {named.name: named.plugin for named in self.filter}
+        return {name: one for name, one in plugins.items() if isinstance(one, ComparesRequests)}
 
     @cached_property
     def filter_names(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED
 from podsched.framework.nodes import Bools, ForkedColumns, Int64s
-from podsched.framework.plugin import ComparesRequests, CycleState, Remedy
+from podsched.framework.plugin import CycleState, Remedy
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.framework.verdicts import Rows, Verdicts, status_of
@@ -168,9 +168,8 @@ class Question:
     def demand(self) -> dict[str, int]:
         """The pod's requests that the profile's filters compare, by resource."""
         found: dict[str, int] = {}
-        for named in self.runtime.filter:
-            if isinstance(named.plugin, ComparesRequests):
-                found |= named.plugin.compared_requests(self.pod)
+        for plugin in self.runtime.comparing_requests.values():
+            found |= plugin.compared_requests(self.pod)
         return found
 
     @property
