@@ -35,3 +35,13 @@ def test_an_error_names_the_request() -> None:
     error = sent(errors.not_found(KINDS["Pod"], "web"))
     assert isinstance(error, NotFound)
     assert error.request_id == "request-1"
+
+
+def test_a_call_beyond_the_streams_of_a_connection_is_one_of_too_many() -> None:
+    """So that the client stays with the server; gRPC says it only in a text."""
+    text = "Stream removed (RST_STREAM (Received RST_STREAM with error code 7))"
+    no_metadata = grpc.aio.Metadata()
+    refused = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, no_metadata, no_metadata, text)
+    error = of_rpc(refused)
+    assert isinstance(error, TooManyRequests)
+    assert not error.outcome_unknown

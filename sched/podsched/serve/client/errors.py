@@ -245,13 +245,8 @@ def _status_of(error: Any) -> Any:
 #: Prefixes of gRPC's messages for calls that have not left this process.
 _NOT_SENT = ("failed to connect", "errors resolving", "dns resolution failed")
 #: HTTP/2's REFUSED_STREAM: a call beyond the server's limit, which was not executed. It happens if
-#: many calls begin before a new connection knows the limit.
+#: many calls begin before a new connection knows the limit, or while many are cancelled.
 _REFUSED = "rst_stream with error code 7"
-
-
-def _was_not_executed(message: str) -> bool:
-    """Return whether gRPC's message in lower case shows that the server has not begun the call."""
-    return message.startswith(_NOT_SENT) or _REFUSED in message
 
 
 def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
@@ -261,6 +256,12 @@ def _without_details(code: grpc.StatusCode, message: str) -> ClientError:
     if code is grpc.StatusCode.CANCELLED:
         # By the server: a caller that cancels gets CancelledError.
         return OutcomeUnknown("the server broke the call off")
-    if code is grpc.StatusCode.UNAVAILABLE and not _was_not_executed(message.lower()):
-        return OutcomeUnknown(message)
+    if code is grpc.StatusCode.UNAVAILABLE:
+        said = message.lower()
+        if _REFUSED in said:
+            # Such a server works well, so a client must not leave it for another one.
+            reason = StatusReason.TOO_MANY_REQUESTS
+            return TooManyRequests(f"too many calls on one connection: {message}", reason=reason)
+        if not said.startswith(_NOT_SENT):
+            return OutcomeUnknown(message)
     return _BY_CODE.get(code.value[0], ClientError)(message)

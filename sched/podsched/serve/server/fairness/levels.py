@@ -33,13 +33,15 @@ _SCHEDULER_CALLS: Final = frozenset({"Bind", "BindPods", "PatchPodStatuses"})
 class PriorityLevel:
     """Limits of a level: concurrent and waiting calls.
 
-    seats: max concurrent calls. queue_length: max waiting calls of a flow. shared: whether its
-    flows share the event loop's time; flows of other levels are never delayed for it.
+    seats: max concurrent calls. queue_length: max waiting calls of a flow; by default as many as a
+    connection may have, since a client that another server has left may send as many at once.
+    shared: whether its flows share the event loop's time; flows of other levels are never delayed
+    for it.
     """
 
     name: str
     seats: int
-    queue_length: int = 50
+    queue_length: int = 100
     shared: bool = True
 
 
