@@ -13,8 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from podsched.api.objects import Pod, PodGroup
-from podsched.term.admission.reservation_text import RESERVATION
-from podsched.term.cycle.backfilling import RESERVED
+from podsched.term.admission.reservation_text import RESERVATION, RESERVED
 from podsched.testing.fake_cluster import FakeCluster
 from support.term_world import WALL, TermWorld
 

@@ -34,7 +34,13 @@ from podsched.api.objects import (
     PodCondition,
     PodGroup,
 )
-from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME, REQUIRED_LEVEL, SLICE_LEVEL
+from podsched.api.queue_labels import (
+    BACKFILL,
+    FLAVORS_ANNOTATION,
+    MAX_EXEC_TIME,
+    REQUIRED_LEVEL,
+    SLICE_LEVEL,
+)
 from podsched.lab.replay.simulation import run_in_virtual_time
 from podsched.queues.cycle import Cycle
 from podsched.queues.objects import Strategy, Workload
@@ -44,7 +50,6 @@ from podsched.queues.quota import Node as TreeNode
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort
 from podsched.term.admission.units import level_of
-from podsched.term.admission.usage import FLAVORS_ANNOTATION
 from podsched.testing.fake_cluster import FakeCluster
 from support import queues as make
 from support.dying_binder import DyingBinder

@@ -1,4 +1,4 @@
-"""Labels and annotations of Kueue, by which pods and PodGroups join queues."""
+"""Labels and annotations of Kueue, by which pods and PodGroups join queues; some of podsched."""
 
 from __future__ import annotations
 
@@ -30,5 +30,7 @@ POD_SET_GROUP: Final = "kueue.x-k8s.io/podset-group-name"
 #: Label with the name of a pod's group, and annotation with the number of its pods.
 QUEUE_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
 QUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
+#: Annotation of a bound pod, podsched's own: a JSON object with the flavor of each resource.
+FLAVORS_ANNOTATION: Final = "podsched.io/flavors"
 #: Annotation of Jobs: with how many of their pods they may start.
 LEAST_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"

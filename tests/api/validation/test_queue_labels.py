@@ -116,6 +116,18 @@ def test_the_queue_and_the_time_limit_stay_while_quota_is_reserved(name: str) ->
     assert complaints(group({name: "2"}), group({name: "1"}, "False")) == []
 
 
+def test_the_flavors_of_a_bound_pod_stay() -> None:
+    """A user could have them counted as cheaper ones."""
+    name = "podsched.io/flavors"
+    used, other = {name: '{"cpu":"a"}'}, {name: '{"cpu":"b"}'}
+    assert complaints(pod({}, other), pod({}, used)) == []
+    assert complaints(pod({}, used, "n"), pod({}, used, "n")) == []
+    for new in (other, {}):
+        (found,) = complaints(pod({}, new, "n"), pod({}, used, "n"))
+        assert found.startswith(f"metadata.annotations[{name}]: Invalid value: ")
+        assert found.endswith("field is immutable")
+
+
 def test_a_priority_may_change_but_neither_come_late_nor_go() -> None:
     assert complaints(group({PRIORITY: "b"}), group({PRIORITY: "a"}, "True")) == []
     (late,) = complaints(group({PRIORITY: "b"}), group({}, "True"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from podsched.api.objects import Node, Pod
 from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME, SLICE_LEVEL, SLICE_SIZE
 from podsched.framework.pod_groups import PodGroup
 from podsched.term.admission.limits import SLACK
+from podsched.term.admission.reservation_text import RESERVATION
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from support.queues import (
     GPU,
@@ -218,15 +219,19 @@ async def test_a_start_moves_forward_when_a_unit_ends_before_its_limit() -> None
         assert after < before - 90
 
 
-async def test_the_next_leader_keeps_a_reservation() -> None:
+@pytest.mark.parametrize("lone", [False, True])
+async def test_the_next_leader_keeps_a_reservation(lone: bool) -> None:
     world = a_world()
     async with world.running():
         run(world, "long", 6, 100)
         await asyncio.sleep(1)
-        run_gang(world, "wide", 2, 4, 50)
+        if lone:
+            run(world, "wide", 8, 50)
+        else:
+            run_gang(world, "wide", 2, 4, 50)
         await asyncio.sleep(1)
         before = promised(world, "wide")
-        assert condition(world, "wide", RESERVED)[:2] == ("True", "Reserved")
+        assert lone or condition(world, "wide", RESERVED)[:2] == ("True", "Reserved")
     after = TermWorld(cluster=world.cluster)
     async with after.running():
         run(after, "late", 2, 200)
@@ -234,7 +239,41 @@ async def test_the_next_leader_keeps_a_reservation() -> None:
         assert bound(after) == ["long"]
         assert promised(after, "wide") == before
         await asyncio.sleep(120)
-        assert bound(after) == ["wide-0", "wide-1"]
+        assert bound(after) == (["wide"] if lone else ["wide-0", "wide-1"])
+
+
+async def test_a_start_that_a_user_writes_into_an_annotation_is_not_promised() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 8, 100)
+        await asyncio.sleep(1)
+        run(world, "first", 8, 50)
+        await asyncio.sleep(1)
+        before = promised(world, "first")
+    assert before is not None
+    forge(world, before[0])
+    after = TermWorld(cluster=world.cluster)
+    async with after.running():
+        await asyncio.sleep(1)
+        assert promised(after, "first") == before
+        await asyncio.sleep(before[0])
+        assert "first" in bound(after)
+
+
+def forge(world: TermWorld, start: float) -> None:
+    """Create a pod that claims the start of another one, in an annotation."""
+    at = datetime.fromtimestamp(start - 1 + WALL, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    nodes = {"n0": {"cpu": 8000, "pods": 1}}
+    claim = {"start": at, "usage": {"default/cpu": 8000}, "nodes": nodes}
+    made = Pod()
+    first = world.cluster.object("Pod", "default/first")
+    assert isinstance(first, Pod)
+    made.CopyFrom(first)
+    made.ClearField("status")
+    made.metadata.name, made.metadata.uid = "forged", "uid-forged"
+    made.metadata.labels[MAX_EXEC_TIME] = "1000"
+    made.metadata.annotations[RESERVATION] = json.dumps(claim)
+    world.cluster.create(made)
 
 
 async def test_a_start_is_withdrawn_loudly_when_its_node_is_gone() -> None:

@@ -433,6 +433,52 @@ async def test_a_job_that_was_evicted_keeps_its_place_unless_it_was_not_ready_in
         assert bound(world) == first
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_the_next_leader_knows_the_place_of_a_job_whose_pods_were_made_again(
+    grouped: bool,
+) -> None:
+    world = a_world()
+    group = {"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/pod-group-total-count": "1"}
+    labels = group if grouped else {}
+    async with world.running():
+        job(world, "before", "team", cpu=8, labels=labels)
+        controlled(world, "before")
+        await asyncio.sleep(2)
+        job(world, "later", "team", cpu=8)
+        stop(world, "ClusterQueue", "HoldAndDrain")
+        await asyncio.sleep(2)
+        job(world, "again", "team", cpu=8, labels=labels)
+        controlled(world, "again")
+        await asyncio.sleep(1)
+    stop(world, "ClusterQueue", "None")
+    after = TermWorld(cluster=world.cluster)
+    async with after.running():
+        await asyncio.sleep(1)
+        assert bound(after) == ["again"]
+
+
+async def test_the_next_leader_knows_how_often_a_job_was_not_ready_in_time() -> None:
+    strategy = {"backoffLimitCount": 1, "backoffBaseSeconds": 60}
+    settings = {"waitForPodsReady": {"timeout": "10s", "requeuingStrategy": strategy}}
+    world = a_world(**settings)
+    async with world.running():
+        job(world, "a", "team", cpu=1)
+        controlled(world, "a")
+        await asyncio.sleep(15)
+        assert bound(world) == []
+        job(world, "b", "team", cpu=1)
+        controlled(world, "b")
+        await asyncio.sleep(1)
+    after = TermWorld(cluster=world.cluster, queues=settings)
+    async with after.running():
+        await asyncio.sleep(40)
+        assert bound(after) == []
+        await asyncio.sleep(17)
+        assert bound(after) == ["b"]
+        await asyncio.sleep(15)
+        assert after.events("b", "EvictedDueToDeactivated")
+
+
 async def test_a_pod_that_a_replica_set_makes_again_goes_to_the_end() -> None:
     world = a_world()
     async with world.running():

@@ -11,6 +11,7 @@ from typing import Final
 
 from podsched.api import objects as o
 from podsched.api.queue_labels import (
+    FLAVORS_ANNOTATION,
     MAX_EXEC_TIME,
     QUEUE_GROUP_COUNT,
     QUEUE_GROUP_NAME,
@@ -71,6 +72,9 @@ def validate_queue_labels_update(
     at: Place, new: o.ObjectMeta, old: o.ObjectMeta, *, reserved: bool
 ) -> None:
     """Check that what quota was reserved by stays. reserved: whether some is."""
+    if reserved:
+        flavors, former = (of.annotations.get(FLAVORS_ANNOTATION, "") for of in (new, old))
+        at("metadata.annotations")[FLAVORS_ANNOTATION].fixed(flavors, former, flavors)
     now, before, at = new.labels, old.labels, at("metadata.labels")
     if not now and not before:
         return

@@ -400,6 +400,7 @@ class Admission:
                 workload = workload and self.endings.in_place(workload)
             except UncountableError as error:
                 problem = Problem(Waiting.MISCONFIGURED, str(error))
+        self._stale |= self.endings.places.take_moved()
         if problem is None:
             self.problems.pop(key, None)
         elif self.problems.get(key) != problem:

@@ -9,23 +9,20 @@
 | DeadlineExceeded | its pods have outlived their deadline | at once |
 
 The PodGroup has what the next leader needs: the conditions Evicted and PodsReady, and the
-annotations ``podsched.io/requeue-count`` and ``podsched.io/deactivated``. Of a group without a
-PodGroup, and of the Job of a pod without a group, only this leader knows its count and its place in
-the queue. A pod of neither is gone once it is evicted.
+annotations ``podsched.io/requeue-count`` and ``podsched.io/deactivated``. For what has no PodGroup
+see ``places``.
 
 Source: Kueue 0.20, pkg/controller/core/workload_controller.go.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from math import inf
 from typing import Any, Final, NamedTuple
 
 from podsched.api.conditions import QUOTA_RESERVED, TRUE, is_pod_ready
-from podsched.api.owners import controller_of
 from podsched.config.queues import WaitForPodsReady
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
@@ -34,6 +31,7 @@ from podsched.lib.backoff import exponential
 from podsched.queues.objects import Workload
 from podsched.queues.order import EVICTED_BY_READINESS, queue_time
 from podsched.term.admission.limits import deadline, execution_time
+from podsched.term.admission.places import Places
 from podsched.term.admission.units import Unit, is_lone
 
 EVICTED: Final = "Evicted"
@@ -59,8 +57,6 @@ _TOO_LONG: Final = f"{_DEACTIVATED_TEXT} ({EXEC_TIME_EXCEEDED}): it has run for 
 _TOO_OFTEN: Final = (
     f"{_DEACTIVATED_TEXT} ({_REQUEUED_TOO_OFTEN}): its pods were not ready in time too often"
 )
-#: Max groups without a PodGroup, and Jobs of lone pods, of which something is known.
-_MOST_COUNTED: Final = 10_000
 _DEADLINE_TEXT: Final = "Pods were active on their nodes longer than the specified deadline"
 
 
@@ -78,24 +74,6 @@ class Ending(NamedTuple):
     evicts: bool = True
     deactivated_by: str = ""
     late: int | None = None
-
-
-class _LonePod(NamedTuple):
-    job: str
-    created: float
-
-
-class _Place(NamedTuple):
-    """The times that order the pods of a job, which are made again. Unix seconds.
-
-    ``late``: when its pods were last not ready in time, 0.0 if never. ``goes_back``: they have not
-    been evicted for another reason since then.
-    """
-
-    owner: str
-    created: float
-    late: float = 0.0
-    goes_back: bool = False
 
 
 #: The pods could not be bound, or were deleted by others.
@@ -124,12 +102,8 @@ class Endings:
         self._due: dict[str, float] = {}
         self._times: list[tuple[float, str]] = []
         self._new_ready: dict[str, None] = {}
-        #: By key of a lone pod of a Job, the uid of the Job and when the pod was created.
-        self._jobs: dict[str, _LonePod] = {}
-        #: How often a group without a PodGroup, by key, or the Job of lone pods was not ready in
-        #: time, and its place in the queue.
-        self._counts: dict[str, int] = {}
-        self._places: dict[str, _Place] = {}
+        self.places = Places(cluster)
+        """Of what has no PodGroup."""
         #: When and how a unit with a limit ends, by key; and a heap of the times, some outdated.
         self._limits: dict[str, tuple[float, Ending]] = {}
         self._limit_times: list[tuple[float, str]] = []
@@ -144,8 +118,7 @@ class Endings:
     def update(self, unit: Unit, stopped: str, now: float) -> None:
         """Take in a changed unit; ``stopped``: the reason with which its queue drains, or ""."""
         key, known = unit.key, self.current.get(unit.key)
-        if is_lone(key):
-            self._update_job(unit)
+        self.places.update(unit)
         if not unit.held:
             self._due.pop(key, None)
             self._limits.pop(key, None)
@@ -186,13 +159,6 @@ class Endings:
             if reason and min(bound, default=inf) <= at:
                 self._begin(key, Ending(reason, "The last leader has begun to evict it"))
         return self.current.get(key)
-
-    def _update_job(self, unit: Unit) -> None:
-        self._jobs.pop(unit.key, None)
-        pod = next(iter(unit.waiting.values() or unit.held.values()), None)
-        owner = None if pod is None else controller_of(pod.pod.metadata)
-        if pod is not None and owner is not None and owner.kind == "Job":
-            self._jobs[unit.key] = _LonePod(owner.uid, pod.creation_time)
 
     def _update_limit(self, unit: Unit, now: float) -> None:
         longest, end = execution_time(self._cluster, unit), deadline(unit.held.values())
@@ -251,9 +217,7 @@ class Endings:
 
     def _begin(self, key: str, ending: Ending) -> None:
         self.current[key] = ending
-        place = self._places.get(self._job(key))
-        if place is not None:
-            self._places[self._job(key)] = place._replace(goes_back=False)
+        self.places.note_eviction(key)
 
     def refresh(self, now: float) -> None:
         """Begin to evict the units that were not ready in time, or have reached their limit."""
@@ -269,23 +233,16 @@ class Endings:
                 self._begin_late(key, due, now)
 
     def _begin_late(self, key: str, due: float, now: float) -> None:
-        settings, name = self._settings, self._job(key)
+        settings = self._settings
         assert settings is not None
-        place = self._places.get(name)
-        # Lone pods of a Job that got their nodes before it was last late are late with it: once.
-        again = place is None or due - settings.timeout + self.epoch >= place.late
-        count = self.count(key) + again
+        begun = due - settings.timeout + self.epoch
+        count = self.count(key) + self.places.is_late_again(key, begun)
         limit = settings.requeuing_strategy.backoff_limit_count
         too_often = limit is not None and count > limit
         text = f"Exceeded the PodsReady timeout {key.replace('/pod:', '/')}"
         ending = Ending(EVICTED_BY_READINESS, text, late=count)
         self.current[key] = Ending(DEACTIVATED, _TOO_OFTEN, late=count) if too_often else ending
-        # A Job that is deactivated is suspended; once it is resumed, it begins anew.
-        self._note_count(key, 0 if too_often else count)
-        if place is not None:
-            # Whole seconds, as the times at which its next pods are created.
-            late = float(int(now + self.epoch))
-            self._places[name] = place._replace(late=late, goes_back=not too_often)
+        self.places.note_late(key, 0 if too_often else count, now + self.epoch)
 
     def next_time(self) -> float | None:
         """Return the next time at which a unit has to be ready, or reaches its limit."""
@@ -307,22 +264,9 @@ class Endings:
         """Return how often a unit was not ready in time."""
         group = stored_group(self._cluster, key)
         if group is None:
-            return self._counts.get(self._job(key), 0)
+            return self.places.count(key)
         text = group.metadata.annotations.get(REQUEUE_COUNT, "")
         return int(text) if text.isdecimal() and len(text) < 10 else 0
-
-    def _note_count(self, key: str, count: int) -> None:
-        """Note how often a unit was not ready in time, if it has no PodGroup; 0 forgets it."""
-        name = self._job(key)
-        self._counts.pop(name, None)
-        if count and not is_lone(name) and stored_group(self._cluster, key) is None:
-            self._counts[name] = count
-        if len(self._counts) > _MOST_COUNTED:
-            del self._counts[next(iter(self._counts))]
-
-    def _job(self, key: str) -> str:
-        """Return the Job of a lone pod, by the key of its unit; the key of any other unit."""
-        return self._jobs[key].job if key in self._jobs else key
 
     def deactivated_by(self, key: str) -> str:
         """Return why a unit may not be admitted again, as its PodGroup says; "" if it may."""
@@ -342,27 +286,8 @@ class Endings:
         return queue_time(created, reason, at, by_creation=self._by_creation)
 
     def in_place(self, workload: Workload) -> Workload:
-        """Return a workload whose pods are new, but not their job, at the place of the job.
-
-        Without a PodGroup its pods are all that tells when it was created.
-        """
-        key, owner, name = workload.key, workload.job_uid, self._job(workload.key)
-        if not owner or is_lone(name) or stored_group(self._cluster, key) is not None:
-            return workload
-        place = self._places.pop(name, None)
-        if place is None or place.owner != owner:
-            place = _Place(owner, workload.queued_at)
-        place = place._replace(created=min(place.created, workload.queued_at))
-        self._places[name] = place
-        if len(self._places) > _MOST_COUNTED:
-            del self._places[next(iter(self._places))]
-        queued_at = place.created
-        if place.goes_back and not self._by_creation:
-            queued_at = max(queued_at, place.late)
-        # Pods that waited already when others were late stay where they are.
-        if queued_at < workload.queued_at:
-            return replace(workload, queued_at=queued_at)
-        return workload
+        """Return a unit's workload at the place of its job, if its pods are made again."""
+        return self.places.put(workload, by_creation=self._by_creation)
 
     @property
     def _by_creation(self) -> bool:
@@ -373,10 +298,9 @@ class Endings:
     def not_before(self, key: str) -> float:
         """Return when a unit may be admitted again; 0.0 if it need not wait."""
         reason, at = self._eviction(key)
-        if key in self._jobs:
-            place = self._places.get(self._job(key))
-            if place is not None and self._jobs[key].created >= place.late:
-                reason, at = EVICTED_BY_READINESS, place.late
+        late = self.places.late_at(key)
+        if late is not None:
+            reason, at = EVICTED_BY_READINESS, late
         if reason != EVICTED_BY_READINESS or self._settings is None:
             return 0.0
         return at - self.epoch + self.backoff(self.count(key))

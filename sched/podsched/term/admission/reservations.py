@@ -35,7 +35,7 @@ from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, occupied
-from podsched.term.admission.reservation_text import RESERVATION, parse_reservation
+from podsched.term.admission.reservation_text import read_reservation, start_text
 from podsched.term.admission.reserved_ports import is_port, port_names
 from podsched.term.admission.timetable import Timetable
 from podsched.term.admission.units import Unit, unit_key
@@ -162,9 +162,7 @@ class Reservations:
         if key not in self._read:
             # Only once: afterwards the annotation may be older than the known reservation.
             self._read.add(key)
-            found = found or parse_reservation(
-                self._annotation(unit), workload, self._endings.epoch
-            )
+            found = found or self._stored(unit, workload)
         if found is None:
             return
         queue, priority, seconds = workload.queue, workload.priority, workload.seconds
@@ -176,13 +174,12 @@ class Reservations:
         else:
             self.of[key] = replace(found, priority=priority, seconds=seconds)
 
-    def _annotation(self, unit: Unit) -> str:
-        """Return the annotation of a unit: on its PodGroup, or on one of its pods."""
+    def _stored(self, unit: Unit, workload: Workload) -> Reservation | None:
+        """Return the reservation that the PodGroup of a unit, or one of its pods, has."""
         group = stored_group(self._cluster, unit.key)
-        metadata = [pod.pod.metadata for pod in unit.waiting.values()]
-        if group is not None:
-            metadata = [group.metadata]
-        return next((text for of in metadata if (text := of.annotations.get(RESERVATION, ""))), "")
+        holders = (pod.pod for pod in unit.waiting.values()) if group is None else [group]
+        found = (read_reservation(one, workload, self._endings.epoch) for one in holders)
+        return next(filter(None, found), None)
 
     def reserve(self, key: str, made: Reservation, kept_out: str = "") -> None:
         """Promise a start to a unit, or change its promised start.
@@ -385,7 +382,7 @@ class Reservations:
 
     def _promise(self, key: str, made: Reservation) -> str:
         where = f"reserved on nodes {listed(sorted(made.nodes), _MOST_NAMED)}"
-        text = f"starts at {self._endings.time_text(made.start)} at the latest, {where}"
+        text = f"{start_text(self._endings.time_text(made.start))}, {where}"
         specs = {pod.cls.id: pod.pod.spec for pod in self._units[key].waiting.values()}.values()
         open_ = [what for what, asks in _NOT_KEPT.items() if any(map(asks, specs))]
         return f"{text}, unless other pods prevent its {' or '.join(open_)}" if open_ else text

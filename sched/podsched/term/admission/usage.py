@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final
 
+from podsched.api.queue_labels import FLAVORS_ANNOTATION
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
 from podsched.lib.bounded_text import parse_json
 from podsched.queues.objects import PODS, ClusterQueue, Flavor
 from podsched.queues.quota import FlavorResource
-
-#: Annotation of a bound pod: a JSON object with the flavor of each resource.
-FLAVORS_ANNOTATION: Final = "podsched.io/flavors"
 
 #: The flavor of each resource.
 Flavors = Mapping[str, str]

@@ -15,11 +15,10 @@ from podsched.api.conditions import (
     pod_condition,
 )
 from podsched.api.objects import ContainerStatus, Pod, PodCondition, seconds_of
-from podsched.api.queue_labels import QUEUE_GROUP_NAME
+from podsched.api.queue_labels import FLAVORS_ANNOTATION, QUEUE_GROUP_NAME
 from podsched.api.resources import is_sidecar
 from podsched.queues.order import EVICTED_BY_READINESS
 from podsched.term.admission.endings import DEACTIVATED, LOCAL_QUEUE_STOPPED, QUEUE_STOPPED
-from podsched.term.admission.usage import FLAVORS_ANNOTATION
 
 JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"

@@ -103,7 +103,7 @@ class AdmissionCycle:
         self._nodes = FlavorNodes(self._admission, self._cluster)
         self._tolerations = FlavorTolerations(self._admission, parts.state.cache.classes)
         kinds = self._nodes, self._tolerations
-        self._backfilling = Backfilling(parts, *kinds)
+        self._backfilling = Backfilling(parts, *kinds, failures)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
         #: By ClusterQueue, the head that blocks its queue and has found no victims. It is not tried

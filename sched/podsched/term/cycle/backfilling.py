@@ -23,18 +23,17 @@ from podsched.queues.cycle import Entry
 from podsched.queues.objects import PODS, Workload
 from podsched.queues.order import Requeue
 from podsched.queues.quota import Amounts
-from podsched.term.admission.reservation_text import RESERVATION, reservation_text
+from podsched.term.admission.reservation_text import RESERVATION, RESERVED, reservation_text
 from podsched.term.admission.reserved_devices import MOST_DEVICES
 from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
 from podsched.term.admission.timetable import with_usage
 from podsched.term.admission.units import Unit, level_of, unit_group
+from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.pod_group_cycle import NOTHING
 from podsched.term.writes.pod_group_conditions import QueueCondition
 
-#: Condition of a PodGroup: it has been promised a start.
-RESERVED: Final = "podsched.io/StartReserved"
 #: Reason of the event, and of the condition, of a promise; of the event when it is taken back.
 _RESERVED_EVENT: Final = "StartReserved"
 _WITHDRAWN_EVENT: Final = "StartWithdrawn"
@@ -50,6 +49,7 @@ class Backfilling:
         parts: TermParts,
         nodes: FlavorNodes,
         tolerations: FlavorTolerations,
+        failures: FailureHandler,
     ) -> None:
         self._admission = parts.state.admission
         self._reservations = parts.state.admission.reservations
@@ -57,6 +57,7 @@ class Backfilling:
         self._recorder = parts.recorder
         self._metrics = parts.meter.backfill
         self._conditions = parts.conditions
+        self._failures = failures
         self._nodes = nodes
         self._tolerations = tolerations
 
@@ -214,13 +215,14 @@ class Backfilling:
             if made is not None:
                 text = reservation_text(made, self._admission.endings.time_text(made.start))
             group, pods = unit_group(self._cluster, unit), [*unit.waiting.values()]
+            status = FALSE if change.withdrawn or text is None else TRUE
+            said = QueueCondition(RESERVED, status, change.reason, change.message)
             if group is not None and group.uid:
-                status = FALSE if change.withdrawn or text is None else TRUE
-                said = QueueCondition(RESERVED, status, change.reason, change.message)
                 self._conditions.queued(group, [said])
                 self._conditions.annotate(group, {RESERVATION: text})
             else:
                 for pod in pods[:1] or [*unit.held.values()][:1]:
+                    self._failures.write_condition(pod, said)
                     self._conditions.annotate_pod(pod, {RESERVATION: text})
             for pod in pods if change.withdrawn or text is not None else ():
                 self._recorder.record(

@@ -23,6 +23,7 @@ from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED
 from podsched.term.cycle.preemption import Preemption
 from podsched.term.cycle.reserve_permit import run_unreserve
 from podsched.term.writes.bind_queue import Assignment
+from podsched.term.writes.pod_group_conditions import QueueCondition
 from podsched.term.writes.status_writer import StatusWriter
 from podsched.v1 import api_pb2
 
@@ -204,6 +205,12 @@ class FailureHandler:
         patch = status_patch(known if known is not None else pod, failure)
         if patch is not None:
             self._statuses.submit(patch)
+
+    def write_condition(self, pod: PodInfo, condition: QueueCondition) -> None:
+        """Write a condition of admission."""
+        patch = api_pb2.PodStatusPatch(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+        patch.conditions.add(**condition._asdict())
+        self._statuses.submit(patch)
 
     def write_nomination(self, pod: PodInfo, node_name: str) -> None:
         """Write only the pod's nominatedNodeName; "" clears it."""

@@ -140,7 +140,7 @@ class SchedulingLoop:
             parts.wall,
         )
         self._admission = AdmissionCycle(
-            parts, self._group_cycle, UnitEndings(parts), self._queue_statuses, failures
+            parts, self._group_cycle, UnitEndings(parts, failures), self._queue_statuses, failures
         )
 
     # ------------------------------------------------------------------ notifications

@@ -31,8 +31,10 @@ from podsched.term.admission.endings import (
     REQUEUE_COUNT,
     Ending,
 )
+from podsched.term.admission.places import PLACE
 from podsched.term.admission.units import unit_group
 from podsched.term.cycle.evictions import evict_all
+from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.writes.pod_group_conditions import QueueCondition
 
@@ -60,12 +62,14 @@ class UnitEndings:
     def __init__(
         self,
         parts: TermParts,
+        failures: FailureHandler,
     ) -> None:
         self._state = parts.state
         self._admission = parts.state.admission
         self._cluster = parts.state.cache.cluster
         self._recorder = parts.recorder
         self._conditions = parts.conditions
+        self._failures = failures
         self._evict = parts.evict
         self._tasks = parts.tasks
         self._clock = parts.clock
@@ -92,6 +96,8 @@ class UnitEndings:
             self._report(key, QueueCondition(PODS_READY, TRUE, "Started", message))
         for key in self._admission.turns.take_new_waiting():
             self._requeued(key)
+        for pod, text in endings.places.take_unwritten():
+            self._failures.write_condition(pod, QueueCondition(PLACE, TRUE, "MadeAgain", text))
 
     def preempted(
         self, preemptor: str, victims: Sequence[Victim], note: Callable[[Victim], str]

@@ -108,9 +108,8 @@ def ray_workers(head: int) -> list[int]:
 
 
 def ray_actors(head: int) -> list[int]:
-    """Return the processes of actors."""
-    titles = {pid: _title(pid) or "" for pid in ray_workers(head)}
-    return [pid for pid, t in titles.items() if t.startswith("ray::") and "IDLE" not in t]
+    """Return the processes of actors, such as ``ray::EvaluatorActor``; not Ray's agents."""
+    return [pid for pid in ray_workers(head) if "Actor" in (_title(pid) or "")]
 
 
 def _title(pid: int) -> str | None:

@@ -1,0 +1,232 @@
+"""Places in the queue, and counts, of jobs that have no PodGroup to write them to.
+
+Such a job is a group without a PodGroup, or all the lone pods of a Job. When its pods are made
+again, they take the job's place: the time at which its first pods were created or, if they were not
+ready in time, at which they were evicted. A pod that belongs to no job is gone once it is evicted.
+
+A condition of one waiting pod tells the next leader what the pods do not show by themselves. It is
+no annotation, because users may write those.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf, isfinite
+from typing import Any, Final, NamedTuple
+
+from podsched.api.owners import controller_of
+from podsched.framework.nodes import ClusterView
+from podsched.framework.pod_groups import stored_group
+from podsched.framework.pods import PodInfo
+from podsched.lib.bounded_text import parse_json
+from podsched.queues.objects import Workload
+from podsched.term.admission.units import Unit, is_lone
+
+#: Condition of a pod; its message is the place of its job, as JSON.
+PLACE: Final = "podsched.io/queue-place"
+#: Max jobs that are remembered.
+_MOST_JOBS: Final = 10_000
+
+
+class _LonePod(NamedTuple):
+    job: str
+    created: float
+
+
+class _Place(NamedTuple):
+    """The times that order the pods of a job. Unix seconds.
+
+    ``owner``: the uid of what controls the pods. ``late``: when they were last not ready in time,
+    0.0 if never; ``times``: how often. ``goes_back``: they have not been evicted for another reason
+    since then.
+    """
+
+    owner: str
+    created: float
+    late: float = 0.0
+    times: int = 0
+    goes_back: bool = False
+
+
+class Places:
+    """The places of all jobs without a PodGroup.
+
+    A job is named by the uid of the Job of lone pods, or by the key of a group. Pure.
+    """
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        #: By key of a lone pod of a Job.
+        self._lone: dict[str, _LonePod] = {}
+        #: By job; the least recently used one first.
+        self._of: dict[str, _Place] = {}
+        #: By job: the unit and the pod whose condition has the place, and its text.
+        self._carriers: dict[str, tuple[str, str, str]] = {}
+        self._unwritten: dict[str, tuple[PodInfo, str]] = {}
+        self._moved: dict[str, None] = {}
+
+    def update(self, unit: Unit) -> None:
+        """Take in a changed unit."""
+        key, pods = unit.key, (*unit.waiting.values(), *unit.held.values())
+        self._lone.pop(key, None)
+        if not pods:
+            return
+        owner = controller_of(pods[0].pod.metadata)
+        if owner is None:
+            return
+        if is_lone(key) and owner.kind == "Job":
+            self._lone[key] = _LonePod(owner.uid, pods[0].creation_time)
+        if self._has_place(key):
+            self._learn(unit, owner.uid, pods)
+
+    def _learn(self, unit: Unit, owner: str, pods: Sequence[PodInfo]) -> None:
+        """Update the place of a unit's job from its pods."""
+        key, created = unit.key, min(pod.creation_time for pod in pods)
+        place = self._of.get(self._job(key))
+        if place is None or place.owner != owner:
+            place = _Place(owner, created)
+        known = place
+        for text in filter(None, map(_said, pods)):
+            place = _merged(place, _parse(text))
+        if place != known:
+            self._move_others(key)
+        place = place._replace(created=min(place.created, created))
+        self._keep(key, place)
+        self._write(unit, place, created)
+
+    def _job(self, key: str) -> str:
+        """Return the job of a unit; a lone pod that belongs to none stands for itself."""
+        return self._lone[key].job if key in self._lone else key
+
+    def _has_place(self, key: str) -> bool:
+        return not is_lone(self._job(key)) and stored_group(self._cluster, key) is None
+
+    # ------------------------------------------------------------------ not ready in time
+
+    def count(self, key: str) -> int:
+        """Return how often the job of a unit was not ready in time."""
+        place = self._of.get(self._job(key))
+        return 0 if place is None else place.times
+
+    def is_late_again(self, key: str, begun: float) -> bool:
+        """Whether pods that got their nodes at ``begun`` were not counted as late yet.
+
+        Lone pods of a Job that ran already when it was last late are late with it: once.
+        """
+        place = self._of.get(self._job(key))
+        return place is None or begun >= place.late
+
+    def note_late(self, key: str, count: int, at: float) -> None:
+        """Note that pods are evicted, for the ``count``-th time, since they were not ready in time.
+
+        0: the job is deactivated. A Job is suspended then, and begins anew once it is resumed.
+        """
+        if not self._has_place(key):
+            return
+        place = self._of.get(self._job(key), _Place("", inf))
+        # Whole seconds, as the times at which its next pods are created.
+        self._keep(key, place._replace(late=float(int(at)), times=count, goes_back=count > 0))
+
+    def note_eviction(self, key: str) -> None:
+        """Note that a unit is evicted for another reason."""
+        place = self._of.get(self._job(key))
+        if place is not None:
+            self._of[self._job(key)] = place._replace(goes_back=False)
+
+    def late_at(self, key: str) -> float | None:
+        """Return when the job of a lone pod was late, if the pod was created afterwards."""
+        place = self._of.get(self._job(key)) if key in self._lone else None
+        if place is None or self._lone[key].created < place.late:
+            return None
+        return place.late
+
+    # ------------------------------------------------------------------ the order in the queue
+
+    def put(self, workload: Workload, *, by_creation: bool) -> Workload:
+        """Return a workload at the place of its job.
+
+        ``by_creation``: pods that were not ready in time keep their place.
+        """
+        place = self._of.get(self._job(workload.key)) if workload.job_uid else None
+        if place is None or not place.owner:
+            return workload
+        queued_at = place.created
+        if place.goes_back and not by_creation:
+            queued_at = max(queued_at, place.late)
+        # Pods that waited already when others were late stay where they are.
+        if queued_at < workload.queued_at:
+            return replace(workload, queued_at=queued_at)
+        return workload
+
+    def _keep(self, key: str, place: _Place) -> None:
+        name = self._job(key)
+        self._of.pop(name, None)
+        self._of[name] = place
+        if len(self._of) > _MOST_JOBS:
+            oldest = next(iter(self._of))
+            del self._of[oldest]
+            self._carriers.pop(oldest, None)
+
+    def _move_others(self, key: str) -> None:
+        """Note the other units of a job, whose place was read just now."""
+        job = self._job(key)
+        self._moved |= dict.fromkeys(k for k, one in self._lone.items() if one.job == job)
+        self._moved.pop(key, None)
+
+    def take_moved(self) -> Mapping[str, None]:
+        """Remove and return the keys of units to be put at their place again."""
+        found, self._moved = self._moved, {}
+        return found
+
+    # ------------------------------------------------------------------ for the next leader
+
+    def _write(self, unit: Unit, place: _Place, created: float) -> None:
+        """Have a place written to a waiting pod, unless a pod has it or the pods show it."""
+        pod = next(iter(unit.waiting.values()), None)
+        if pod is None or not (place.created < created or place.late):
+            return
+        job, text = self._job(unit.key), _text(place)
+        carrier, uid, written = self._carriers.get(job, ("", "", ""))
+        is_there = carrier in self._lone if carrier != unit.key else uid in unit.waiting
+        if is_there and written == text:
+            return
+        self._carriers[job] = unit.key, pod.uid, text
+        if _said(pod) != text:
+            self._unwritten[job] = pod, text
+
+    def take_unwritten(self) -> list[tuple[PodInfo, str]]:
+        """Remove and return pods, with the message of their condition ``PLACE``."""
+        found, self._unwritten = self._unwritten, {}
+        return list(found.values())
+
+
+def _merged(place: _Place, read: _Place | None) -> _Place:
+    """Return what is known of a job, and what a pod's condition says of it."""
+    if read is None or read.owner != place.owner:
+        return place
+    newer = read if read.late > place.late else place
+    return newer._replace(created=min(read.created, place.created))
+
+
+def _said(pod: PodInfo) -> str:
+    """Return the message of a pod's condition ``PLACE``, "" without one."""
+    return next((c.message for c in pod.pod.status.conditions if c.type == PLACE), "")
+
+
+def _text(place: _Place) -> str:
+    return json.dumps(place._asdict(), separators=(",", ":"))
+
+
+def _parse(text: str) -> _Place | None:
+    """Return the place in a text; None if it cannot be read."""
+    try:
+        body: dict[str, Any] = parse_json(text.encode())
+        owner, created, late = str(body["owner"]), float(body["created"]), float(body["late"])
+        times, goes_back = int(body["times"]), bool(body["goes_back"])
+    except (ValueError, TypeError, KeyError, OverflowError):
+        return None
+    if not (isfinite(created) and isfinite(late) and times >= 0):
+        return None
+    return _Place(owner, created, late, times, goes_back)
