@@ -75,8 +75,6 @@ POST_FILTER_WORDING = 'running PodGroupPostFilter plugin "{}"'
 _WINDOW: Final = 512
 
 
-#: See ``Try``.
-Note = Callable[[Sequence[PodInfo]], object]
 #: The only nodes that a member may use, None: all. Members with equal nodes get the same object.
 NodesOf = Callable[[PodInfo], frozenset[str] | None]
 #: Runs an attempt over several turns of the event loop; other tasks run where it yields.
@@ -136,6 +134,21 @@ class GroupDecision:
                 decision.diagnosis.rejected_elsewhere |= other.rejecting
 
 
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """A search for a placement of the whole group, in a trial.
+
+    ``keep``: whether the members of the placement that is found stay assumed. ``note``: see
+    ``Try``.
+    """
+
+    trial: GroupTrial
+    placements: Sequence[Placement]
+    should_stop: ShouldStop
+    keep: bool = True
+    note: Callable[[Sequence[PodInfo]], object] = len
+
+
 def member_order(queued: QueuedPodInfo) -> tuple[int, float, int]:
     """Sort key of members: higher priority first, then the earlier first attempt."""
     return -queued.info.priority, queued.initial_attempt_timestamp or 0.0, queued.sequence
@@ -182,7 +195,7 @@ class PodGroupAttempt:
         if isinstance(placements, Status):
             self.result = GroupDecision(placements)
             return
-        yield from self._place_in_any_order(trial, placements, should_stop, keep=True)
+        yield from self._place_in_any_order(_Pass(trial, placements, should_stop))
         if preempts and self.result.status.code.rejects:
             for named in self._plugins.post_filter[:1]:
                 members = [queued.info for queued in self.members]
@@ -191,30 +204,14 @@ class PodGroupAttempt:
                 search = partial(guarded, *words, call, self._group, members, self._cluster)
                 yield from self.search_victims(trial, should_stop, search, named.name)
 
-    def _place_in_any_order(
-        self,
-        trial: GroupTrial,
-        placements: Sequence[Placement],
-        should_stop: ShouldStop,
-        *,
-        keep: bool,
-        note: Note = len,
-    ) -> Iterator[None]:
+    def _place_in_any_order(self, run: _Pass) -> Iterator[None]:
         """Place the members in their order; if they do not fit, in others, then anyhow."""
         for place in (self._place, self._try_other_orders, self._search):
-            yield from place(trial, placements, should_stop, keep=keep, note=note)
+            yield from place(run)
             if not self.result.status.code.rejects:
                 return
 
-    def _try_other_orders(
-        self,
-        trial: GroupTrial,
-        placements: Sequence[Placement],
-        should_stop: ShouldStop,
-        *,
-        keep: bool,
-        note: Note,
-    ) -> Iterator[None]:
+    def _try_other_orders(self, run: _Pass) -> Iterator[None]:
         """Try members that found no node first, before others take the only nodes they fit.
 
         kube-scheduler stops after one order. Other orders may still miss a placement that exists.
@@ -231,20 +228,12 @@ class PodGroupAttempt:
                 break
             tried.add(_classes(order))
             self.members = order
-            yield from self._place(trial, placements, should_stop, keep=keep, note=note)
+            yield from self._place(run)
             if not self.result.status.code.rejects:
                 return
         self.result, self.members = refused, given
 
-    def _search(
-        self,
-        trial: GroupTrial,
-        placements: Sequence[Placement],
-        should_stop: ShouldStop,
-        *,
-        keep: bool,
-        note: Note,
-    ) -> Iterator[None]:
+    def _search(self, run: _Pass) -> Iterator[None]:
         """Search for any placement, if it can succeed; see ``pod_group_search``."""
         members, refused = self.members, self.result
         if self._group.slices:
@@ -261,7 +250,7 @@ class PodGroupAttempt:
         if len({self._allowed(pod) for pod in pods}) > 1:
             return  # A search has one set of nodes.
         budget = Budget()
-        for placement in placements:
+        for placement in run.placements:
             if not self._bounds.may_hold(placement):
                 continue
             search = PodGroupSearch(
@@ -271,17 +260,17 @@ class PodGroupAttempt:
                 members,
                 self._needed,
                 budget,
-                should_stop,
+                run.should_stop,
             )
-            with trial.inner() as inner:
+            with run.trial.inner() as inner:
                 inner.restrict(_both(placement.node_names, self._allowed(pods[0])))
                 steps = yield from search.run(inner)
             if steps is None:
                 proved = proved and search.proved
                 continue
-            with trial.inner() as inner:
-                yield from self._follow(inner, placement, steps, should_stop)
-                self._end_trial(inner, keep=keep, note=note)
+            with run.trial.inner() as inner:
+                yield from self._follow(inner, placement, steps, run.should_stop)
+                self._end_trial(inner, run)
             if not self.result.status.code.rejects:
                 return
             proved = False
@@ -329,19 +318,8 @@ class PodGroupAttempt:
             return found.by(named.name) if isinstance(found, Status) else found
         return [Placement()]
 
-    def _place(
-        self,
-        trial: GroupTrial,
-        placements: Sequence[Placement],
-        should_stop: ShouldStop,
-        *,
-        keep: bool,
-        note: Note = len,
-    ) -> Iterator[None]:
-        """Fill domains, or try the placements; with ``keep``, leave the best one's members assumed.
-
-        ``note``: see ``Try``.
-        """
+    def _place(self, run: _Pass) -> Iterator[None]:
+        """Fill domains, or try the placements."""
         group, scheduled = self._group, self._scheduled
         search = DomainSearch(
             self._decider,
@@ -351,39 +329,32 @@ class PodGroupAttempt:
             self.members,
             scheduled,
             self._allowed,
-            placements,
+            run.placements,
         )
         # Members that run already may be in several domains of a level that is only preferred.
         if group.slices or (group.levels and not (scheduled and group.preferred_topology)):
-            for where in search.tries(trial, self._needed):
-                if (yield from self._fill(trial, search, where, should_stop, keep=keep, note=note)):
+            for where in search.tries(run.trial, self._needed):
+                if (yield from self._fill(run, search, where)):
                     return
         if group.slices:
             # Only for the members' reasons: such a placement may split a slice.
-            yield from self._place_in_one(trial, placements, should_stop, keep=False)
+            yield from self._place_in_one(replace(run, keep=False, note=len))
             if self.result.status.ok:
                 self.result.status = unschedulable()
             self.result.rejected_by.update(named.name for named in self._runtime.filter)
         else:
-            yield from self._place_in_one(trial, placements, should_stop, keep=keep, note=note)
+            yield from self._place_in_one(run)
         if search.reason and (status := self.result.status).code.rejects:
             self.result.status = replace(status, reasons=(search.reason, *status.reasons))
 
-    def _place_in_one(
-        self,
-        trial: GroupTrial,
-        placements: Sequence[Placement],
-        should_stop: ShouldStop,
-        *,
-        keep: bool,
-        note: Note = len,
-    ) -> Iterator[None]:
-        """Try one placement after another; see ``_place``."""
-        if len(placements) == 1 and keep:
+    def _place_in_one(self, run: _Pass) -> Iterator[None]:
+        """Try one placement after another, then keep the best one."""
+        placements = run.placements
+        if len(placements) == 1 and run.keep:
             # There is nothing to compare, so the members are decided for only once.
-            with trial.inner() as inner:
-                yield from self.try_placement(inner, placements[0], should_stop)
-                self._end_trial(inner)
+            with run.trial.inner() as inner:
+                yield from self.try_placement(inner, placements[0], run.should_stop)
+                self._end_trial(inner, run)
             self._count_placements(placements, self.result)
             return
         first: GroupDecision | None = None
@@ -396,9 +367,9 @@ class PodGroupAttempt:
             if first is not None and not self._bounds.may_hold(placement):
                 first.also_rejected_by(GroupDecision(rejected_by=self._bounds.plugins))
                 continue
-            with trial.inner() as inner:
-                yield from self.try_placement(inner, placement, should_stop)
-                self._end_trial(inner, keep=False, note=note)
+            with run.trial.inner() as inner:
+                yield from self.try_placement(inner, placement, run.should_stop)
+                self._end_trial(inner, replace(run, keep=False))
             if self.result.status.code is Code.ERROR:
                 return
             first = first or self.result
@@ -407,7 +378,7 @@ class PodGroupAttempt:
                 pods = [(d.queued.info, d.node_name) for d in self.result.placed]
                 count = len(self._scheduled) + len(pods)
                 feasible.append(TriedPlacement(placement, count, pods))
-                if not keep:
+                if not run.keep:
                     return  # The caller only asks whether the group fits somewhere.
         if not feasible:
             assert first is not None
@@ -416,27 +387,18 @@ class PodGroupAttempt:
         # The trials of all placements were rolled back, so the best one is tried again. Events may
         # have come in between, so it may no longer be feasible.
         best = feasible[0] if len(feasible) == 1 else self._best(feasible)
-        with trial.inner() as inner:
-            yield from self.try_placement(inner, best.placement, should_stop)
-            self._end_trial(inner)
+        with run.trial.inner() as inner:
+            yield from self.try_placement(inner, best.placement, run.should_stop)
+            self._end_trial(inner, run)
 
-    def _fill(
-        self,
-        trial: GroupTrial,
-        search: DomainSearch,
-        where: Where,
-        should_stop: ShouldStop,
-        *,
-        keep: bool,
-        note: Note,
-    ) -> Generator[None, None, bool]:
+    def _fill(self, run: _Pass, search: DomainSearch, where: Where) -> Generator[None, None, bool]:
         """Place the members in parts; return whether that ends the attempt, also by an error."""
         self.result = GroupDecision()
-        with trial.inner() as inner:
-            if not (yield from self._fill_each(inner, search, where, should_stop)):
+        with run.trial.inner() as inner:
+            if not (yield from self._fill_each(inner, search, where, run.should_stop)):
                 self.take_back()
                 return self.result.status.code is Code.ERROR
-            self._end_trial(inner, keep=keep, note=note)
+            self._end_trial(inner, run)
             return True
 
     def _fill_each(
@@ -581,11 +543,11 @@ class PodGroupAttempt:
                 return status.by(named.name)
         return SUCCESS
 
-    def _end_trial(self, trial: GroupTrial, *, keep: bool = True, note: Note = len) -> None:
-        """Keep the members assumed if the group may start, and ``keep``; else take them back."""
+    def _end_trial(self, trial: GroupTrial, run: _Pass) -> None:
+        """Keep the members assumed if the group may start and ``run.keep``, or take them back."""
         if self.result.status.ok:
-            note([decision.queued.info for decision in self.result.placed])
-            if keep:
+            run.note([decision.queued.info for decision in self.result.placed])
+            if run.keep:
                 trial.commit()
                 return
         self.take_back()
@@ -623,10 +585,9 @@ class PodGroupAttempt:
                     # Always rolled back: victims leave the cache only once they are evicted.
                     with trial.inner() as without:
                         step.begin(without)
+                        run = _Pass(without, placements, should_stop, keep=False, note=step.note)
                         place = self._place_in_any_order if step.thorough else self._place
-                        yield from place(
-                            without, placements, should_stop, keep=False, note=step.note
-                        )
+                        yield from place(run)
                     fits = self.result.status.ok
                     chosen = self.result if fits else chosen
         except PluginFailure as failure:
