@@ -53,7 +53,7 @@ class _Place(NamedTuple):
 class Places:
     """The places of all jobs without a PodGroup.
 
-    A job is named by the uid of the Job of lone pods, or by the key of a group. Pure.
+    A job is named by namespace and uid of the Job of lone pods, or by the key of a group. Pure.
     """
 
     def __init__(self, cluster: ClusterView) -> None:
@@ -77,7 +77,9 @@ class Places:
         if owner is None:
             return
         if is_lone(key) and owner.kind == "Job":
-            self._lone[key] = _LonePod(owner.uid, pods[0].creation_time)
+            # Anybody may write owner references, also to Jobs of other namespaces.
+            job = f"{unit.namespace}/job:{owner.uid}"
+            self._lone[key] = _LonePod(job, pods[0].creation_time)
         if self._has_place(key):
             self._learn(unit, owner.uid, pods)
 
