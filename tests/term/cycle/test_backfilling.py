@@ -127,6 +127,30 @@ async def test_an_annotation_that_is_nested_too_deeply_keeps_no_unit_from_starti
         world.check()
 
 
+@pytest.mark.parametrize("grace", [10**12, 2**63 - 1])
+async def test_a_grace_period_beyond_the_year_9999_stops_nobody(grace: int) -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "endless", 6, 100, grace=grace)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        run(world, "small", 2)
+        await asyncio.sleep(1)
+        assert bound(world) == ["endless", "small"]
+        assert promised(world, "wide") is None
+        world.check()
+
+
+async def test_limits_that_add_up_to_more_than_the_year_9999_stop_nobody() -> None:
+    world = a_world("Conservative")
+    async with world.running():
+        for index in range(40):
+            run(world, f"long-{index}", 8, 9_999_999_999)
+        await asyncio.sleep(5)
+        assert bound(world) == ["long-0"]
+        world.check()
+
+
 async def test_a_unit_that_ends_before_the_reserved_start_passes_the_blocked_one() -> None:
     world = a_world()
     async with world.running():

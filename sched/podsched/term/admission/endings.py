@@ -57,6 +57,8 @@ _TOO_LONG: Final = f"{_DEACTIVATED_TEXT} ({EXEC_TIME_EXCEEDED}): it has run for 
 _TOO_OFTEN: Final = (
     f"{_DEACTIVATED_TEXT} ({_REQUEUED_TOO_OFTEN}): its pods were not ready in time too often"
 )
+#: The last Unix time, in whole seconds, that ``datetime`` can represent.
+_LAST_TIME: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 _DEADLINE_TEXT: Final = "Pods were active on their nodes longer than the specified deadline"
 
 
@@ -315,8 +317,9 @@ class Endings:
     # ------------------------------------------------------------------ reading
 
     def time_text(self, at: float) -> str:
-        """Return a time for people, in UTC."""
-        wall = datetime.fromtimestamp(at + self.epoch, UTC)
+        """Return a time for people, in UTC; the last that has a text stands for later ones."""
+        # Users choose limits and grace periods, and their sum may be beyond the year 9999.
+        wall = datetime.fromtimestamp(min(at + self.epoch, _LAST_TIME), UTC)
         return wall.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _eviction(self, key: str) -> tuple[str, float]:

@@ -47,6 +47,9 @@ PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
 #: Max names of nodes in a message.
 _MOST_NAMED: Final = 5
+#: Seconds ahead beyond which no start is promised, as long as the longest limit: ends so far away,
+#: such as after a grace period of 2^63 - 1 seconds, help nobody.
+_FARTHEST: Final = 1e10
 #: Max promised starts: the cost of each grows with their number.
 _MOST_RESERVED: Final = 100
 #: What nothing is kept for at a promised start, and whether a pod asks for it.
@@ -105,7 +108,7 @@ class Reservations:
         self._below_min_age: dict[str, tuple[float, str]] = {}
         self._freed, self._next_round, self._pause = False, -inf, PAUSE
         parts = cache, units, endings, holds, self.of
-        self.timetable = Timetable(*parts, settings.window or inf)
+        self.timetable = Timetable(*parts, min(settings.window or inf, _FARTHEST))
 
     def begin(self, snapshot: Snapshot) -> None:
         """Use a new snapshot; ``update`` is called again for all units."""
