@@ -212,7 +212,7 @@ class TermWorld:
             wall=lambda: WALL + self.clock(),
         )
 
-    def _handle(self, batch: Batch) -> None:
+    def handle(self, batch: Batch) -> None:
         self.state.apply_batch(batch, self.clock())
         self.changes.notify()
         self.term.wake()
@@ -239,7 +239,7 @@ class TermWorld:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[TermWorld]:
         """The informer has synced and the term runs."""
-        following = asyncio.create_task(self.informer.run(self._handle))
+        following = asyncio.create_task(self.informer.run(self.handle))
         recording = asyncio.create_task(self.recorder.run())
         await self.informer.synced.wait()
         self.ended = asyncio.create_task(self.term.run())

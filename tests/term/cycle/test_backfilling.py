@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import Node, Pod
+from podsched.api.objects import PodGroup as StoredGroup
 from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME, SLICE_LEVEL, SLICE_SIZE
 from podsched.framework.pod_groups import PodGroup
 from podsched.term.admission.limits import SLACK
@@ -31,6 +33,7 @@ from support.queues import (
     job,
     message,
     topology,
+    usage,
 )
 from support.term_world import WALL, TermWorld
 
@@ -134,6 +137,7 @@ async def test_a_grace_period_beyond_the_year_9999_stops_nobody(grace: int) -> N
         run(world, "endless", 6, 100, grace=grace)
         await asyncio.sleep(1)
         run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
         run(world, "small", 2)
         await asyncio.sleep(1)
         assert bound(world) == ["endless", "small"]
@@ -149,6 +153,67 @@ async def test_limits_that_add_up_to_more_than_the_year_9999_stop_nobody() -> No
         await asyncio.sleep(5)
         assert bound(world) == ["long-0"]
         world.check()
+
+
+async def _with_annotation(world: TermWorld, change: Callable[[dict[str, Any]], None]) -> None:
+    """Promise a start to a gang of a pod, write its annotation, and make its pod again."""
+    run(world, "long-0", 6, 100)
+    run(world, "long-1", 6, 100)
+    await asyncio.sleep(1)
+    run_gang(world, "g", 1, 8, 50)
+    await asyncio.sleep(1)
+    world.cluster.delete("Pod", "default/g-0")
+    await asyncio.sleep(1)
+    group = world.cluster.object("PodGroup", "default/g")
+    assert isinstance(group, StoredGroup)
+    body = json.loads(group.metadata.annotations[RESERVATION])
+    change(body)
+    group.metadata.annotations[RESERVATION] = json.dumps(body)
+    world.cluster.update(group)
+    await asyncio.sleep(1)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"start": "9999-12-31T23:59:59-23:59"},
+        {"nodes": {"\ud800": {"cpu": 1}}},
+    ],
+)
+async def test_a_forged_reservation_stops_nobody(forged: dict[str, Any]) -> None:
+    world = a_world(nodes=2)
+    async with world.running():
+        await _with_annotation(world, lambda body: body.update(forged))
+        # More than the nodes have, so that the start that is read has to be withdrawn.
+        labels, spec = {MAX_EXEC_TIME: "50"}, {"schedulingGroup": {"podGroupName": "g"}}
+        job(world, "g-1", "team", cpu=16, labels=labels, spec=spec)
+        await asyncio.sleep(1)
+        run(world, "small", 2)
+        await asyncio.sleep(1)
+        assert "small" in bound(world)
+        world.check()
+
+
+async def test_a_forged_reservation_keeps_no_more_than_its_unit_asks_for() -> None:
+    world = a_world(nodes=2)
+
+    def forge(body: dict[str, Any]) -> None:
+        body["usage"] = {"default/cpu": 1 << 60, "default/memory": 1 << 60}
+        body["nodes"] = {name: {"cpu": 1 << 60, "pods": 1 << 60} for name in ("n0", "n1")}
+
+    async with world.running():
+        await _with_annotation(world, forge)
+    labels, spec = {MAX_EXEC_TIME: "50"}, {"schedulingGroup": {"podGroupName": "g"}}
+    job(world, "g-1", "team", cpu=8, labels=labels, spec=spec)
+    # A leader that has read everything, but decided nothing.
+    following = TermWorld(cluster=world.cluster)
+    reading = asyncio.create_task(following.informer.run(following.handle))
+    await following.informer.synced.wait()
+    assert usage(following, "team") == {"default/cpu": 12_000}
+    read = following.state.admission.reservations.of["default/g"]
+    assert list(read.usage.values()) == [8000]
+    assert read.nodes == {"n0": {"cpu": 8000, "pods": 1}}
+    reading.cancel()
 
 
 async def test_a_unit_that_ends_before_the_reserved_start_passes_the_blocked_one() -> None:

@@ -6,15 +6,18 @@
 devices, each as driver, pool, device, share and capacities.
 
 Users may write annotations, but not statuses. So the start counts only as early as the condition
-``RESERVED`` tells it. If a leader dies between the two writes, the later start of both counts.
+``RESERVED`` tells it. If a leader dies between the two writes, the later start of both counts. And
+no more counts than the unit asks for (``asked_at_most``).
 """
 
 from __future__ import annotations
 
 import json
 import re
-from datetime import datetime
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
 
 from podsched.api.objects import Pod
 from podsched.lib.bounded_text import parse_json
@@ -23,6 +26,8 @@ from podsched.queues.objects import Workload
 from podsched.queues.quota import FlavorResource
 from podsched.term.admission.reserved_devices import PromisedDevice
 from podsched.v1 import objects_pb2 as v1
+
+_Key = TypeVar("_Key", str, FlavorResource)
 
 #: Annotation of a PodGroup or pod.
 RESERVATION: Final = "podsched.io/reservation"
@@ -62,13 +67,15 @@ def read_reservation(
         return None
     try:
         body = parse_json(text.encode())
-        start = max(datetime.fromisoformat(at).timestamp() for at in (body["start"], told[-1]))
+        # As UTC, which raises OverflowError for a time beyond the year 9999.
+        starts = (datetime.fromisoformat(at).astimezone(UTC) for at in (body["start"], told[-1]))
+        start = max(starts).timestamp()
         usage = {
-            FlavorResource(*name.split("/", 1)): _number(number)
+            FlavorResource(*_name(name).split("/", 1)): _number(number)
             for name, number in body["usage"].items()
         }
         nodes = {
-            str(node): {str(resource): _number(number) for resource, number in amounts.items()}
+            _name(node): {_name(resource): _number(number) for resource, number in amounts.items()}
             for node, amounts in body["nodes"].items()
         }
         devices = tuple(map(_device, body.get("devices", ())))
@@ -80,8 +87,8 @@ def read_reservation(
 
 def _device(value: Any) -> PromisedDevice:
     *names, capacity = value
-    driver, pool, device, share = map(str, names)
-    pairs = tuple((str(name), str(amount)) for name, amount in capacity)
+    driver, pool, device, share = map(_name, names)
+    pairs = tuple((_name(name), _name(amount)) for name, amount in capacity)
     return PromisedDevice(driver, pool, device, share, pairs)
 
 
@@ -89,3 +96,40 @@ def _number(value: Any) -> int:
     if not isinstance(value, int) or value < 0 or value >= 1 << 62:
         raise ValueError(value)
     return value
+
+
+def _name(value: Any) -> str:
+    # The names of Kubernetes are ASCII. JSON may also have half a character ("\\ud800"), which no
+    # message could be written with.
+    if not isinstance(value, str) or not value.isascii():
+        raise ValueError(value)
+    return value
+
+
+def asked_at_most(
+    made: Reservation, amounts: Mapping[str, int], usage: Mapping[str, int]
+) -> Reservation:
+    """Return a reservation without what exceeds what its unit asks for.
+
+    ``amounts``: what its pods ask of all nodes, as in ``Reservation.nodes``. ``usage``: of quota.
+    """
+    left, nodes = dict(amounts), {}
+    for node, here in made.nodes.items():
+        if kept := _take(here, left, lambda resource: resource):
+            nodes[node] = kept
+    return replace(
+        made, usage=_take(made.usage, dict(usage), lambda key: key.resource), nodes=nodes
+    )
+
+
+def _take(
+    wanted: Mapping[_Key, int], left: dict[str, int], resource_of: Callable[[_Key], str]
+) -> dict[_Key, int]:
+    """Take amounts from those that are left, and return as much as there was."""
+    taken = {}
+    for key, amount in wanted.items():
+        resource = resource_of(key)
+        if number := min(amount, left.get(resource, 0)):
+            left[resource] -= number
+            taken[key] = number
+    return taken

@@ -35,7 +35,11 @@ from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, occupied
-from podsched.term.admission.reservation_text import read_reservation, start_text
+from podsched.term.admission.reservation_text import (
+    asked_at_most,
+    read_reservation,
+    start_text,
+)
 from podsched.term.admission.reserved_ports import is_port, port_names
 from podsched.term.admission.timetable import Timetable
 from podsched.term.admission.units import Unit, unit_key
@@ -182,7 +186,8 @@ class Reservations:
         group = stored_group(self._cluster, unit.key)
         holders = (pod.pod for pod in unit.waiting.values()) if group is None else [group]
         found = (read_reservation(one, workload, self._endings.epoch) for one in holders)
-        return next(filter(None, found), None)
+        read = next(filter(None, found), None)
+        return None if read is None else asked_at_most(read, *_asked(unit, workload))
 
     def reserve(self, key: str, made: Reservation, kept_out: str = "") -> None:
         """Promise a start to a unit, or change its promised start.
@@ -407,3 +412,14 @@ class Reservations:
             return False
         who = key, workload.queue, workload.priority
         return self.timetable.plan(now).may_reserve(*who, policy, settings.starts_per_queue)
+
+
+def _asked(unit: Unit, workload: Workload) -> tuple[Counter[str], Counter[str]]:
+    """Return what the waiting pods of a unit ask of all nodes, and of quota, by resource."""
+    amounts, usage = Counter[str](), Counter[str]()
+    for pod in unit.waiting.values():
+        amounts.update({**pod.cls.requests, PODS: 1})
+        amounts.update(port_names(pod.pod.spec))
+    for pods in workload.pod_sets:
+        usage.update({**pods.total(pods.count), PODS: pods.count})
+    return amounts, usage
