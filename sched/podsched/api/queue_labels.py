@@ -32,5 +32,11 @@ QUEUE_GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"
 QUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
 #: Annotation of a bound pod, podsched's own: a JSON object with the flavor of each resource.
 FLAVORS_ANNOTATION: Final = "podsched.io/flavors"
+#: Annotations of a bound pod, podsched's own: the LocalQueue by which its unit was admitted, and
+#: the unit's longest time to run then ("" for none). Labels and PodGroups may be others by now.
+ADMITTED_QUEUE: Final = "podsched.io/local-queue"
+ADMITTED_EXEC_TIME: Final = "podsched.io/max-exec-time-seconds"
+#: What a binding tells of a pod's admission. Without it, it tells that there was none.
+ADMISSION_ANNOTATIONS: Final = (FLAVORS_ANNOTATION, ADMITTED_QUEUE, ADMITTED_EXEC_TIME)
 #: Annotation of Jobs: with how many of their pods they may start.
 LEAST_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"

@@ -116,10 +116,17 @@ def test_the_queue_and_the_time_limit_stay_while_quota_is_reserved(name: str) ->
     assert complaints(group({name: "2"}), group({name: "1"}, "False")) == []
 
 
-def test_the_flavors_of_a_bound_pod_stay() -> None:
-    """A user could have them counted as cheaper ones."""
-    name = "podsched.io/flavors"
-    used, other = {name: '{"cpu":"a"}'}, {name: '{"cpu":"b"}'}
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("podsched.io/flavors", '{"cpu":"a"}'),
+        ("podsched.io/local-queue", "team"),
+        ("podsched.io/max-exec-time-seconds", ""),
+    ],
+)
+def test_what_a_bound_pod_was_admitted_with_stays(name: str, value: str) -> None:
+    """A user could have it counted as cheaper flavors, in another queue, or let it run longer."""
+    used, other = {name: value}, {name: "other"}
     assert complaints(pod({}, other), pod({}, used)) == []
     assert complaints(pod({}, used, "n"), pod({}, used, "n")) == []
     for new in (other, {}):

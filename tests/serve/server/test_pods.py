@@ -66,6 +66,15 @@ async def test_a_binding_sets_its_annotations(world: World) -> None:
     assert (await stored(world, "other")).spec.node_name == ""
 
 
+async def test_a_binding_removes_what_it_does_not_tell_of_an_admission(world: World) -> None:
+    """The pod's author could have it counted in a queue that did not admit it."""
+    made = pod("web")
+    made.metadata.annotations.update({"podsched.io/local-queue": "team", "mine": "stays"})
+    await world.core.creator.create(made)
+    await world.core.pods.bind([binding("web", "worker-1")], None)
+    assert dict((await stored(world)).metadata.annotations) == {"mine": "stays"}
+
+
 async def test_a_pod_is_bound_once(world: World) -> None:
     """The second binding learns where the pod is; two in one batch as well."""
     await created(world)

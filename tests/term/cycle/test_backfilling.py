@@ -16,7 +16,14 @@ import pytest
 
 from podsched.api.objects import Node, Pod
 from podsched.api.objects import PodGroup as StoredGroup
-from podsched.api.queue_labels import BACKFILL, MAX_EXEC_TIME, SLICE_LEVEL, SLICE_SIZE
+from podsched.api.queue_labels import (
+    BACKFILL,
+    MAX_EXEC_TIME,
+    QUEUE_GROUP_COUNT,
+    QUEUE_GROUP_NAME,
+    SLICE_LEVEL,
+    SLICE_SIZE,
+)
 from podsched.framework.pod_groups import PodGroup
 from podsched.term.admission.limits import SLACK
 from podsched.term.admission.reservation_text import RESERVATION
@@ -152,6 +159,28 @@ async def test_limits_that_add_up_to_more_than_the_year_9999_stop_nobody() -> No
             run(world, f"long-{index}", 8, 9_999_999_999)
         await asyncio.sleep(5)
         assert bound(world) == ["long-0"]
+        world.check()
+
+
+async def test_a_gang_that_loses_the_pod_with_its_limit_keeps_to_it() -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 4, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "wide") or (0.0, [])
+        for name, seconds in (("g-0", 20), ("g-1", 9_999_999_999)):
+            labels = {QUEUE_GROUP_NAME: "g", MAX_EXEC_TIME: str(seconds)}
+            spec = {"annotations": {QUEUE_GROUP_COUNT: "2"}, **_NO_GRACE}
+            job(world, name, "team", cpu=2, labels=labels, spec=spec)
+        await asyncio.sleep(1)
+        assert bound(world) == ["g-0", "g-1", "long"]
+        world.cluster.delete("Pod", "default/g-0")
+        await asyncio.sleep(1)
+        assert promised(world, "wide") == (start, ["n0"])
+        await asyncio.sleep(start)
+        assert bound(world) == ["wide"]
         world.check()
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from podsched.api import objects as o
 from podsched.api.queue_labels import (
-    FLAVORS_ANNOTATION,
+    ADMISSION_ANNOTATIONS,
     MAX_EXEC_TIME,
     QUEUE_GROUP_COUNT,
     QUEUE_GROUP_NAME,
@@ -73,8 +73,10 @@ def validate_queue_labels_update(
 ) -> None:
     """Check that what quota was reserved by stays. reserved: whether some is."""
     if reserved:
-        flavors, former = (of.annotations.get(FLAVORS_ANNOTATION, "") for of in (new, old))
-        at("metadata.annotations")[FLAVORS_ANNOTATION].fixed(flavors, former, flavors)
+        for name in ADMISSION_ANNOTATIONS:
+            # An empty one says something else than none.
+            text, former = (of.annotations.get(name) for of in (new, old))
+            at("metadata.annotations")[name].fixed(text, former, text or "")
     now, before, at = new.labels, old.labels, at("metadata.labels")
     if not now and not before:
         return

@@ -11,6 +11,7 @@ from typing import Final
 from podsched.api.conditions import POD_SCHEDULED, TRUE, is_terminating, set_pod_condition
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Pod, PodCondition, Timestamp
+from podsched.api.queue_labels import ADMISSION_ANNOTATIONS
 from podsched.api.reasons import StatusReason
 from podsched.api.validation.place import Place
 from podsched.api.validation.storable import validate_storable
@@ -62,6 +63,10 @@ def bind_step(
     # Binding clears the nomination since Kubernetes 1.35.
     pod.status.nominated_node_name = ""
     set_pod_condition(pod.status, _SCHEDULED, now)
+    # Its author may have written some of them, by which it would count where it was not admitted.
+    for name in ADMISSION_ANNOTATIONS:
+        if name in pod.metadata.annotations:
+            del pod.metadata.annotations[name]
     if binding.annotations:
         pod.metadata.annotations.update(binding.annotations)
     if add_metadata is not None:

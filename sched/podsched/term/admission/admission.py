@@ -282,7 +282,7 @@ class Admission:
         """Count the pods of a unit that were assumed: ``flavors`` by uid, ``keys`` of the pods."""
         changed = self.cluster.known_pods.changed
         assert changed is not None
-        self.pods.assumed(flavors)
+        self.pods.assumed(flavors, self.units[key].local_queue)
         self.turns.admitted(key)
         self._stale[key] = None
         for pod in keys:

@@ -19,7 +19,12 @@ from collections.abc import Iterable
 from math import inf
 from typing import Any, Final
 
-from podsched.api.queue_labels import DEFAULT_EXEC_TIME, LONGEST_EXEC_TIME, MAX_EXEC_TIME
+from podsched.api.queue_labels import (
+    ADMITTED_EXEC_TIME,
+    DEFAULT_EXEC_TIME,
+    LONGEST_EXEC_TIME,
+    MAX_EXEC_TIME,
+)
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
@@ -36,14 +41,20 @@ def execution_time(cluster: ClusterView, unit: Unit) -> float:
     """Return the seconds after which a unit is deactivated; infinity for none."""
     queue = cluster.get("ClusterQueue", "", unit.queue)
     of_queue = {} if queue is None else queue.metadata.annotations
+    own = _seconds(asked_execution_time(cluster, unit) or of_queue.get(DEFAULT_EXEC_TIME, ""))
+    return min(own, _seconds(of_queue.get(LONGEST_EXEC_TIME, "")))
+
+
+def asked_execution_time(cluster: ClusterView, unit: Unit) -> str:
+    """Return the execution time that a unit was admitted with, or asks for; "" for none."""
+    for pod in unit.held.values():
+        # Its other pods may have other labels, or it another PodGroup by now.
+        if ADMITTED_EXEC_TIME in pod.pod.metadata.annotations:
+            return str(pod.pod.metadata.annotations[ADMITTED_EXEC_TIME])
     first = next(iter(unit.held.values() or unit.waiting.values()))
     found = first.cls.labels.get(MAX_EXEC_TIME, "")
-    if first.group:
-        group = stored_group(cluster, first.group)
-        if group is not None:
-            found = group.metadata.labels.get(MAX_EXEC_TIME, "") or found
-    own = _seconds(found or of_queue.get(DEFAULT_EXEC_TIME, ""))
-    return min(own, _seconds(of_queue.get(LONGEST_EXEC_TIME, "")))
+    group = stored_group(cluster, first.group) if first.group else None
+    return found if group is None else group.metadata.labels.get(MAX_EXEC_TIME, "") or found
 
 
 def deadline(pods: Iterable[PodInfo]) -> float:

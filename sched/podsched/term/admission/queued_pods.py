@@ -84,8 +84,10 @@ class QueuedPods:
         self._snapshot = Snapshot(())
         #: By key of the pod.
         self._places: dict[str, _Place] = {}
-        #: The flavors of pods that were assumed, by uid, until the pod is gone.
+        #: The flavors of pods that were assumed, and their LocalQueues, by uid, until the pod is
+        #: gone. Their bindings write both to annotations.
         self._flavors: dict[str, Flavors] = {}
+        self._admitted_by: dict[str, str] = {}
         #: The amounts of the last pod that was counted: the next one is mostly of the same class.
         self._known: _Known | None = None
         #: Changes of usage that the snapshot and the tallies lack, by ClusterQueue and LocalQueue.
@@ -112,9 +114,10 @@ class QueuedPods:
                 moved = other is None or other.pod.uid != place.pod.uid
                 yield place.pod.uid if moved else None
 
-    def assumed(self, flavors: Mapping[str, Flavors]) -> None:
+    def assumed(self, flavors: Mapping[str, Flavors], local_queue: str) -> None:
         """Note the flavors of pods that were assumed, by uid; ``count`` counts the pods."""
         self._flavors |= flavors
+        self._admitted_by |= dict.fromkeys(flavors, local_queue)
 
     def flavors_of(self, pod: PodInfo) -> Flavors:
         """Return the flavors that a pod was admitted with, by resource; empty if unknown."""
@@ -147,8 +150,8 @@ class QueuedPods:
             return  # The fast path: most pods of a cluster may be in no queue.
         pod, held = self._find(key, old)
         # The version with the node may be older, and in another queue.
-        if pod is not known:
-            name = None if pod is None else self.queue_of(pod)
+        if held or pod is not known:
+            name = self._queue_of_place(pod, held=held)
         # A pod that should be in a queue but names none waits without end, so that its unit is told
         # so; once it has a node, no queue has quota that it could use.
         if pod is None or name is None or (held and not name):
@@ -156,6 +159,7 @@ class QueuedPods:
                 del self._places[key]
                 self._leave(old)
                 self._flavors.pop(old.pod.uid, None)
+                self._admitted_by.pop(old.pod.uid, None)
             return
         unit = unit_key(pod)
         if old is not None and (old.pod.uid, old.unit, old.held) == (pod.uid, unit, held):
@@ -171,6 +175,12 @@ class QueuedPods:
         if old is not None:
             self._leave(old)
         self._places[key] = self._join(pod, unit, name, held=held)
+
+    def _queue_of_place(self, pod: PodInfo | None, *, held: bool) -> str | None:
+        """Return the LocalQueue that a pod with a node was admitted by; else see ``queue_of``."""
+        if pod is None:
+            return None
+        return (held and self._admitted_by.get(pod.uid)) or self.queue_of(pod)
 
     def _recount(self, key: str) -> None:
         """Count a pod again to which the devices of a shared claim have passed."""

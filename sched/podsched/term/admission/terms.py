@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from podsched.api.objects import Pod, Toleration
+from podsched.api.queue_labels import ADMITTED_EXEC_TIME, ADMITTED_QUEUE
 from podsched.api.selectors import compile_selector
 from podsched.cache.pod_class import PodClasses
 from podsched.framework.nodes import ClusterView
@@ -35,6 +36,7 @@ from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import FlavorResource
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
 from podsched.term.admission.admission import Admission
+from podsched.term.admission.limits import asked_execution_time
 from podsched.term.admission.reserved_devices import PromisedDevice, assumed_devices
 from podsched.term.admission.units import Unit, level_of, set_name, unit_key
 from podsched.term.admission.usage import Flavors, flavors_annotation
@@ -258,7 +260,12 @@ class FlavorTerms:
         flavors = self.flavors_of(pod)
         # Most pods of a set have the same object, so its annotation is made once.
         if self._written is None or self._written[0] is not flavors:
-            self._written = flavors, flavors_annotation(flavors)
+            unit = self._unit
+            admitted = {
+                ADMITTED_QUEUE: unit.local_queue,
+                ADMITTED_EXEC_TIME: asked_execution_time(self._cluster, unit),
+            }
+            self._written = flavors, flavors_annotation(flavors) | admitted
         return self._written[1]
 
     def delay(self, victims: Iterable[Victim] = ()) -> str:

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, cast
 from podsched.api.objects import WorkloadPriorityClass
 from podsched.api.owners import controller_of
 from podsched.api.queue_labels import (
+    ADMITTED_QUEUE,
     POD_SET_GROUP,
     PREFERRED_LEVEL,
     QUEUE_NAME,
@@ -62,7 +63,10 @@ def lone_group(key: str, pod: PodInfo) -> PodGroup:
 
 
 def local_queue(cluster: ClusterView, pod: PodInfo) -> str:
-    """Return the name of the LocalQueue that a pod joins, "" for none."""
+    """Return the name of the LocalQueue that a pod joins, or was admitted by; "" for none."""
+    # Not by the labels of now: users may make and remove PodGroups while the pods run.
+    if pod.node_name and (admitted := pod.pod.metadata.annotations.get(ADMITTED_QUEUE, "")):
+        return admitted
     if pod.group:
         group = stored_group(cluster, pod.group)
         named = "" if group is None else group.metadata.labels.get(QUEUE_NAME, "")

@@ -1,0 +1,68 @@
+"""What users can write of their own pods and PodGroups gives them no more than their quota."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from podsched.api.objects import PodGroup
+from podsched.api.queue_labels import QUEUE_GROUP_COUNT, QUEUE_GROUP_NAME
+from support.queues import QUEUE, big_node, bound, cluster_queue, flavor, job, local_queue, usage
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+
+def _world(cpu: int) -> TermWorld:
+    """A world with room for twice the quota of its queue."""
+    world = TermWorld()
+    for index in range(2):
+        big_node(world, f"n{index}")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": cpu})
+    return world
+
+
+def _labelled(world: TermWorld, name: str, group: str, count: int, queue: str) -> None:
+    """A pod of 4 CPUs in a group by Kueue's label."""
+    spec = {"annotations": {QUEUE_GROUP_COUNT: str(count)}}
+    job(world, name, queue, cpu=4, labels={QUEUE_GROUP_NAME: group}, spec=spec)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_group_that_runs_counts_where_it_was_admitted_whatever_podgroup_comes_later(
+    count: int,
+) -> None:
+    world = _world(4 * count)
+    async with world.running():
+        for index in range(count):
+            _labelled(world, f"g-{index}", "g", count, "team")
+        await asyncio.sleep(1)
+        made = PodGroup()
+        made.metadata.name, made.metadata.namespace = "g", "default"
+        made.metadata.labels[QUEUE] = "none"
+        made.spec.scheduling_policy.gang.min_count = count
+        world.cluster.create(made)
+        await asyncio.sleep(1)
+        assert usage(world, "team") == {"default/cpu": 4000 * count}
+        local_queue(world, "another", "team")  # Everything is read again.
+        assert usage(world, "team") == {"default/cpu": 4000 * count}
+        world.cluster.delete("PodGroup", "default/g")
+        job(world, "more", "team", cpu=4)
+        await asyncio.sleep(1)
+        assert bound(world) == [f"g-{index}" for index in range(count)]
+        world.check()
+
+
+async def test_a_group_whose_pods_name_two_queues_counts_where_it_was_admitted() -> None:
+    world = _world(8)
+    async with world.running():
+        _labelled(world, "a", "g", 2, "none")
+        _labelled(world, "b", "g", 2, "team")
+        await asyncio.sleep(1)
+        assert bound(world) == ["a", "b"]
+        assert usage(world, "team") == {"default/cpu": 8000}
+        local_queue(world, "another", "team")
+        assert usage(world, "team") == {"default/cpu": 8000}
+        world.check()
