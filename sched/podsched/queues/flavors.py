@@ -5,6 +5,7 @@ Source: Kueue 0.20, pkg/scheduler/flavorassigner.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -65,9 +66,12 @@ class Assigner:
         for index, pods in enumerate(self.workload.pod_sets):
             groups.setdefault(pods.group or index, []).append(index)
         done: list[PodSetAssignment] = []
+        # Added up, not computed anew for each group: each pod of a unit may be a group of its own.
+        taken = Counter[FlavorResource]()
         for members in groups.values():
-            of_group = self._assign_group(members, counts, Assignment(tuple(done)).usage)
+            of_group = self._assign_group(members, counts, taken)
             done += of_group
+            taken.update(Assignment(tuple(of_group)).usage)
             if any(pods.reasons and not pods.flavors for pods in of_group):
                 break
         return Assignment(tuple(done))

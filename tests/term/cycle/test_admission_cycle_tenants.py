@@ -47,6 +47,7 @@ async def test_a_group_that_runs_counts_where_it_was_admitted_whatever_podgroup_
         await asyncio.sleep(1)
         assert usage(world, "team") == {"default/cpu": 4000 * count}
         local_queue(world, "another", "team")  # Everything is read again.
+        await asyncio.sleep(1)
         assert usage(world, "team") == {"default/cpu": 4000 * count}
         world.cluster.delete("PodGroup", "default/g")
         job(world, "more", "team", cpu=4)
@@ -64,5 +65,6 @@ async def test_a_group_whose_pods_name_two_queues_counts_where_it_was_admitted()
         assert bound(world) == ["a", "b"]
         assert usage(world, "team") == {"default/cpu": 8000}
         local_queue(world, "another", "team")
+        await asyncio.sleep(1)
         assert usage(world, "team") == {"default/cpu": 8000}
         world.check()
