@@ -184,6 +184,38 @@ async def test_a_gang_that_loses_the_pod_with_its_limit_keeps_to_it() -> None:
         world.check()
 
 
+@pytest.mark.parametrize(
+    "longer",
+    [
+        {},
+        {"activeDeadlineSeconds": 1_000},
+        {"activeDeadlineSeconds": 20, "terminationGracePeriodSeconds": 1_000},
+    ],
+)
+async def test_a_pod_that_lets_its_running_unit_end_later_waits_for_promised_starts(
+    longer: dict[str, int],
+) -> None:
+    world = a_world()
+    async with world.running():
+        run(world, "long", 4, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "wide") or (0.0, [])
+        alike = {"activeDeadlineSeconds": 20, **_NO_GRACE}
+        gang(world, "g", "team", 1, cpu=1, spec=alike)
+        await asyncio.sleep(1)
+        of_group = {"schedulingGroup": {"podGroupName": "g"}}
+        job(world, "joins", "team", cpu=1, spec={**alike, **of_group})
+        await asyncio.sleep(1)
+        job(world, "longer", "team", cpu=1, spec={**_NO_GRACE, **longer, **of_group})
+        await asyncio.sleep(1)
+        assert bound(world) == ["g-0", "joins", "long"]
+        await asyncio.sleep(start)
+        assert "wide" in bound(world)
+        world.check()
+
+
 async def _with_annotation(world: TermWorld, change: Callable[[dict[str, Any]], None]) -> None:
     """Promise a start to a gang of a pod, write its annotation, and make its pod again."""
     run(world, "long-0", 6, 100)

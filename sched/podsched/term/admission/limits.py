@@ -68,19 +68,26 @@ def deadline(pods: Iterable[PodInfo]) -> float:
     return latest or inf
 
 
-def occupied(cluster: ClusterView, unit: Unit) -> float:
+def occupied(cluster: ClusterView, unit: Unit, *, joining: bool = False) -> float:
     """Return the most seconds from a unit's start until its quota and nodes are free again.
 
     That is its limit, the grace period of its pods and ``SLACK``; infinity without a limit.
+    ``joining``: if the pods that wait join those with a node.
     """
-    pods = unit.held or unit.waiting
-    limit = min(execution_time(cluster, unit), deadline(pods.values()))
-    return limit if limit == inf else limit + grace(unit) + SLACK
+    pods = [*unit.held.values()]
+    if joining or not pods:
+        pods += unit.waiting.values()
+    limit = min(execution_time(cluster, unit), deadline(pods))
+    return limit if limit == inf else limit + _longest_grace(pods) + SLACK
 
 
 def grace(unit: Unit) -> float:
     """Return the longest grace period of a unit's pods, in seconds."""
-    return float(max(map(_grace, (unit.held or unit.waiting).values())))
+    return _longest_grace((unit.held or unit.waiting).values())
+
+
+def _longest_grace(pods: Iterable[PodInfo]) -> float:
+    return float(max(map(_grace, pods)))
 
 
 def _grace(pod: PodInfo) -> int:

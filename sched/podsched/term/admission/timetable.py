@@ -133,15 +133,18 @@ class Timetable:
             self.ends[unit.key] = self._end_of(unit, now)
             self._graces[unit.key] = grace(unit) + SLACK
 
-    def _end_of(self, unit: Unit, now: float) -> float:
-        """Return when the quota and nodes of a unit with held pods are free again."""
+    def _end_of(self, unit: Unit, now: float, *, joining: bool = False) -> float:
+        """Return when the quota and nodes of a unit with held pods are free again.
+
+        ``joining``: if the pods that wait join these now.
+        """
         pods = unit.held.values()
         begun = self._endings.admitted_at(unit)
         if begun == inf:
             # The limit counts from the start of the first pod that is left, which may be any of
             # them. The latest start makes the end an upper bound.
             begun = max(min(now, bound_at(pod) - self._endings.epoch) for pod in pods)
-        end = begun + occupied(self._cluster, unit)
+        end = begun + occupied(self._cluster, unit, joining=joining)
         if all(pod.terminating for pod in pods):
             # Kubernetes' deletionTimestamp is when the grace period ends.
             gone = max(pod.pod.metadata.deletion_timestamp.seconds for pod in pods)
@@ -252,8 +255,11 @@ class Timetable:
 
     def _seconds(self, workload: Workload, now: float) -> float:
         """Return the seconds until a unit's new pods end: a running unit ends as a whole."""
-        end = self.ends.get(workload.key)
-        return workload.seconds if end is None else _still(end, now) - now - _ROUNDING
+        if workload.key not in self.ends:
+            return workload.seconds
+        # Its new pods may have longer deadlines, or grace periods, than those that run.
+        end = self._end_of(self._units[workload.key], now, joining=True)
+        return _still(end, now) - now - _ROUNDING
 
     def pause(self, victims: Iterable[Workload]) -> float:
         """Return the seconds until all victims are gone if they are evicted now."""
