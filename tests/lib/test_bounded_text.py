@@ -31,6 +31,7 @@ def test_lines_that_never_end_are_too_much() -> None:
         (b'{"t": Infinity}', "Infinity is not a number"),
         (b'{"t": NaN}', "NaN is not a number"),
         (b"\xff", "can't decode"),
+        (b'["\\ud800"]', "surrogates not allowed"),
     ],
 )
 def test_what_is_not_plain_json_is_refused(text: bytes, why: str) -> None:
@@ -40,3 +41,4 @@ def test_what_is_not_plain_json_is_refused(text: bytes, why: str) -> None:
 
 def test_json_is_read() -> None:
     assert parse_json(b'{"a": [1, 2.5, null]}') == {"a": [1, 2.5, None]}
+    assert parse_json(b'"\\ud83d\\ude00"') == "\U0001f600"

@@ -273,8 +273,8 @@ class TermWorld:
         }
         if "on" in full:
             full["nodeName"] = full.pop("on")
-        labels = full.pop("labels", {})
-        made = self.cluster.create(pod(name, full, labels=labels))
+        metadata = {key: full.pop(key, {}) for key in ("labels", "annotations")}
+        made = self.cluster.create(pod(name, full, **metadata))
         assert isinstance(made, Pod)
         return made
 

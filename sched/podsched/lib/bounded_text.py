@@ -42,11 +42,18 @@ def bounded_lines(
 
 
 def parse_json(text: bytes, max_values: int = MAX_VALUES) -> Any:
-    """Parse JSON; Infinity and NaN are refused. Raises ValueError; SizeExceeded is a subclass."""
+    """Parse JSON; Infinity and NaN are refused, and so are strings that have no UTF-8.
+
+    Raises ValueError; SizeExceeded is a subclass.
+    """
     if separators(text) > max_values:
         raise SizeExceeded(f"more than {max_values:,} values")
     try:
-        return json.loads(text, parse_constant=_no_number)
+        found = json.loads(text, parse_constant=_no_number)
+        if b"\\u" in text:
+            # JSON may escape half a character, such as "\\ud800". No message can contain that.
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
     except RecursionError:
         raise SizeExceeded("nested too deeply") from None
 

@@ -99,9 +99,7 @@ def _number(value: Any) -> int:
 
 
 def _name(value: Any) -> str:
-    # The names of Kubernetes are ASCII. JSON may also have half a character ("\\ud800"), which no
-    # message could be written with.
-    if not isinstance(value, str) or not value.isascii():
+    if not isinstance(value, str):
         raise ValueError(value)
     return value
 

@@ -9,7 +9,6 @@ Workload object exists for it.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from podsched.api.selectors import Requirement, requirement
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import PodGroup, label_group, read_pod_group, stored_group
 from podsched.framework.pods import PodClass, PodInfo
+from podsched.lib.bounded_text import parse_json
 from podsched.queues.objects import PodSet, Workload
 from podsched.queues.quota import FlavorResource
 from podsched.v1 import objects_pb2 as v1
@@ -151,9 +151,9 @@ def _slices(annotations: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
         return ((level, _size(annotations.get(SLICE_SIZE, ""))),)
     text = annotations.get(SLICE_LAYERS, "")
     try:
-        layers = json.loads(text) if text else []
+        layers = parse_json(text.encode()) if text else []
         return tuple((str(one["topology"]), _size(str(one["size"]))) for one in layers)
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         return (("", 0),)
 
 
