@@ -16,38 +16,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from json.encoder import encode_basestring_ascii
 from typing import Any, Final
 
+from podsched.serve.server.strategic import MERGE_KEYS, SETS
+
 Fields = dict[str, "Fields"]
 """A set of fields; ``{}`` is the empty one."""
 
-#: Lists whose items have keys (listMapKey of the types). Any other list is one value.
+#: Lists whose items have keys (listMapKey of the types): all with a merge key, and these. Any other
+#: list is one value.
 _KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "conditions": ("type",),
-    "containers": ("name",),
-    "initContainers": ("name",),
-    "ephemeralContainers": ("name",),
-    "volumes": ("name",),
-    "volumeMounts": ("mountPath",),
-    "volumeDevices": ("devicePath",),
-    "env": ("name",),
-    "ownerReferences": ("uid",),
-    "addresses": ("type",),
-    "imagePullSecrets": ("name",),
-    "schedulingGates": ("name",),
-    "resourceClaims": ("name",),
+    **{name: (key,) for name, key in MERGE_KEYS.items()},
     "claims": ("name",),
     "podGroupTemplates": ("name",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
-    "hostAliases": ("ip",),
-    "podIPs": ("ip",),
     "hostIPs": ("ip",),
-    "reservedFor": ("uid",),
     "devices": ("driver", "device", "pool", "shareID"),
     "admissionChecks": ("name",),
     "flavorsReservation": ("name",),
     "flavorsUsage": ("name",),
 }
 _PORTS: Final = (("containerPort", "protocol"), ("port", "protocol"))
-_SETS: Final = frozenset({"finalizers"})
 #: Maps that are owned as one value.
 _ATOMIC: Final = frozenset(
     {
@@ -110,7 +97,7 @@ def _fields_of_value(content: Any, base: Any, name: str) -> Fields:
     if isinstance(content, list):
         if keys := _keys_of(name, content):
             return _fields_of_items(content, _by_element(base, name), keys)
-        if name in _SETS and content:
+        if name in SETS and content:
             others = {_value(item) for item in base} if isinstance(base, list) else ()
             return {value: {".": {}} for item in content if (value := _value(item)) not in others}
     return {".": {}} if content != base else {}
@@ -167,7 +154,7 @@ def merged(live: Any, config: Any, name: str = "") -> Any:
             result[key] = merged(live.get(key), value, key)
         return result
     if isinstance(config, list) and isinstance(live, list):
-        if name in _SETS:
+        if name in SETS:
             return list(dict.fromkeys([*live, *config]))
         keys = _keys_of(name, [*live, *config])
         if keys is not None:
@@ -197,7 +184,7 @@ def pruned(content: Any, last: Fields, owned: Fields, name: str = "") -> Any:
         return _pruned_members(content, last, owned, ())
     if not isinstance(content, list):
         return content
-    if name in _SETS:
+    if name in SETS:
         return [item for item in content if not _has_lost_owners(_value(item), last, owned)]
     keys = _keys_of(name, content)
     if keys is None:

@@ -15,6 +15,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from podsched.serve.server.rest.discovery import MAJOR, MINOR
 from podsched.serve.server.rest.messages import JSON, TEXT, Answer, encode
+from podsched.serve.server.rest.patches import PATCH_TYPES
 from podsched.serve.server.rest.resources import GROUPS, Resource
 from podsched.serve.server.strategic import SETS, merge_key
 from podsched.v1 import objects_pb2
@@ -23,13 +24,8 @@ _TIMESTAMP: Final = "google.protobuf.Timestamp"
 _OBJECTS: Final = ("google.protobuf.Struct", "podsched.v1.RawJSON")
 _INTEGERS: Final = {FieldDescriptor.CPPTYPE_INT32: "int32", FieldDescriptor.CPPTYPE_INT64: "int64"}
 _GROUP_VERSION_KIND: Final = "x-kubernetes-group-version-kind"
-_CONTENT: Final = (
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-    "application/apply-patch+yaml",
-)
 _QUERY: Final = ("dryRun", "fieldManager", "fieldValidation")
+#: The HTTP method of each verb, and its name in "x-kubernetes-action".
 _VERBS: Final = {
     "get": ("get", "get"),
     "list": ("get", "list"),
@@ -40,12 +36,11 @@ _VERBS: Final = {
     "deletecollection": ("delete", "deletecollection"),
 }
 
-Schema = dict[str, Any]
-
-
 _V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 #: A ``Document`` of OpenAPI v2 with nothing but its version.
 _V2_DOCUMENT: Final = b"\x0a\x032.0"
+
+Schema = dict[str, Any]
 
 
 def _version_2(accept: str) -> Answer:
@@ -129,7 +124,7 @@ def _operations(resource: Resource) -> dict[str, Any]:
 
 
 def _item(resource: Resource, verbs: Sequence[str]) -> dict[str, Any]:
-    return {method: _operation(resource, verb) for verb in verbs for method in [_VERBS[verb][0]]}
+    return {_VERBS[verb][0]: _operation(resource, verb) for verb in verbs}
 
 
 def _operation(resource: Resource, verb: str) -> dict[str, Any]:
@@ -143,7 +138,7 @@ def _operation(resource: Resource, verb: str) -> dict[str, Any]:
         found["parameters"] = [
             {"name": name, "in": "query", "schema": {"type": "string"}} for name in _QUERY
         ]
-        media = _CONTENT if verb == "patch" else (JSON,)
+        media = PATCH_TYPES if verb == "patch" else (JSON,)
         body = {"type": "object"} if verb == "patch" else schema
         found["requestBody"] = {"content": {name: {"schema": body} for name in media}}
     return found

@@ -22,6 +22,7 @@ MERGE: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
+PATCH_TYPES: Final = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 #: Max operations of a JSON patch, as in kube-apiserver.
 _MAX_OPERATIONS: Final = 10_000
 
@@ -42,7 +43,7 @@ Content = dict[str, Any]
 def patch_type(request: Request) -> str:
     """Return the type of a request's patch. Raises RestError 415."""
     media = media_of(request)
-    if media not in (MERGE, STRATEGIC, JSON_PATCH, APPLY):
+    if media not in PATCH_TYPES:
         raise RestError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     return media
 

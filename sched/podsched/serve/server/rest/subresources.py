@@ -69,7 +69,7 @@ class Subresources:
             raise _of_binding(target, binding, error) from None
         return Answer(encode(_SUCCESS), 201)
 
-    async def _bind(self, binding: v1.Binding, metadata: Any, *, dry: bool) -> None:
+    async def _bind(self, binding: v1.Binding, metadata: dict[str, Any], *, dry: bool) -> None:
         version = str(metadata.get("resourceVersion") or "")
         if version:
             entry = await self._core.registry.get("Pod", binding.namespace, binding.name)
@@ -80,7 +80,9 @@ class Subresources:
         add_metadata = self._metadata_change(binding, metadata)
         await self._core.pods.bind_like_kubernetes(binding, add_metadata, dry_run=dry)
 
-    def _metadata_change(self, binding: v1.Binding, metadata: Any) -> Callable[[Pod], None]:
+    def _metadata_change(
+        self, binding: v1.Binding, metadata: dict[str, Any]
+    ) -> Callable[[Pod], None]:
         """Return a function that adds a binding's labels, annotations and the node's topology."""
         node = self._core.cache.get(KINDS["Node"], binding.node_name)
         labels = node.message.metadata.labels if node is not None else {}
@@ -150,12 +152,12 @@ class Subresources:
         return Answer(encode(_scale(entry)))
 
 
-def _check_target(node: Any) -> None:
-    kind = node.get("kind") if isinstance(node, dict) else ""
+def _check_target(node: dict[str, Any]) -> None:
+    kind = node.get("kind")
     if kind not in ("", None, "Node"):
         text = f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"'
         raise RestError(500, "", text)
-    if not isinstance(node, dict) or not node.get("name"):
+    if not node.get("name"):
         raise RestError(500, "", "target.name: Required value")
 
 
