@@ -9,6 +9,7 @@ from podsched.api.conditions import is_finished
 from podsched.api.device_claims import exclusive_devices
 from podsched.api.objects import ResourceClaim
 from podsched.lab.chaos.history import DEVICE_CLAIMS, History, Violation, World, replay
+from podsched.lab.chaos.promises.lasting import Lasting
 from podsched.term.controllers.resource_claims import IDLE
 
 ONCE = "a device belongs to one claim"
@@ -43,25 +44,18 @@ def used(history: History) -> Iterator[Violation]:
     During faults there may be no leader to give them back, and the leader itself waits for pods
     that may want a claim that no pod has reserved.
     """
-    since: dict[str, float] = {}
-    told: set[str] = set()
+    unused = Lasting(history.begin.within + IDLE)
 
     def late(world: World, at: float) -> Iterator[Violation]:
-        unused = set(unused_claims(world))
-        for key in since.keys() - unused:
-            del since[key]
-            told.discard(key)
-        for key in unused:
-            seconds = at - max(since.setdefault(key, at), history.last_fault)
-            if seconds > history.begin.within + IDLE and key not in told:
-                told.add(key)
-                text = f"claim {key} keeps its devices for {seconds:.1f} s, and no pod needs them"
-                yield Violation(USED, text, at, 0, (DEVICE_CLAIMS + key,))
+        for key, seconds in unused.too_long(unused_claims(world), at):
+            text = f"claim {key} keeps its devices for {seconds:.1f} s, and no pod needs them"
+            yield Violation(USED, text, at, 0, (DEVICE_CLAIMS + key,))
 
+    last_fault = history.last_fault  # time counts from then on
     world = World()
     for moment in replay(history):
         world = moment.world
-        yield from late(world, moment.revision.at)
+        yield from late(world, max(moment.revision.at, last_fault))
     if history.settled is not None:
         yield from late(world, history.settled.at)
 

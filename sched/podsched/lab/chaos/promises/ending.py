@@ -9,6 +9,7 @@ from podsched.api.objects import Node, Pod
 from podsched.api.tolerations import HARD_EFFECTS
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.chaos.history import PODS, History, Violation, World, replay
+from podsched.lab.chaos.promises.lasting import Lasting
 from podsched.lab.placement import over_capacity, port_conflict, selects, taints_of
 
 SCHEDULED = "a pod that fits is bound in time"
@@ -26,37 +27,23 @@ def recovered(history: History) -> Iterator[Violation]:
     Only plain pods are checked, which depend only on capacity, host ports and node selector. Room
     of nominated pods of the same or a higher priority counts as taken.
     """
-    waiting = _Waiting(history.begin.within)
+    waiting = Lasting(history.begin.within)
+
+    def late(world: World, at: float) -> Iterator[Violation]:
+        keys = {world.uids[key]: key for key in world.pods if is_late(world, key)}
+        for uid, seconds in waiting.too_long(keys, at):
+            text = f"pod {keys[uid]} fits for {seconds:.1f} s and is not bound"
+            yield Violation(SCHEDULED, text, at, 0, (PODS + keys[uid],))
+
     looked = history.last_fault - LOOK_EVERY
-    last: World | None = None
+    world = World()
     for moment in replay(history):
-        last, at = moment.world, moment.revision.at
+        world, at = moment.world, moment.revision.at
         if at >= looked + LOOK_EVERY:
             looked = at
-            yield from waiting.late(last, at)
-    if last is not None and history.settled is not None:
-        yield from waiting.late(last, history.settled.at)
-
-
-class _Waiting:
-    """Tracks since when each pending pod has fitted, by uid."""
-
-    def __init__(self, within: float) -> None:
-        self._within = within
-        self._since: dict[str, float] = {}
-        self._told: set[str] = set()
-
-    def late(self, world: World, at: float) -> Iterator[Violation]:
-        """Check a world; yield the pods that have waited too long."""
-        waiting = {world.uids[key]: key for key in world.pods if is_late(world, key)}
-        for gone in self._since.keys() - waiting.keys():
-            del self._since[gone]
-        for uid, key in waiting.items():
-            seconds = at - self._since.setdefault(uid, at)
-            if seconds > self._within and uid not in self._told:
-                self._told.add(uid)
-                text = f"pod {key} fits for {seconds:.1f} s and is not bound"
-                yield Violation(SCHEDULED, text, at, 0, (PODS + key,))
+            yield from late(world, at)
+    if history.settled is not None:
+        yield from late(world, history.settled.at)
 
 
 def is_late(world: World, key: str) -> bool:
