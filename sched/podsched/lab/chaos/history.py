@@ -80,38 +80,30 @@ class History:
 
 def history_of(records: Iterable[Record]) -> History:
     """Return the history that begins with a ``Begin``. Raises HistoryError."""
-    history: History | None = None
-    for record in records:
-        if history is None:
-            history = _begun(record)
-            continue
+    rest = iter(records)
+    history = _begun(next(rest, None))
+    for record in rest:
         match record:
             case Begin():
                 raise HistoryError("a second beginning: two histories in one file?")
+            case Call():
+                history.calls.append(record)
+            case Revision():
+                history.revisions.append(record)
+            case FencedWrite():
+                history.writes.append(record)
+            case FaultMark():
+                history.faults.append(record)
             case Settled():
                 history.settled = record
             case End():
                 history.end = record
-            case _:
-                _listed(history, record)
-    if history is None:
-        raise HistoryError("it is empty")
     return history
 
 
-def _listed(history: History, record: Call | Revision | FencedWrite | FaultMark) -> None:
-    match record:
-        case Call():
-            history.calls.append(record)
-        case Revision():
-            history.revisions.append(record)
-        case FencedWrite():
-            history.writes.append(record)
-        case FaultMark():
-            history.faults.append(record)
-
-
-def _begun(record: Record) -> History:
+def _begun(record: Record | None) -> History:
+    if record is None:
+        raise HistoryError("it is empty")
     if not isinstance(record, Begin):
         raise HistoryError('the first line is no "begin"')
     if record.version != VERSION:

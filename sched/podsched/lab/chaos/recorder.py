@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import time
@@ -26,6 +25,7 @@ from podsched.api.objects import (
 )
 from podsched.cache.pod_class import relevant_spec
 from podsched.lab.chaos.records import Change, FencedWrite, Record, Revision, encode
+from podsched.lib.revisions import RevisionWaiters
 from podsched.serve.store.protocol import EventType, Store, WatchEvent
 
 _CONDITIONS = (POD_READY, DISRUPTION_TARGET)
@@ -106,7 +106,7 @@ class Recorder:
         self.path = path
         self.revision = 0
         """The last revision that was recorded."""
-        self._moved = asyncio.Event()
+        self._waiters = RevisionWaiters()
         self._observers: list[Callable[[Revision], None]] = []
 
     @property
@@ -135,13 +135,12 @@ class Recorder:
                 for observer in self._observers:
                     observer(revision)
             self._file.flush()
-            self._moved.set()
-            self._moved = asyncio.Event()
+            self._waiters.reached(self.revision)
 
     async def until(self, revision: int) -> None:
         """Wait until this revision was recorded."""
-        while self.revision < revision:
-            await self._moved.wait()
+        if self.revision < revision:
+            await self._waiters.wait_for(revision)
 
     def fenced_writes(self, server: str, log: Path) -> None:
         """Append the fenced writes of an API server's audit log. Raises OSError."""

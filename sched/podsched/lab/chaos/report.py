@@ -153,16 +153,12 @@ def page(outcome: ChaosOutcome) -> str:
 def _violations(outcome: ChaosOutcome) -> Iterable[str]:
     if outcome.violations:
         yield "<h2>Violations</h2>"
-    for violation in outcome.violations:
-        yield _violation(outcome, violation)
-
-
-def _violation(outcome: ChaosOutcome, violation: Violation) -> str:
-    lines = "\n".join(f"{line.at:9.3f}  {line.text}" for line in around(outcome.history, violation))
-    return (
-        f'<h3 class="bad">{escape(violation.promise)}</h3>'
-        f"<p>{escape(violation.text)} (at {violation.at:.3f} s)</p><pre>{escape(lines)}</pre>"
-    )
+    for found in outcome.violations:
+        lines = "\n".join(f"{line.at:9.3f}  {line.text}" for line in around(outcome.history, found))
+        yield (
+            f'<h3 class="bad">{escape(found.promise)}</h3>'
+            f"<p>{escape(found.text)} (at {found.at:.3f} s)</p><pre>{escape(lines)}</pre>"
+        )
 
 
 def _faults(outcome: ChaosOutcome) -> Iterable[str]:
@@ -238,11 +234,11 @@ def rows_of(bars: Iterable[Bar]) -> list[list[Bar]]:
     """Distribute bars over as few rows as possible without overlaps."""
     rows: list[list[Bar]] = []
     for bar in bars:
-        row = next((row for row in rows if row[-1].ends < bar.begins), None)
-        if row is None:
-            row = []
-            rows.append(row)
-        row.append(bar)
+        free = (row for row in rows if row[-1].ends < bar.begins)
+        if (row := next(free, None)) is not None:
+            row.append(bar)
+        else:
+            rows.append([bar])
     return rows
 
 

@@ -140,8 +140,6 @@ class System:
         self._tasks = tasks
         self._chance = random.Random(options.seed)
         self._relays: dict[tuple[str, str], Relay] = {}
-        self._names: dict[str, str] = {}
-        """Addresses of etcd members and API servers to their names."""
         replicas = [f"scheduler-{index}" for index in range(REPLICAS)]
         self.namespaces = Namespaces(replicas) if options.namespaces else None
         self.clocks = Clocks(library(), options.data_dir) if options.clocks else None
@@ -183,13 +181,10 @@ class System:
         return self._relay(process, self._name(address), address).address
 
     def _name(self, address: str) -> str:
-        if address not in self._names:
-            if address in self.etcd.endpoints:
-                self._names[address] = f"etcd-{self.etcd.endpoints.index(address)}"
-            else:
-                index = self.cluster.specs.api_addresses.index(address)
-                self._names[address] = f"apiserver-{index}"
-        return self._names[address]
+        """Return the etcd member or API server with an address."""
+        if address in self.etcd.endpoints:
+            return f"etcd-{self.etcd.endpoints.index(address)}"
+        return f"apiserver-{self.cluster.specs.api_addresses.index(address)}"
 
     def _relay(self, source: str, target: str, address: str) -> Relay:
         known = self._relays.get((source, target))

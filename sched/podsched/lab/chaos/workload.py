@@ -55,19 +55,14 @@ class LiveWorld:
         self.bound += sum(change.bound for change in apply(self.world, revision))
 
     @property
-    def pods(self) -> dict[str, Pod]:
-        """All pods by namespace/name."""
-        return self.world.pods
-
-    @property
     def waiting(self) -> int:
         """The number of pods without a node."""
-        return sum(not pod.spec.node_name for pod in self.pods.values())
+        return sum(not pod.spec.node_name for pod in self.world.pods.values())
 
     @property
     def late(self) -> bool:
         """Whether some pending pod fits a node."""
-        return any(is_late(self.world, key) for key in self.pods)
+        return any(is_late(self.world, key) for key in self.world.pods)
 
     @property
     def wasteful(self) -> bool:
@@ -213,7 +208,7 @@ class Workload:
     def _mine(self, app: str) -> dict[str, Pod]:
         return {
             key: pod
-            for key, pod in self._live.pods.items()
+            for key, pod in self._live.world.pods.items()
             if pod.metadata.labels.get("app") == app and not is_terminating(pod)
         }
 
@@ -222,7 +217,7 @@ class Workload:
             await asyncio.sleep(STEADY * self._chance.uniform(0.1, 0.4))
             burst = self._chance.random() < BURSTS
             count = BURST if burst else self._chance.randint(1, 4)
-            if len(self._live.pods) < MOST_PODS:
+            if len(self._live.world.pods) < MOST_PODS:
                 await self._caller.create_pods([self._any_pod() for _ in range(count)])
 
     def _any_pod(self) -> Pod:
