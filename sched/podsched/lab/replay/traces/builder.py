@@ -16,7 +16,7 @@ from podsched.api.resources import readable_requests
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.replay.history import History, PodHistory
 from podsched.lab.replay.workload import NodeSpans, Step, Workload
-from podsched.lib.bounded_text import Lines, bounded_lines
+from podsched.lib.bounded_text import bounded_lines
 from podsched.lib.files import open_file
 from podsched.serve.client.informer import EventType
 
@@ -83,16 +83,31 @@ def rows(directory: Path, table: str) -> Iterator[Row]:
     if not files:
         raise BadTrace(f"{directory}: neither {table}.csv, {table}.csv.gz nor {table}/*.csv.gz")
     for path in files:
-        with open_file(path) as raw:
-            yield from _rows_of(gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw, path)
+        yield from _rows_of(path)
 
 
-def _rows_of(file: Lines, path: Path) -> Iterator[Row]:
-    reader = csv.reader(line.decode() for line in bounded_lines(file, _MOST_LINE))
+def lines_of(path: Path, most: int) -> Iterator[bytes]:
+    """Yield the lines of a file, which may be compressed, of at most so many bytes each.
+
+    Raises BadTrace or OSError.
+    """
+    number = 0
+    with open_file(path) as raw:
+        file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+        try:
+            for line in bounded_lines(file, most):
+                number += 1
+                yield line
+        except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise BadTrace(f"{path}: line {number + 1}: {error}") from error
+
+
+def _rows_of(path: Path) -> Iterator[Row]:
+    reader = csv.reader(line.decode() for line in lines_of(path, _MOST_LINE))
     while True:
         try:
             fields = next(reader, None)
-        except (csv.Error, ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        except (csv.Error, UnicodeDecodeError) as error:
             raise BadTrace(f"{path}: line {reader.line_num + 1}: {error}") from error
         if fields is None:
             return

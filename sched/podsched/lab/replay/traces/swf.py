@@ -7,16 +7,12 @@ head may say ``MaxProcs: N``. Jobs that never ran, or of which the size is not k
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from podsched.lab.replay.traces.builder import LATEST, MAX_PODS, BadTrace, Row
-from podsched.lib.bounded_text import bounded_lines
-from podsched.lib.files import open_file
+from podsched.lab.replay.traces.builder import LATEST, MAX_PODS, BadTrace, Row, lines_of
 
 _MOST_LINE: Final = 1 << 16
 _PROCESSORS: Final = re.compile(r";\s*MaxProcs:\s*(\d{1,9})\s*$")
@@ -78,19 +74,10 @@ def _job(row: Row) -> BatchJob | None:
 
 def _rows(path: Path) -> Iterator[Row | int]:
     """Yield the rows, and the number of processors where a comment says it."""
-    number = 0
-    with open_file(path) as raw:
-        file = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
-        try:
-            for number, line in enumerate(bounded_lines(file, _MOST_LINE), 1):
-                text = line.decode(errors="replace").strip()
-                if text.startswith(";"):
-                    found = _PROCESSORS.match(text)
-                    if found is not None:
-                        yield int(found[1])
-                elif text:
-                    yield Row(text.split(), f"{path}: line {number}")
-        except (ValueError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-            if isinstance(error, BadTrace):
-                raise
-            raise BadTrace(f"{path}: line {number + 1}: {error}") from error
+    for number, line in enumerate(lines_of(path, _MOST_LINE), 1):
+        text = line.decode(errors="replace").strip()
+        if text.startswith(";"):
+            if found := _PROCESSORS.match(text):
+                yield int(found[1])
+        elif text:
+            yield Row(text.split(), f"{path}: line {number}")
