@@ -169,7 +169,7 @@ def _recorded(file: Path) -> tuple[Workload, SchedulerConfiguration]:
     """Return the workload of a recording and the configuration in it; exit if it is broken."""
     recording = _read(file)
     config = own_config(recording)
-    if len({json.dumps(n.document.get("configuration")) for n in recording.checkpoints}) > 1:
+    if len({json.dumps(each.get("configuration")) for each in recording.checkpoints}) > 1:
         warn(f"{file}: the configuration changed meanwhile; the last one decides from the start")
     workload = workload_of(recording, {profile.scheduler_name for profile in config.profiles})
     if not recording.ended:
@@ -364,7 +364,7 @@ def own_config(
     default.
     """
     document = recording.header.get("configuration")
-    held = [note.document for note in recording.checkpoints] if checkpoint is None else [checkpoint]
+    held = recording.checkpoints if checkpoint is None else [checkpoint]
     for found in held:
         document = found.get("configuration", document)
     if document is None:

@@ -101,7 +101,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 def numbers(recording: Recording) -> list[int]:
-    return [int(note.document["number"]) for note in recording.decisions]
+    return [int(document["number"]) for document in recording.decisions]
 
 
 async def test_decisions_are_written_once_with_their_outcome(world: World) -> None:
@@ -111,8 +111,8 @@ async def test_decisions_are_written_once_with_their_outcome(world: World) -> No
     world.leader.decide(1, 1000.5)
     await asyncio.sleep(2)
     found = await world.read()
-    assert [note.document.get("outcome", "") for note in found.decisions] == ["", "Scheduled"]
-    assert [note.document["term"] for note in found.checkpoints] == [5]
+    assert [document.get("outcome", "") for document in found.decisions] == ["", "Scheduled"]
+    assert [document["term"] for document in found.checkpoints] == [5]
 
 
 async def test_more_than_fits_into_an_answer_is_asked_for_page_by_page(world: World) -> None:
@@ -132,7 +132,7 @@ async def test_a_checkpoint_is_taken_when_the_leader_has_seen_what_the_recording
     await asyncio.sleep(2)
     world.leader.revision = 12
     await asyncio.sleep(2)
-    assert [note.document["revision"] for note in (await world.read()).checkpoints] == [12]
+    assert [document["revision"] for document in (await world.read()).checkpoints] == [12]
 
 
 async def test_another_term_gets_a_checkpoint_of_its_own(world: World) -> None:
@@ -141,7 +141,7 @@ async def test_another_term_gets_a_checkpoint_of_its_own(world: World) -> None:
     world.leader.term = 6
     world.leader.decide(1, 1001.5)
     await asyncio.sleep(3)
-    assert [note.document["term"] for note in (await world.read()).checkpoints] == [5, 6]
+    assert [document["term"] for document in (await world.read()).checkpoints] == [5, 6]
 
 
 async def test_a_term_that_goes_on_with_another_configuration_gets_another_checkpoint(
@@ -153,7 +153,7 @@ async def test_a_term_that_goes_on_with_another_configuration_gets_another_check
     world.leader.begun_after = 3
     world.leader.decide(4, 1001.5)
     await asyncio.sleep(3)
-    taken = [note.document for note in (await world.read()).checkpoints]
+    taken = (await world.read()).checkpoints
     assert [(found["term"], found["begun_after"]) for found in taken] == [(5, 0), (5, 3)]
 
 

@@ -325,7 +325,7 @@ def test_decisions_for_gangs_come_out_the_same(tmp_path: Path, seed: int) -> Non
     found = read_recording(run.file)
     verdict = repeat(found, by_default, factories())
     assert [str(mismatch) for mismatch in verdict.mismatches[:3]] == []
-    of_gangs = [note.document for note in found.decisions if note.document.get("podGroup")]
+    of_gangs = [document for document in found.decisions if document.get("podGroup")]
     assert sum(1 for document in of_gangs if document.get("nodeName")) > 30
     assert sum(1 for document in of_gangs if document.get("outcome") == "Unschedulable") > 10
     assert verdict.repeated > 100
@@ -365,7 +365,7 @@ def test_a_preemptor_waits_for_evictions_that_were_under_way_at_the_checkpoint(
     found = recorded(tmp_path, SlowEviction)
     verdict = repeat(found, by_default, factories())
     assert [str(mismatch) for mismatch in verdict.mismatches] == []
-    messages = [note.document.get("message", "") for note in found.decisions]
+    messages = [document.get("message", "") for document in found.decisions]
     assert any(REASON_TERMINATING in text for text in messages), messages
     assert verdict.repeated == 2
 
@@ -374,7 +374,7 @@ def test_evictions_end_in_the_repetition_when_they_ended(tmp_path: Path) -> None
     found = recorded(tmp_path, SlowTermination)
     verdict = repeat(found, by_default, factories())
     assert [str(mismatch) for mismatch in verdict.mismatches] == []
-    assert [note.document.get("victims") for note in found.decisions] == [2, None, 1]
+    assert [document.get("victims") for document in found.decisions] == [2, None, 1]
 
 
 def test_a_decision_is_repeated_with_the_configuration_that_made_it(tmp_path: Path) -> None:
@@ -384,7 +384,7 @@ def test_a_decision_is_repeated_with_the_configuration_that_made_it(tmp_path: Pa
     verdict = repeat(found, lambda held: load_config(held["configuration"]), factories())
     assert [str(mismatch) for mismatch in verdict.mismatches] == []
     assert (verdict.repeated, verdict.left_out) == (12, {})
-    nodes = {n.document["name"]: n.document["nodeName"] for n in found.decisions}
+    nodes = {n["name"]: n["nodeName"] for n in found.decisions}
     assert len({nodes[f"before-{number}"] for number in range(5)}) == 5, "spread"
     assert len({nodes[f"after-{number}"] for number in range(6)}) == 1, "packed"
 
@@ -401,9 +401,8 @@ def test_a_single_decision_that_was_tampered_with_is_the_only_one_told(
     recording: Recording,
 ) -> None:
     decisions = list(recording.decisions[:400])
-    at = max(n for n, note in enumerate(decisions) if note.document.get("nodeName"))
-    lied = {**decisions[at].document, "feasibleNodes": 77}
-    decisions[at] = decisions[at]._replace(document=lied)
+    at = max(n for n, document in enumerate(decisions) if document.get("nodeName"))
+    lied = decisions[at] = {**decisions[at], "feasibleNodes": 77}
     verdict = repeat(replace(recording, decisions=decisions), by_default, factories())
     (mismatch,) = verdict.mismatches
     assert mismatch.number == int(lied["number"])
@@ -413,8 +412,8 @@ def test_a_single_decision_that_was_tampered_with_is_the_only_one_told(
 def test_what_may_be_based_on_a_decision_that_is_missing_is_left_out(
     recording: Recording,
 ) -> None:
-    decisions = [n for n in recording.decisions if int(n.document["number"]) < 400]
-    gone = next(n for n in decisions[200:] if n.document.get("nodeName"))
+    decisions = [n for n in recording.decisions if int(n["number"]) < 400]
+    gone = next(n for n in decisions[200:] if n.get("nodeName"))
     decisions.remove(gone)
     verdict = repeat(replace(recording, decisions=decisions), by_default, factories())
     assert verdict.mismatches == []
@@ -423,7 +422,7 @@ def test_what_may_be_based_on_a_decision_that_is_missing_is_left_out(
 
 def test_decisions_of_a_term_without_a_checkpoint_are_left_out(recording: Recording) -> None:
     one = recording.checkpoints[0]
-    other = one._replace(document={**one.document, "term": 4711})
+    other = {**one, "term": 4711}
     verdict = repeat(replace(recording, checkpoints=[other]), by_default, factories())
     assert verdict.repeated == 0
     assert list(verdict.left_out) == [
@@ -435,6 +434,6 @@ def test_a_recording_without_decisions_cannot_be_repeated(recording: Recording) 
     with pytest.raises(NotRepeatable, match="no decisions"):
         repeat(replace(recording, decisions=[]), by_default, factories())
     one = recording.checkpoints[0]
-    broken = one._replace(document={"term": one.document["term"], "number": 0})
+    broken = {"term": one["term"], "number": 0}
     with pytest.raises(NotRepeatable):
         repeat(replace(recording, checkpoints=[broken]), by_default, factories())

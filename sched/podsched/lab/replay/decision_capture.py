@@ -13,11 +13,12 @@ import json
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from google.protobuf import json_format
 
-from podsched.api.objects import timestamp
+from podsched.api.objects import seconds_of, timestamp
 from podsched.lab.replay.capture import Capture
 from podsched.lab.replay.recording import RecordingWriter
 from podsched.serve.client.errors import ClientError
@@ -95,11 +96,10 @@ class DecisionCapture:
             await self._poll()
         except ClientError as error:
             self.problem = str(error)
-        try:
+        # Decisions on what was not seen are known by their revisions.
+        with suppress(TimeoutError):
             async with asyncio.timeout(_AT_THE_END):
                 await self._capture.wait_for_revision(self._revision)
-        except TimeoutError:
-            pass  # decisions on what was not seen are known by their revisions
 
     async def _checkpoint(self) -> None:
         found = unpacked(await self._source.checkpoint())
@@ -151,4 +151,4 @@ def unpacked(checkpoint: SchedulingCheckpoint) -> Mapping[str, Any]:
 
 def _when(record: DecisionRecord) -> float:
     stamp = record.ended_time if record.HasField("ended_time") else record.decided_time
-    return stamp.ToMicroseconds() / 1e6
+    return seconds_of(stamp)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from podsched.api.conditions import pod_condition
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, Pod, key_of
 from podsched.ask.queues.counting import admission_of
 from podsched.ask.queues.waiting import explain_admission
 from podsched.ask.whatif.plan import Decision, Forecast
@@ -96,19 +96,15 @@ def play_new_pods(
     victims: dict[str, list[str]] = {}
     for pod in objects:
         if isinstance(pod, Pod) and pod.spec.node_name and not then.pods.get(pod.metadata.uid):
-            victims.setdefault(pod.spec.node_name, []).append(_key(pod))
+            victims.setdefault(pod.spec.node_name, []).append(key_of(pod))
     nodes = [then.pods.get(pod.metadata.uid, "") for pod in new]
     elsewhere = [key for node, keys in victims.items() if node not in nodes for key in keys]
     waits, decisions = then.waits({pod.metadata.uid for pod in new}), []
     for pod, node in zip(new, nodes, strict=True):
         evicted, elsewhere = [*victims.pop(node, ()), *elsewhere], []
         why = "" if node else waits.get(pod.metadata.uid, "")
-        decisions.append(Decision(_key(pod), node, tuple(sorted(evicted)), why))
+        decisions.append(Decision(key_of(pod), node, tuple(sorted(evicted)), why))
     return Forecast(tuple(decisions)), then.objects
-
-
-def _key(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,14 +75,6 @@ class Change(NamedTuple):
     item: AnyObject
 
 
-class Note(NamedTuple):
-    """A document of the leader, with its time and the number of changes before it."""
-
-    at: float
-    changes: int
-    document: Mapping[str, Any]
-
-
 @dataclass(slots=True)
 class Recording:
     """The contents of a file; ``ended`` says why it ends, "" if its tail is missing."""
@@ -91,8 +83,8 @@ class Recording:
     objects: list[AnyObject] = field(default_factory=list)
     revision: int = 0
     changes: list[Change] = field(default_factory=list)
-    decisions: list[Note] = field(default_factory=list)
-    checkpoints: list[Note] = field(default_factory=list)
+    decisions: list[Mapping[str, Any]] = field(default_factory=list)
+    checkpoints: list[Mapping[str, Any]] = field(default_factory=list)
     ended: str = ""
     seconds: float = 0.0
     #: Everything up to it is there.
@@ -129,12 +121,9 @@ class RecordingWriter:
     def change(self, at: float, revision: int, type_: EventType, item: AnyObject) -> None:
         """Write a change of an object."""
         if type_ is EventType.DELETED:
-            bare = type(item)()
-            bare.metadata.name, bare.metadata.namespace = (
-                item.metadata.name,
-                item.metadata.namespace,
-            )
-            bare.metadata.uid = item.metadata.uid
+            bare, known = type(item)(), item.metadata
+            bare.metadata.name, bare.metadata.namespace = known.name, known.namespace
+            bare.metadata.uid = known.uid
             item = bare
         line = {"t": round(at, 6), "r": revision, "e": _LETTERS[type_]}
         self._write({**line, "object": to_manifest(without_secrets(item))})
@@ -249,11 +238,9 @@ def _take(recording: Recording, line: Mapping[str, Any]) -> None:
     elif "synced" in line:
         recording.revision = recording.last_revision = _revision(line, "synced")
     elif "decision" in line:
-        note = Note(at, len(recording.changes), _object(line, "decision"))
-        recording.decisions.append(note)
+        recording.decisions.append(_object(line, "decision"))
     elif "checkpoint" in line:
-        note = Note(at, len(recording.changes), _object(line, "checkpoint"))
-        recording.checkpoints.append(note)
+        recording.checkpoints.append(_object(line, "checkpoint"))
     elif "end" in line:
         recording.ended = str(line["end"])
         if "r" in line:

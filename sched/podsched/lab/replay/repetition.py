@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -26,7 +27,7 @@ from typing import Any, Final
 from google.protobuf import json_format
 
 from podsched.api.kinds import kind_of
-from podsched.api.objects import AnyObject, object_key
+from podsched.api.objects import AnyObject, object_key, seconds_of
 from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import CycleState, PluginFactory
 from podsched.framework.pods import PodInfo, QueuedPodInfo
@@ -83,12 +84,8 @@ class Verdict:
     preempting: int = 0
     #: Those of which the scores of single nodes were recorded.
     scored: int = 0
-    left_out: dict[str, int] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
     mismatches: list[Mismatch] = field(default_factory=list)
-
-    def leave_out(self, why: str, count: int = 1) -> None:
-        """Count decisions that cannot be repeated."""
-        self.left_out[why] = self.left_out.get(why, 0) + count
 
 
 #: Makes the configuration that decided of a checkpoint.
@@ -109,7 +106,7 @@ async def _repeat(
 ) -> Verdict:
     verdict = Verdict()
     uids = set[str]()
-    checkpoints = {_state_of(note.document): note.document for note in recording.checkpoints}
+    checkpoints = {_state_of(checkpoint): checkpoint for checkpoint in recording.checkpoints}
     configs = {state: config_of(document) for state, document in checkpoints.items()}
     states: dict[tuple[int, int], _Repetition] = {}
     for _, together in groupby(records_of(recording), key=_decided_together):
@@ -119,17 +116,22 @@ async def _repeat(
         checkpoint = checkpoints.get(state)
         if checkpoint is None:
             why = "of a term, or part of one, that the recording has no checkpoint of"
-            verdict.leave_out(why, len(records))
+            verdict.left_out[why] += len(records)
         elif configs[state].extenders:
-            verdict.leave_out("extenders took part, who cannot be asked again", len(records))
+            verdict.left_out["extenders took part, who cannot be asked again"] += len(records)
         elif record.number <= checkpoint.get("number", 0):
-            verdict.leave_out("before the checkpoint", len(records))
+            verdict.left_out["before the checkpoint"] += len(records)
         elif record.revision > recording.last_revision:
-            verdict.leave_out("after the end of the recording", len(records))
+            verdict.left_out["after the end of the recording"] += len(records)
         else:
             if state not in states:
-                config = configs[state]
-                states[state] = _begun(recording, checkpoint, config, factories, verdict)
+                try:
+                    states[state] = _Repetition(
+                        recording, checkpoint, configs[state], factories, verdict
+                    )
+                except (LookupError, TypeError, ValueError) as error:
+                    why = f"the checkpoint does not fit the objects: {error!r}"
+                    raise NotRepeatable(why) from error
             await states[state].repeat(records)
             uids.update(record.uid for record in records)
     verdict.pods = len(uids)
@@ -149,25 +151,12 @@ def _state_of(checkpoint: Mapping[str, Any]) -> tuple[int, int]:
     return checkpoint.get("term", 0), checkpoint.get("begun_after", 0)
 
 
-def _begun(
-    recording: Recording,
-    checkpoint: Mapping[str, Any],
-    config: SchedulerConfiguration,
-    factories: Mapping[str, PluginFactory],
-    verdict: Verdict,
-) -> _Repetition:
-    try:
-        return _Repetition(recording, checkpoint, config, factories, verdict)
-    except (LookupError, TypeError, ValueError) as error:
-        raise NotRepeatable(f"the checkpoint does not fit the objects: {error!r}") from error
-
-
 def records_of(recording: Recording) -> list[DecisionRecord]:
     """Return the decisions in their order, each once, with its last known outcome."""
     found: dict[tuple[int, int], DecisionRecord] = {}
-    for note in recording.decisions:
+    for document in recording.decisions:
         try:
-            record = json_format.ParseDict(dict(note.document), DecisionRecord())
+            record = json_format.ParseDict(dict(document), DecisionRecord())
         except json_format.ParseError as error:
             raise NotRepeatable(f"a decision cannot be read: {error}") from error
         known = found.get((record.term, record.number))
@@ -294,7 +283,7 @@ class _Repetition:
             if record.uid in self._state.cache.assumed:
                 self._undo(record.uid)
         self._place_chance(first)
-        decided = first.decided_time.ToMicroseconds() / 1e6
+        decided = seconds_of(first.decided_time)
         self._end_evictions(decided)
         # No binding ends here.
         self._loop.group_conditions.suppose_binding(
@@ -315,7 +304,7 @@ class _Repetition:
             if self._follows(record):
                 self._compare(record)
             else:
-                self._verdict.leave_out("soon after a decision that is missing")
+                self._verdict.left_out["soon after a decision that is missing"] += 1
         for record in records:
             self._go_on(record, infos[record.uid])
         self._note_evictions(decided)
@@ -343,7 +332,7 @@ class _Repetition:
 
     def _follows(self, record: DecisionRecord) -> bool:
         """Whether the state of a decision is known, because no decision before it is missing."""
-        decided = record.decided_time.ToMicroseconds() / 1e6
+        decided = seconds_of(record.decided_time)
         if record.number != self._number + 1:
             self._unsure_until = decided + CONFIRMED_WITHIN
         self._number = record.number

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Final
 
 from podsched.api.conditions import (
     POD_SCHEDULED,
@@ -31,11 +30,6 @@ from podsched.serve.server.entries import Entry
 from podsched.v1 import api_pb2 as v1
 
 _SCHEDULED = PodCondition(type=POD_SCHEDULED, status=TRUE)
-_TYPES: Final = {
-    v1.ADDED: EventType.ADDED,
-    v1.MODIFIED: EventType.MODIFIED,
-    v1.DELETED: EventType.DELETED,
-}
 
 
 class SimulatedCluster(MemoryCluster):
@@ -98,7 +92,7 @@ class SimulatedCluster(MemoryCluster):
             self._on_node.get(before.spec.node_name, set()).discard(key)
         if isinstance(item, Pod) and item.spec.node_name:
             self._on_node.setdefault(item.spec.node_name, set()).add(key)
-        self._deliver(Batch(self.revision, [Event(_TYPES[event], kind, key, before, item)]))
+        self._deliver(Batch(self.revision, [Event(EventType(event), kind, key, before, item)]))
         if isinstance(before, Pod) and item is None:
             self._release_claims(before)
 
