@@ -24,7 +24,7 @@ from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.stored_state import read_stored_state
 from podsched.lib.tasks import in_background, task_group
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import of_result
+from podsched.serve.client.errors import raise_first
 from podsched.serve.client.informer import Informer
 from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.etcd import connect
@@ -193,9 +193,7 @@ class Submission:
     async def run(self) -> None:
         """Submit all pods. Raises ``ClientError`` if one is rejected."""
         for start in range(0, len(self._pods), SUBMIT_BATCH):
-            for result in await self._client.create_pods(self._pods[start : start + SUBMIT_BATCH]):
-                if (error := of_result(result)) is not None:
-                    raise error
+            raise_first(await self._client.create_pods(self._pods[start : start + SUBMIT_BATCH]))
             self._submitted = start + SUBMIT_BATCH
             self._progress.set()
             await asyncio.sleep(SUBMIT_PAUSE)

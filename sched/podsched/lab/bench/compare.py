@@ -21,7 +21,7 @@ import platform
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,7 @@ from podsched.lab.bench.control_plane import (
 )
 from podsched.lab.bench.processes import Usage, spent, usage_of
 from podsched.lab.bench.run import LOOK_EVERY, PodWatch, Progress, each, watching
-from podsched.lab.bench.verify import violations
+from podsched.lab.bench.verify import unbound, violations
 from podsched.lab.bench.workload_file import sized
 from podsched.lib.network import free_port
 from podsched.lib.tasks import TaskSet
@@ -185,23 +185,22 @@ class _Runner:
         namespace = f"{self._run}-{self._count}"
         async with self._objects(workload, namespace) as (nodes, pods):
             process = self._process(scheduler, namespace)
+            keys = {key_of(pod) for pod in pods}
             await process.start()
             try:
-                rate, cpu = await self._measure(process, namespace, {key_of(pod) for pod in pods})
+                rate, cpu = await self._measure(process, namespace, keys)
             finally:
                 await process.stop()
             found = [p for p in await list_all(self._http, KINDS["Pod"]) if isinstance(p, Pod)]
             mine = [pod for pod in found if pod.metadata.namespace == namespace]
-            bound = sum(bool(pod.spec.node_name) for pod in mine)
-            missing = len(pods) - bound
-            problems = [f"{missing:,} of {len(pods):,} pods were not bound"] if missing else []
-            problems += violations(nodes, mine)
+        bound = {key_of(pod) for pod in mine if pod.spec.node_name}
+        problems = [*unbound(keys, bound), *violations(nodes, mine)]
         return Turn(
-            workload.name, scheduler, len(nodes), len(pods), bound, rate, cpu, load, problems
+            workload.name, scheduler, len(nodes), len(pods), len(bound), rate, cpu, load, problems
         )
 
     async def _measure(
-        self, process: ManagedProcess, namespace: str, keys: set[str]
+        self, process: ManagedProcess, namespace: str, keys: Collection[str]
     ) -> tuple[float, dict[str, float]]:
         """Return the throughput, and the CPU per pod by process.
 

@@ -18,7 +18,8 @@ import asyncio
 import random
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -206,15 +207,14 @@ class _Rounds:
         await asyncio.gather(*(process.wait_ready() for process in processes))
         deadline = time.monotonic() + SETTLE * 60
         while time.monotonic() < deadline:
-            try:
+            with suppress(ClientError, LookupError):
+                for index in range(MEMBERS):
+                    self._system.etcd.pid(index)  # LookupError: it does not run
                 lease = await self._direct.get(*LOCK)
-                etcd = all(self._system.etcd.pid(index) for index in range(MEMBERS))
-            except (ClientError, LookupError):
-                etcd, lease = False, Lease()
-            assert isinstance(lease, Lease)
-            if etcd and lease.spec.holder_identity and self._has_actors():
-                self._system.leader_identity = lease.spec.holder_identity
-                return
+                assert isinstance(lease, Lease)
+                if lease.spec.holder_identity and self._has_actors():
+                    self._system.leader_identity = lease.spec.holder_identity
+                    return
             await asyncio.sleep(0.1)
         raise TimeoutError("no replica leads, or Ray has no actors")
 
@@ -223,18 +223,12 @@ class _Rounds:
         return ray is None or (ray.pid is not None and bool(ray_actors(ray.pid)))
 
     async def _clear(self) -> None:
-        """Delete the pods of the round."""
-        await _retried(
-            lambda: self._direct.delete_collection("Pod", "default", label_selector=LOAD_SELECTOR)
-        )
+        """Delete the pods of the round, again if no server answers."""
+        for _ in range(30):
+            try:
+                await self._direct.delete_collection("Pod", "default", label_selector=LOAD_SELECTOR)
+                break
+            except ClientError:
+                await asyncio.sleep(0.5)
         self._load.created.clear()
         self._pods.bound.clear()
-
-
-async def _retried(call: Callable[[], object]) -> None:
-    for _ in range(30):
-        try:
-            await call()  # type: ignore[misc]
-            return
-        except ClientError:
-            await asyncio.sleep(0.5)

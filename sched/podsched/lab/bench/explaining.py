@@ -7,10 +7,8 @@ during constant explanations: the difference in throughput is their cost.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
@@ -18,6 +16,8 @@ from podsched.api.objects import Pod, key_of
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, node, pod_template
+from podsched.lab.bench.verify import unbound
+from podsched.lib.tasks import task_group
 from podsched.serve.client.api_client import ApiClient
 from podsched.v1.scheduling_pb2 import ExplainRequest
 
@@ -118,43 +118,31 @@ async def _explain(client: ApiClient, pod: Pod, changes: bool) -> None:
 
 
 async def _round(run: Bench, waiting: Sequence[Pod], number: int, result: ExplainResult) -> None:
-    """Bind pods, with constant explanations in every second round."""
+    """Bind pods, with constant explanations in every second round. Raises their errors."""
     pods = list(copies(pod_template(), f"round-{number}", result.pods))
-    asking = _asking(run.client, waiting, result) if number % 2 else nullcontext()
-    async with asking:
+    rates = result.asked if number % 2 else result.quiet
+    async with task_group() as group:
+        asking = group.create_task(_ask(run.client, waiting, result)) if number % 2 else None
         began = time.monotonic()
         await create_all(run.client, pods)
         await _all_bound(run, pods, result)
         last = max(run.pods.bound.get(key_of(pod), time.monotonic()) for pod in pods)
-    rates = result.asked if number % 2 else result.quiet
+        if asking is not None:
+            asking.cancel()
     rates.append(round(len(pods) / (last - began), 1))
 
 
 async def _all_bound(run: Bench, pods: Sequence[Pod], result: ExplainResult) -> None:
-    await run.pods.wait_for(map(key_of, pods), _WITHIN)
-    missing = sum(key_of(pod) not in run.pods.bound for pod in pods)
-    if missing:
-        result.problems.append(f"{missing:,} of {len(pods):,} pods were not bound")
+    keys = [key_of(pod) for pod in pods]
+    await run.pods.wait_for(keys, _WITHIN)
+    result.problems += unbound(keys, run.pods.bound)
 
 
-@asynccontextmanager
-async def _asking(
-    client: ApiClient, waiting: Sequence[Pod], result: ExplainResult
-) -> AsyncIterator[None]:
-    """Request explanations without pause while the block runs; errors are raised at its end."""
-
-    async def ask() -> None:
-        while True:
-            await _explain(client, waiting[result.explained % len(waiting)], changes=False)
-            result.explained += 1
-
-    task = asyncio.create_task(ask(), name="ask")
-    try:
-        yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+async def _ask(client: ApiClient, waiting: Sequence[Pod], result: ExplainResult) -> None:
+    """Request explanations without pause until cancelled."""
+    while True:
+        await _explain(client, waiting[result.explained % len(waiting)], changes=False)
+        result.explained += 1
 
 
 def percentiles(values: Sequence[float]) -> tuple[float, float, float]:

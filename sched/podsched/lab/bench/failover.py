@@ -310,8 +310,7 @@ class _Round:
         return Takeover(self._fault, detected, elected, bound - began, waited)
 
     async def _leader(self) -> ManagedProcess:
-        kind, name, namespace = LOCK
-        lease = await self._client.get(kind, name, namespace)
+        lease = await self._client.get(*LOCK)
         assert isinstance(lease, Lease)
         return self._cluster.replica_of(lease.spec.holder_identity)
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-import itertools
 import json
 import os
 import random
@@ -133,11 +132,10 @@ async def _flood(kind: str, client: int, address: str, ended: collections.Counte
 
 async def _run(address: str) -> None:
     ended: collections.Counter[str] = collections.Counter()
-    numbers = itertools.count()
     kinds = [kind for kind, count in CLIENTS.items() for _ in range(count)]
     clients = [
-        asyncio.create_task(_flood(kind, next(numbers), address, ended), name=kind)
-        for kind in kinds
+        asyncio.create_task(_flood(kind, number, address, ended), name=kind)
+        for number, kind in enumerate(kinds)
     ]
     print("flooding", flush=True)
     await asyncio.to_thread(sys.stdin.read)

@@ -307,18 +307,18 @@ class _Part:
         return phase
 
     async def _measure(self, calls: dict[str, int]) -> Phase:
-        ordinary = _Ordinary()
+        latencies, errors = list[float](), list[str]()
         keys = [key_of(pod) for pod in self._pods]
         began = time.monotonic()
-        async with in_background(ordinary.run(self._server), "ordinary client"):
+        async with in_background(_call(self._server, latencies, errors), "ordinary client"):
             await create_all(self._client, self._nodes)
             await self._seen.wait_for(keys, WITHIN)
             await asyncio.sleep(began + PHASE_SECONDS - time.monotonic())
         bound = sorted(self._seen.bound[key] for key in keys if key in self._seen.bound)
         return Phase(
             flooded=self._flooded,
-            latencies=ordinary.latencies,
-            errors=ordinary.errors,
+            latencies=latencies,
+            errors=errors,
             pods=len(keys),
             bound=len(bound),
             bind_seconds=bound[-1] - bound[0] if bound else 0.0,
@@ -333,34 +333,27 @@ async def _look(pids: Mapping[str, int | None], sizes: list[Sizes]) -> None:
         await asyncio.sleep(LOOK_EVERY)
 
 
-class _Ordinary:
-    """A client that makes one small call after another and measures each."""
-
-    def __init__(self) -> None:
-        self.latencies: list[float] = []
-        self.errors: list[str] = []
-
-    async def run(self, server: str) -> None:
-        """Call until cancelled."""
-        (pod,) = copies(pod_template(schedulerName="nobody"), "ordinary", 1)
-        # Not the name of the last phase's, which may have been interrupted before it was deleted.
-        pod.metadata.name = f"ordinary-{time.monotonic_ns()}"
-        listed = v1.ListRequest(kind="Node", limit=10)
-        async with ApiClient(server, ClientOptions(timeout=PATIENCE)) as client:
-            calls: tuple[Callable[[], Awaitable[object]], ...] = (
-                lambda: client.create(pod),
-                lambda: client.get("Pod", pod.metadata.name, "default"),
-                lambda: client.list_page(listed),
-                lambda: client.delete("Pod", pod.metadata.name, "default"),
-            )
-            for call in itertools.cycle(calls):
-                began = time.monotonic()
-                try:
-                    await call()
-                except ClientError as error:
-                    self.errors.append(str(error))
-                self.latencies.append(time.monotonic() - began)
-                await asyncio.sleep(PAUSE)
+async def _call(server: str, latencies: list[float], errors: list[str]) -> None:
+    """Make and measure one small call after another, as an ordinary client, until cancelled."""
+    (pod,) = copies(pod_template(schedulerName="nobody"), "ordinary", 1)
+    # Not the name of the last phase's, which may have been interrupted before it was deleted.
+    pod.metadata.name = f"ordinary-{time.monotonic_ns()}"
+    listed = v1.ListRequest(kind="Node", limit=10)
+    async with ApiClient(server, ClientOptions(timeout=PATIENCE)) as client:
+        calls: tuple[Callable[[], Awaitable[object]], ...] = (
+            lambda: client.create(pod),
+            lambda: client.get("Pod", pod.metadata.name, "default"),
+            lambda: client.list_page(listed),
+            lambda: client.delete("Pod", pod.metadata.name, "default"),
+        )
+        for call in itertools.cycle(calls):
+            began = time.monotonic()
+            try:
+                await call()
+            except ClientError as error:
+                errors.append(str(error))
+            latencies.append(time.monotonic() - began)
+            await asyncio.sleep(PAUSE)
 
 
 @contextlib.asynccontextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -106,11 +107,8 @@ async def _bound_at(address: str) -> float:
     """Return the time at which the pending pod is seen bound (monotonic)."""
     async with ApiClient(address) as client:
         while True:
-            try:
+            with suppress(ClientError):
                 pod = await client.get("Pod", "waiting-0")
-            except ClientError:
-                await asyncio.sleep(LOOK_EVERY)
-                continue
-            if pod.spec.node_name:  # type: ignore[union-attr]
-                return time.monotonic()
+                if pod.spec.node_name:  # type: ignore[union-attr]
+                    return time.monotonic()
             await asyncio.sleep(LOOK_EVERY)

@@ -24,7 +24,7 @@ from podsched.lab.bench.processes import Usage, usage_of, usage_of_session
 from podsched.lib.tasks import in_background, task_group
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
-from podsched.serve.client.errors import of_result
+from podsched.serve.client.errors import raise_first
 from podsched.serve.client.informer import Batch, Informer
 from podsched.serve.kube.access import from_kubeconfig
 from podsched.serve.kube.http import KubeHttp
@@ -234,12 +234,6 @@ def pids_of(cluster: LocalCluster) -> dict[str, int | None]:
 
 
 async def create_all(client: ApiClient, objects: Sequence[AnyObject], size: int = 500) -> None:
-    """Create objects in batches.
-
-    Raises:
-        ClientError: the first failure.
-    """
+    """Create objects in batches. Raises ClientError for the first failure."""
     for start in range(0, len(objects), size):
-        for result in await client.create_many(objects[start : start + size]):
-            if (error := of_result(result)) is not None:
-                raise error
+        raise_first(await client.create_many(objects[start : start + size]))

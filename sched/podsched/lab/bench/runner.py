@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -40,9 +40,11 @@ from podsched.lab.bench.run import (
     creating,
     each,
 )
-from podsched.lab.bench.verify import claim_violations, quota_violations, violations
+from podsched.lab.bench.verify import claim_violations, quota_violations, unbound, violations
 from podsched.lib.tasks import task_group
-from podsched.serve.client.errors import NotFound, of_result
+from podsched.serve.client.errors import NotFound, raise_first
+
+T = TypeVar("T")
 
 #: Cumulative counts of a histogram by the upper bounds of its buckets.
 Buckets = Mapping[float, float]
@@ -272,9 +274,7 @@ class Runner:
                 part = pods[start : start + options.batch_size]
                 now = time.monotonic()
                 created.update((key_of(pod), now) for pod in part)
-                for result in await self._client.create_pods(part):
-                    if (error := of_result(result)) is not None:
-                        raise error
+                raise_first(await self._client.create_pods(part))
         elif options.create_mode == "stream":
             await self._stream(pods, created)
         else:
@@ -292,9 +292,7 @@ class Runner:
             for pod in pods:
                 created[key_of(pod)] = time.monotonic()
                 answers.append(await stream.submit(pod))
-            for answer in answers:
-                if (error := of_result(await answer)) is not None:
-                    raise error
+            raise_first([await answer for answer in answers])
 
     async def _create_at(self, pods: Sequence[Pod], rate: float, created: dict[str, float]) -> None:
         """Create ``rate`` pods per second, also while calls of earlier ones are not answered."""
@@ -369,31 +367,15 @@ class Runner:
 
     async def verify(self) -> list[str]:
         """Return problems with the state after all operations. Raises ClientError."""
-        bound = self._bench.pods.bound
-        missing = sum(key not in bound for key in self._expected)
-        problems = (
-            [f"{missing:,} of {len(self._expected):,} pods were not bound"] if missing else []
-        )
-        nodes = await self._client.list("Node")
-        found = await self._client.list("Pod")
-        claims = await self._client.list("ResourceClaim")
-        pods = [pod for pod in found.items if isinstance(pod, Pod)]
-        problems += violations(
-            [node for node in nodes.items if isinstance(node, Node)],
-            pods,
-            deleted=self._bench.pods.deleted > 0,
-        )
-        problems += claim_violations(
-            [claim for claim in claims.items if isinstance(claim, ResourceClaim)], pods
-        )
-        return problems + await self._quota_problems(pods)
+        seen, pods = self._bench.pods, await self._all(Pod)
+        queues, local_queues = await self._all(ClusterQueue), await self._all(LocalQueue)
+        return [
+            *unbound(self._expected, seen.bound),
+            *violations(await self._all(Node), pods, deleted=seen.deleted > 0),
+            *claim_violations(await self._all(ResourceClaim), pods),
+            *quota_violations(queues, local_queues, await self._all(PodGroup), pods),
+        ]
 
-    async def _quota_problems(self, pods: Sequence[Pod]) -> list[str]:
-        kinds = "ClusterQueue", "LocalQueue", "PodGroup"
-        queues, local, groups = [(await self._client.list(kind)).items for kind in kinds]
-        return quota_violations(
-            [one for one in queues if isinstance(one, ClusterQueue)],
-            [one for one in local if isinstance(one, LocalQueue)],
-            [one for one in groups if isinstance(one, PodGroup)],
-            pods,
-        )
+    async def _all(self, kind: type[T]) -> list[T]:
+        found = await self._client.list(kind.__name__)
+        return [item for item in found.items if isinstance(item, kind)]

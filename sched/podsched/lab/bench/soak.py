@@ -11,14 +11,13 @@ events, and etcd's history is compacted every 10 s.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from podsched.api.objects import Pod
 from podsched.lab.bench.plot import line_chart
 from podsched.lab.bench.processes import growth
-from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
+from podsched.lab.bench.run import Bench, BenchOptions, PodWatch, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, pod_template
 
 PODS = 200_000
@@ -166,17 +165,14 @@ async def run_soak(
 async def _round(run: Bench, first: int, count: int, options: BenchOptions) -> None:
     there, within = run.pods.there, options.timeout
     await create_all(run.client, _pods(first, count), options.batch_size)
-    with _waited(within, "running"):
-        await run.pods.until(lambda: sum(there.values()) == count, within)
+    await _until(run.pods, lambda: sum(there.values()) == count, within, "running")
     await run.client.delete_collection("Pod", "default", timeout=within)
-    with _waited(within, "gone"):
-        await run.pods.until(lambda: not there, within)
+    await _until(run.pods, lambda: not there, within, "gone")
 
 
-@contextmanager
-def _waited(within: float, what: str) -> Iterator[None]:
+async def _until(pods: PodWatch, reached: Callable[[], bool], within: float, what: str) -> None:
     try:
-        yield
+        await pods.until(reached, within)
     except TimeoutError:
         raise TimeoutError(f"not all pods were {what} after {within:.0f} s") from None
 

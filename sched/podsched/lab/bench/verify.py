@@ -10,7 +10,7 @@ namespaceSelector, and whether a pod could be elsewhere.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -34,6 +34,12 @@ from podsched.lab.placement import over_capacity, port_conflict, selects, unsuit
 
 #: Violations that are reported; a wrong result tends to have thousands.
 MOST_TOLD = 5
+
+
+def unbound(expected: Collection[str], bound: Container[str]) -> list[str]:
+    """Return how many of the expected pods were not bound, as a line; nothing if all were."""
+    missing = sum(key not in bound for key in expected)
+    return [f"{missing:,} of {len(expected):,} pods were not bound"] if missing else []
 
 
 def violations(nodes: Iterable[Node], pods: Iterable[Pod], *, deleted: bool = False) -> list[str]:

@@ -25,7 +25,7 @@ gRPC's errors never leave this package; they are the ``__cause__`` of these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import grpc
@@ -196,6 +196,13 @@ def of_result(result: BatchResult) -> ClientError | None:
         violations=[Violation(v.field, v.description) for v in result.violations],
         node_name=result.node_name,
     )
+
+
+def raise_first(results: Iterable[BatchResult]) -> None:
+    """Raise the first error of a batch's items."""
+    for result in results:
+        if (error := of_result(result)) is not None:
+            raise error
 
 
 def as_result(error: ClientError) -> BatchResult:
