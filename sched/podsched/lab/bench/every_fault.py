@@ -79,13 +79,9 @@ class EveryFaultResult:
     def figures(self, fault: str) -> dict[str, float]:
         """Return the distributions of a fault's rounds, in seconds."""
         rounds = [each for each in self.rounds if each.fault == fault]
-        measured = {
-            "next": [each.next for each in rounds],
-            "longest": [each.longest for each in rounds],
-        }
         return {
-            f"{name}_{share}": round(percentile(values, p), 3)
-            for name, values in measured.items()
+            f"{name}_{share}": round(percentile((getattr(one, name) for one in rounds), p), 3)
+            for name in ("next", "longest")
             for share, p in _SHARES.items()
         }
 
@@ -142,7 +138,7 @@ async def run_every_fault(
                 system.client() as client,
                 watching(Informer(client, ["Pod"])) as pods,
             ):
-                await prepare(direct, load)
+                await prepare(direct, load.nodes, load.bound, progress)
                 rounds = _Rounds(system, direct, Load(client, load.rate), pods)
                 return await rounds.run(load, kinds, progress)
         finally:

@@ -29,6 +29,7 @@ from podsched.app.supervisor import ManagedProcess
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, node, pod_template
+from podsched.lib.counted import counted
 from podsched.lib.relay import LinkState, Relay
 from podsched.lib.tasks import TaskSet, in_background
 from podsched.serve.client.api_client import ApiClient
@@ -62,9 +63,7 @@ _SHARES = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 class FailoverResult:
     """All rounds, their load, and problems with the stored objects."""
 
-    nodes: int
-    bound: int
-    rate: float
+    load: FailoverLoad
     api_servers: int
     rounds: list[Takeover]
     problems: list[str] = field(default_factory=list)
@@ -91,9 +90,9 @@ class FailoverResult:
         """Return the figures under stable names."""
         return {
             "workload": "Failover",
-            "nodes": self.nodes,
-            "bound": self.bound,
-            "rate": self.rate,
+            "nodes": self.load.nodes,
+            "bound": self.load.bound,
+            "rate": self.load.rate,
             "api_servers": self.api_servers,
             "rounds": len(self.rounds),
             "seconds": {fault: self.figures(fault) for fault in self.faults},
@@ -106,17 +105,17 @@ class FailoverResult:
 
     def lines(self) -> list[str]:
         """Return a short report as lines."""
-        servers = "1 API server" if self.api_servers == 1 else f"{self.api_servers} API servers"
+        load = self.load
         lines = [
-            f"Failover: {self.nodes:,} nodes, {self.bound:,} pods bound, {self.rate:g} pods/s, "
-            f"{servers}",
+            f"Failover: {load.nodes:,} nodes, {load.bound:,} pods bound, {load.rate:g} pods/s, "
+            f"{counted(self.api_servers, 'API server')}",
             "  seconds from the fault until a standby claims the lock, until it leads,",
             "  and until a pod is bound that was created after the fault:",
             f"  {'':<20}{''.join(f'{name:>9}' for name in _SHARES)}",
         ]
         for fault in self.faults:
             count = sum(each.fault == fault for each in self.rounds)
-            lines.append(f"  {fault}, {count} round{'' if count == 1 else 's'}")
+            lines.append(f"  {fault}, {counted(count, 'round')}")
             for step, figures in self.figures(fault).items():
                 values = "".join(f"{figures[name]:>9.3f}" for name in _SHARES)
                 lines.append(f"    {step:<18}{values}")
@@ -255,7 +254,7 @@ async def _run(
 ) -> FailoverResult:
     rounds: list[Takeover] = []
     async with bench(options) as run:
-        await prepare(run.client, load)
+        await prepare(run.client, load.nodes, load.bound, progress)
         created = Load(run.client, load.rate)
         total = load.times * len(load.faults)
         for done in range(total):
@@ -263,20 +262,21 @@ async def _run(
             fault = load.faults[done % len(load.faults)]
             rounds.append(await _Round(run, links, created, fault).run())
         problems = await _problems(run.cluster)
-    return FailoverResult(load.nodes, load.bound, load.rate, options.api_servers, rounds, problems)
+    return FailoverResult(load, options.api_servers, rounds, problems)
 
 
-async def prepare(client: ApiClient, load: FailoverLoad) -> None:
-    """Create the nodes, and pods that are bound from the start."""
-    per_node = -(-load.bound // load.nodes)
-    nodes = [
-        node(f"node-{n}", cpu="64", memory="256Gi", pods=per_node + 500) for n in range(load.nodes)
-    ]
-    await create_all(client, nodes)
-    bound = list(copies(pod_template(cpu="10m", memory="16Mi"), "bound", load.bound))
-    for number, pod in enumerate(bound):
-        pod.spec.node_name = f"node-{number % load.nodes}"
-    await create_all(client, bound)
+async def prepare(client: ApiClient, nodes: int, bound: int, progress: Progress) -> None:
+    """Create nodes, and pods that are bound from the start."""
+    room = -(-bound // nodes) + 500
+    names = (f"node-{number}" for number in range(nodes))
+    await create_all(client, [node(n, cpu="64", memory="256Gi", pods=room) for n in names])
+    template = pod_template(cpu="10m", memory="16Mi")
+    for start in range(0, bound, 1000):
+        progress("pods", start, bound)
+        pods = list(copies(template, f"bound-{start}", min(1000, bound - start)))
+        for number, pod in enumerate(pods, start):
+            pod.spec.node_name = f"node-{number % nodes}"
+        await create_all(client, pods)
 
 
 class _Round:

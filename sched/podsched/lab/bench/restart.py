@@ -15,8 +15,9 @@ from pathlib import Path
 
 from podsched.app.local_cluster import LocalCluster
 from podsched.app.local_specs import LocalClusterOptions
+from podsched.lab.bench.failover import prepare
 from podsched.lab.bench.run import BenchOptions, Progress, create_all
-from podsched.lab.bench.shapes import copies, node, pod_template
+from podsched.lab.bench.shapes import copies, pod_template
 from podsched.lib.network import free_port
 from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
@@ -89,16 +90,8 @@ async def _fill(
     await cluster.start()
     try:
         async with ApiClient(cluster.server) as client:
-            per_node = -(-bound // nodes) + 10
-            await create_all(client, [node(f"node-{n}", pods=per_node) for n in range(nodes)])
-            template = pod_template(cpu="10m", memory="16Mi")
-            for start in range(0, bound, 1000):
-                progress("pods", start, bound)
-                pods = list(copies(template, f"p{start}", min(1000, bound - start)))
-                for number, pod in enumerate(pods, start):
-                    pod.spec.node_name = f"node-{number % nodes}"
-                await create_all(client, pods)
-            await create_all(client, list(copies(template, "waiting", 1)))
+            await prepare(client, nodes, bound, progress)
+            await create_all(client, list(copies(pod_template(), "waiting", 1)))
     finally:
         await cluster.stop()
 

@@ -23,6 +23,7 @@ from podsched.lab.bench import ops
 from podsched.lab.bench.ops import Workload
 from podsched.lab.bench.shapes import containers, node_status
 from podsched.lab.bench.templates import Template, TemplateError, compile_expression
+from podsched.lib.files import read_file
 
 #: No benchmark on one machine needs more, and a typing error should not fill its memory.
 MOST = 2_000_000
@@ -127,11 +128,7 @@ def load_workloads(path: Path, params: Mapping[str, int] | None = None) -> list[
 
     Raises OSError, or ConfigError with all mistakes and the path of each.
     """
-    with path.open("rb") as stream:
-        content = stream.read(_MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
-        problem = invalid("", None, f"the file has more than {_MAX_BYTES >> 20} MiB")
-        raise ConfigError([problem], str(path))
+    content = read_file(path, _MAX_BYTES)
     return parse_workloads(content, path.parent, params, source=str(path))
 
 
@@ -311,7 +308,7 @@ class _Reader:
             self._found.append(invalid(path, name, "there are no files here"))
             return
         try:
-            documents = load_documents((self._directory / name).read_bytes()[:_MAX_BYTES])
+            documents = load_documents(read_file(self._directory / name, _MAX_BYTES))
         except OSError as error:
             self._found.append(invalid(path, name, error.strerror or str(error)))
         except ManifestError as error:

@@ -12,6 +12,7 @@ from podsched.lab.chaos.history import History, Violation, replay
 from podsched.lab.chaos.promises import devices, ending, evictions, gangs, nodes, objects, terms
 from podsched.lab.chaos.promises.terms import Term, terms_of
 from podsched.lab.chaos.records import Outcome
+from podsched.lib.counted import counted
 
 Promise = Callable[[History], Iterator[Violation]]
 
@@ -106,8 +107,8 @@ class ChaosOutcome:
         calls, faults = self.calls, self.faults
         failed = self._not_done
         lines = [
-            f"seed {self.history.begin.seed}: {_many(faults.total(), 'fault')} of "
-            f"{_many(len(faults), 'kind')} in "
+            f"seed {self.history.begin.seed}: {counted(faults.total(), 'fault')} of "
+            f"{counted(len(faults), 'kind')} in "
             f"{self.history.seconds:.0f} s" + (f", {failed} could not be done" if failed else ""),
             f"  calls     {calls[Outcome.OK]:,} ok, {calls[Outcome.FAILED]:,} failed, "
             f"{calls[Outcome.UNKNOWN]:,} without an answer",
@@ -119,17 +120,13 @@ class ChaosOutcome:
             lines.append("  the history is not complete: the run was broken off")
         if (settled := self.history.settled) is not None:
             losses = sum(settled.fence_losses.values())
-            lines.append(f"  fence     {_many(losses, 'write')} of deposed leaders refused")
+            lines.append(f"  fence     {counted(losses, 'write')} of deposed leaders refused")
         return [*lines, f"  {self.count_of_violations}"]
 
     @property
     def count_of_violations(self) -> str:
         """How many violations there are, in words."""
-        return _many(len(self.violations), "violation")
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+        return counted(len(self.violations), "violation")
 
 
 def judge(history: History) -> ChaosOutcome:

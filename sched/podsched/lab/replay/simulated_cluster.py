@@ -143,9 +143,9 @@ class SimulatedCluster(MemoryCluster):
                 return  # it has ended here
             bound = bool(pod.spec.node_name) and not is_finished(pod)
             decided = not foreign and not pod.spec.node_name
-            history = PodHistory(uid, key, readable_requests(pod), now, decided=decided)
-            history.priority = item.spec.priority
-            self._histories[uid] = history
+            self._histories[uid] = PodHistory(
+                uid, key, readable_requests(pod), now, decided=decided, priority=pod.spec.priority
+            )
             if bound:
                 self.starts(pod)
         elif foreign:
