@@ -26,7 +26,7 @@ from podsched.cli.output import say
 from podsched.cli.unknown_names import meant
 from podsched.config.flags import flag
 from podsched.lab.chaos.clocks import library
-from podsched.lab.chaos.faults.kinds import KINDS, Kind, Need, named, shortest_run
+from podsched.lab.chaos.faults.kinds import KINDS, Kind, Need, named
 from podsched.lab.chaos.history import load
 from podsched.lab.chaos.namespaces import NamespacesUnavailable, enter
 from podsched.lab.chaos.outcome import ChaosOutcome, judge
@@ -165,10 +165,10 @@ def _chosen(text: str, known: Mapping[str, Kind], minutes: float) -> dict[str, K
 
 def _check_time(name: str, kind: Kind, minutes: float) -> None:
     """Exit if a run of this length leaves out a fault."""
-    least = shortest_run(kind.span) / 60
+    least = kind.shortest_run / 60
     if minutes < least:
         told = math.ceil(least * 10) / 10
-        seconds = f"{kind.span.longest:g} s"
+        seconds = f"{kind.longest:g} s"
         fail(f"--faults: {name} may last {seconds}, which takes --minutes {told:g} or more", USAGE)
 
 

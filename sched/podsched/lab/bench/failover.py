@@ -131,11 +131,6 @@ WITHIN, LOOK_EVERY = 60.0, 0.005
 SETTLE = 1.0
 #: Pods a second where none are asked for: enough to see a pause of some hundredths of a second.
 RATE = 100.0
-SIGNALS: Mapping[str, signal.Signals] = {
-    "SIGKILL": signal.SIGKILL,
-    "SIGTERM": signal.SIGTERM,
-    "SIGSTOP": signal.SIGSTOP,
-}
 #: The leader reaches neither etcd nor an API server. Connections stay open; what is sent waits.
 PARTITION = "partition"
 LOAD = {"bench.podsched/load": "trickle"}
@@ -301,7 +296,7 @@ class _Round:
             if self._fault == PARTITION:
                 self._links.cut(leader.spec.name)
             else:
-                leader.kill(SIGNALS[self._fault])
+                leader.kill(signal.Signals[self._fault])
             bound = await self._first_bound(created, began)
             detected, elected = self._steps(leader, wall)
             await self._mended(leader, restarts)

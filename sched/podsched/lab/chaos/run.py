@@ -148,9 +148,8 @@ class Run:
 
     async def _break(self) -> None:
         options = self._options
-        spans = {name: kind.span for name, kind in options.kinds.items()}
         began = self._breaking_since = self._recorder.now
-        faults = plan(options.seed, options.seconds, spans)
+        faults = plan(options.seed, options.seconds, options.kinds)
         async with task_group() as group:
             for planned in faults:
                 await asyncio.sleep(max(began + planned.at - self._recorder.now, 0))

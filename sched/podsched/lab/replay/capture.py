@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +22,7 @@ from podsched.lab.replay.recording import RecordingWriter
 from podsched.lib.backoff import Backoff
 from podsched.lib.list_watch import list_and_watch
 from podsched.lib.revisions import RevisionWaiters
+from podsched.lib.tasks import in_background
 from podsched.serve.client.cluster import InformerPort
 from podsched.serve.client.errors import ClientError, Compacted, Unavailable
 from podsched.serve.client.informer import Batch, EventType, WatchSource
@@ -84,30 +85,31 @@ class Capture:
         Then calls ``finish``, still recording, and returns why it ended. Raises ClientError if
         nothing can be recorded at the beginning.
         """
-        tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
-        try:
-            why = await self._until_the_end(tasks, seconds, stop)
+        async with (
+            in_background(work, "record") as recording,
+            in_background(stop.wait(), "await the stop") as stopped,
+        ):
+            why = await self._until_the_end(recording, stopped, seconds)
             if finish is not None:
                 await finish()
             return why
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
 
     async def _until_the_end(
-        self, tasks: Sequence[asyncio.Task[Any]], seconds: float, stop: asyncio.Event
+        self, recording: asyncio.Task[None], stopped: asyncio.Task[bool], seconds: float
     ) -> str:
         while (left := seconds - self._clock()) > 0:
-            first = asyncio.FIRST_COMPLETED
-            await asyncio.wait(tasks, timeout=min(left, FLUSH_PERIOD), return_when=first)
+            await asyncio.wait(
+                (recording, stopped),
+                timeout=min(left, FLUSH_PERIOD),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
             self._writer.flush()
-            if stop.is_set():
+            if stopped.done():
                 return INTERRUPTED
-            if tasks[0].done():
+            if recording.done():
                 if not self.progress.synced:
-                    tasks[0].result()
-                return str(tasks[0].exception() or "the watch ended")
+                    recording.result()
+                return str(recording.exception() or "the watch ended")
             if self._writer.size >= self._most_bytes:
                 return f"the file has {self._most_bytes >> 20} MiB"
         return TIME_IS_UP
@@ -172,17 +174,15 @@ class Capture:
 
     async def follow(self, informer: InformerPort) -> None:
         """Record the changes of an informer. Raises ClientError if it cannot continue."""
-        running = asyncio.ensure_future(informer.run(self._handle))
-        synced = asyncio.ensure_future(informer.synced.wait())
-        try:
-            await asyncio.wait({running, synced}, return_when=asyncio.FIRST_COMPLETED)
+        async with (
+            in_background(informer.run(self._handle), "informer") as running,
+            in_background(informer.synced.wait(), "await the first list") as synced,
+        ):
+            await asyncio.wait((running, synced), return_when=asyncio.FIRST_COMPLETED)
             if synced.done():
                 self.progress.synced = True
                 self._writer.synced(informer.revision)
             await running
-        finally:
-            for task in (running, synced):
-                task.cancel()
 
     def _handle(self, batch: Batch) -> None:
         for event in batch.events:
