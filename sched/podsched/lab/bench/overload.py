@@ -212,8 +212,8 @@ def _mib(size: int) -> int:
 
 NODES, PODS, EXISTING = 20, 2000, 5000
 ROUNDS = 3
-#: Seconds of flood before the first phase, in which what the servers' bounds allow comes into use:
-#: at least and at most, until memory has not grown for so long, and between two looks.
+#: Seconds of flood before the first phase, in which memory grows to what the servers' bounds allow:
+#: at least and at most, for how long memory must not have grown, and between two looks.
 FILL, LONGEST_FILL, LEVEL, LOOK_EVERY = 45.0, 300.0, 30.0, 1.0
 #: What is kept of the past is little and soon full, in etcd and in the server's ring of changes
 #: (100,000 by default, some 200 MiB), so that only the flood can make them grow.
@@ -242,8 +242,8 @@ async def run_overload(
             filling = await _fill(pids_of(run.cluster))
         for number in range(2 * ROUNDS + 2):
             progress("phases", number, 2 * ROUNDS + 2)
-            part = _Part(run, number, nodes or NODES, pods or PODS)
-            phases.append(await part.run(pids_of(run.cluster)))
+            phase = _PhaseRun(run, number, nodes or NODES, pods or PODS)
+            phases.append(await phase.run(pids_of(run.cluster)))
     # The first two are for practice: after them, caches have reached their usual size.
     return OverloadResult(phases[2:], filling)
 
@@ -273,7 +273,7 @@ async def _prepare(client: ApiClient) -> None:
     await create_all(client, list(copies(pod_template(schedulerName="nobody"), "old", EXISTING)))
 
 
-class _Part:
+class _PhaseRun:
     """One phase; those with an odd number are flooded."""
 
     def __init__(self, run: Bench, number: int, nodes: int, pods: int) -> None:

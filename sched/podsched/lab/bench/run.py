@@ -147,7 +147,7 @@ class BenchOptions:
     api_arguments: tuple[str, ...] = ()
     scheduler_arguments: tuple[str, ...] = ()
     route: Callable[[str, str], str] = lambda _, address: address
-    """From the name of a process and an address to that by which the process is to reach it."""
+    """Maps the name of a process and an address to the address that the process is to use."""
 
 
 @asynccontextmanager

@@ -32,7 +32,7 @@ WITHIN = 30.0
 PROBES = 10
 #: Seconds without a change after which the system is taken to be quiet, and between looks.
 QUIET, LOOK_EVERY = 3.0, 0.2
-#: Seconds for what a stopped process has left to go away, and the recorder to see all.
+#: Seconds to make all nodes schedulable after the faults, and for the recorder to see all writes.
 _LEAVE = 15.0
 
 

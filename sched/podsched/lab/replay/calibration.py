@@ -28,7 +28,7 @@ from podsched.lab.replay.history import History, PodHistory
 
 #: Seconds after its creation at which a pod is estimated.
 _AGES: Final = (1.0, 60.0)
-#: Estimates, spread over the run; each looks at all pods.
+#: Max estimates, spread over the run, because each looks at all pods.
 MOST_ESTIMATES: Final = 500
 
 

@@ -137,7 +137,7 @@ class Comparison:
             "preemptedBeforeOnly": self.spared,
             "preemptedAfterOnly": self.preempted,
         }
-        found = {name: [fate.to_json() for fate in fates] for name, fates in parts.items()}
+        found = {name: [pod.to_json() for pod in pods] for name, pods in parts.items()}
         return {"pods": self.pods, **found}
 
 
@@ -148,24 +148,24 @@ def compare(before: History, after: History) -> Comparison:
         other = after.pods.get(uid)
         if other is None:
             continue
-        fate = PodComparison(pod, other)
+        both = PodComparison(pod, other)
         if pod.preempted != other.preempted:
-            (found.spared if pod.preempted else found.preempted).append(fate)
+            (found.spared if pod.preempted else found.preempted).append(both)
         if not pod.decided:
             continue
         found.pods += 1
         if pod.bound is None or other.bound is None:
             if pod.bound is not None:
-                found.only_before.append(fate)
+                found.only_before.append(both)
             elif other.bound is not None:
-                found.only_after.append(fate)
+                found.only_after.append(both)
             continue
         if pod.node != other.node:
-            found.elsewhere.append(fate)
-        if abs(fate.longer) >= LONGER_BY:
-            (found.longer if fate.longer > 0 else found.shorter).append(fate)
-    found.longer.sort(key=lambda fate: -fate.longer)
-    found.shorter.sort(key=lambda fate: fate.longer)
+            found.elsewhere.append(both)
+        if abs(both.longer) >= LONGER_BY:
+            (found.longer if both.longer > 0 else found.shorter).append(both)
+    found.longer.sort(key=lambda pod: -pod.longer)
+    found.shorter.sort(key=lambda pod: pod.longer)
     return found
 
 

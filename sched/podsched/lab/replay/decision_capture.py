@@ -27,8 +27,8 @@ from podsched.v1.scheduling_pb2 import SchedulingCheckpoint
 
 #: Seconds between two questions for decisions.
 PERIOD: Final = 1.0
-#: Seconds before the latest decision known from which on they are asked for again: a decision is
-#: written when its outcome is known.
+#: Decisions of so many seconds before the latest known one are requested again, because a decision
+#: is written when its outcome is known.
 _OVERLAP: Final = 5.0
 #: Decisions in one answer.
 _LIMIT: Final = 1000
@@ -66,9 +66,10 @@ class DecisionCapture:
         self._progress = capture.progress
         self._clock = clock
         self._since = wall() - _OVERLAP
-        #: The state of the latest checkpoint, while there is none later: its term, and the number
-        #: of the last decision before it. And decisions written, with their outcome or without.
+        #: The state of the latest checkpoint, None once there is a later state: its term, and the
+        #: number of the last decision before it.
         self._state: tuple[int, int] | None = None
+        #: The outcomes of the decisions written, "" while unknown.
         self._written: dict[tuple[int, int], str] = {}
         self._revision = 0
         #: Why there are no decisions; "" while there are.

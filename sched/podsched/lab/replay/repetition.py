@@ -49,8 +49,8 @@ from podsched.v1.decisions_pb2 import DecisionRecord
 
 #: How a pod with a node loses it again.
 _UNDONE: Final = (ERROR, REJECTED, OVERTAKEN, GONE)
-#: Seconds after which a pod is bound or back in the queue, so that objects tell of a decision that
-#: is missing: the last ones of a recording are, as their outcomes are not known yet.
+#: Seconds after which a pod is bound or back in the queue, so that the objects show what a missing
+#: decision did. The last decisions of a recording are missing, as their outcomes are not known yet.
 CONFIRMED_WITHIN: Final = 5.0
 #: Seconds of virtual time between two decisions: enough for details of each to be kept.
 _STEP: Final = 100.0
@@ -88,7 +88,7 @@ class Verdict:
     mismatches: list[Mismatch] = field(default_factory=list)
 
 
-#: Makes the configuration that decided of a checkpoint.
+#: Reads from a checkpoint the configuration with which its decisions were made.
 ConfigOf = Callable[[Mapping[str, Any]], SchedulerConfiguration]
 
 
@@ -213,7 +213,7 @@ class _Repetition:
             (kind_of(item).name, object_key(item)): item for item in recording.objects
         }
         self._at = 0
-        #: Pods that lose their node again, after which decision, the earliest first.
+        #: A heap of pods that lose their node again: the last decision before that, and the uid.
         self._undone: list[tuple[int, str]] = []
         self._group: tuple[Any, ...] = ()
         self._number: int = checkpoint["number"]
@@ -221,7 +221,7 @@ class _Repetition:
         self._collector = Collector()
         self._queued: dict[str, QueuedPodInfo] = {}
         meter = CycleMeter(MetricRegistry(), Tracer())
-        # Of a pod that is deleted while it is assumed, the record says when its place is given up.
+        # No listener: records say when the place of a pod that is deleted while assumed is free.
         self._state = build_state(config, factories, seed=checkpoint["seed"], meter=meter.plugins)
         for _, change in self._until(checkpoint["revision"], checkpoint["beyond"]):
             self._note(change)

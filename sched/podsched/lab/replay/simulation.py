@@ -96,7 +96,7 @@ def run_in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
         return runner.run(work)
 
 
-#: The pod that fits and was not woken would be found by an audit: a bug that a replay is to show.
+#: No audit: it would find pods that fit and were not woken, a bug that a replay is to show.
 _SETTINGS: Final = SchedulerSettings(audit_period=0.0)
 #: Where preemption begins its search is drawn with it.
 SEED: Final = 1

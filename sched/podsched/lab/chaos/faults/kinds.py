@@ -19,11 +19,11 @@ from podsched.lab.chaos.faults.fault import Do, agent, api, leader, standby
 from podsched.lab.chaos.faults.network import CUT, HALF_OPEN, drop, impair
 from podsched.lab.chaos.faults.processes import kill_ray, pause, ray_actors, ray_workers, send
 
-#: Seconds before the first fault, and the most after which one begins while another one lasts.
+#: Seconds before the first fault, and at most from one fault to another that begins during it.
 WARM_UP, OVERLAP = 3.0, 2.0
 #: Seconds between the end of a fault and the beginning of the next one.
 PAUSE = (0.5, 5.0)
-#: How often a fault begins before the one before it is over.
+#: Share of the faults during which the next one begins.
 OVERLAPPING = 0.25
 
 

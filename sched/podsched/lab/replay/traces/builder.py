@@ -20,9 +20,9 @@ from podsched.lib.bounded_text import bounded_lines
 from podsched.lib.files import open_file
 from podsched.serve.client.informer import EventType
 
-#: Of what a row says: no machine has as many cores, or a task as many instances.
+#: Max number in a row: no machine has as many cores, and no task as many instances.
 MOST: Final = 1e6
-#: Of a time: 2^63 - 1 microseconds stand for after the end of Google's trace.
+#: Max time in a row: 2^63 - 1 microseconds stand for after the end of Google's trace.
 LATEST: Final = 2.0**63
 _MOST_LINE: Final = 1 << 20
 
