@@ -84,6 +84,17 @@ def test_a_template_may_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     ]
 
 
+def test_a_template_file_that_is_too_large_is_refused_and_not_cut_off(tmp_path: Path) -> None:
+    pod = b"{apiVersion: v1, kind: Pod, spec: {containers: []}}\n"
+    (tmp_path / "pod.yaml").write_bytes(pod + b"#" * (4 << 20))
+    text = (
+        "{name: A, workloadTemplate: [{opcode: createPods, count: 1, podTemplatePath: pod.yaml}]}"
+    )
+    assert errors_of(text, tmp_path) == [
+        'workloadTemplate[0].podTemplatePath: Invalid value: "pod.yaml": more than 4 MiB'
+    ]
+
+
 @pytest.mark.parametrize(
     ("op", "error"),
     [

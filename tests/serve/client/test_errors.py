@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import grpc
+import pytest
 
 from podsched.api.kinds import KINDS
-from podsched.serve.client.errors import NotFound, TooManyRequests, Unavailable, of_rpc
+from podsched.serve.client.errors import (
+    NotFound,
+    TooManyRequests,
+    Unavailable,
+    as_result,
+    of_rpc,
+    raise_first,
+)
 from podsched.serve.server import errors
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.status import details
+from podsched.v1.api_pb2 import BatchResult
 
 
 def sent(error: ApiError) -> Exception:
@@ -45,3 +54,10 @@ def test_a_call_beyond_the_streams_of_a_connection_is_one_of_too_many() -> None:
     error = of_rpc(refused)
     assert isinstance(error, TooManyRequests)
     assert not error.outcome_unknown
+
+
+def test_of_a_batch_the_first_error_is_raised() -> None:
+    failed = [as_result(NotFound("gone")), as_result(Unavailable("no leader"))]
+    with pytest.raises(NotFound, match="gone"):
+        raise_first([BatchResult(), *failed])
+    raise_first([BatchResult(), BatchResult()])
