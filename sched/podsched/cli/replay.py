@@ -42,7 +42,7 @@ from podsched.lab.replay.comparison import (
 from podsched.lab.replay.history import History, large_pod
 from podsched.lab.replay.recording import MAX_SECONDS, BadRecording, Recording, read_recording
 from podsched.lab.replay.repetition import NotRepeatable, Verdict, repeat
-from podsched.lab.replay.simulation import simulate_workload
+from podsched.lab.replay.simulation import cluster_after
 from podsched.lab.replay.traces import alibaba2018, azure, google2011
 from podsched.lab.replay.traces.builder import BadTrace
 from podsched.lab.replay.workload import Workload, resized, workload_of
@@ -251,9 +251,10 @@ def _simulate(workload: Workload, config: SchedulerConfiguration, name: str) -> 
     if config.extenders:
         warn(f"{name}: a replay does not call extenders")
     with share_bar(name) as passed:
-        return simulate_workload(
+        cluster = cluster_after(
             workload, config, factories(), lambda at: passed(at / workload.seconds)
         )
+    return cluster.history()
 
 
 #: Max differing pods, or decisions, that are shown; --json has all.

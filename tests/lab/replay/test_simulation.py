@@ -12,7 +12,7 @@ from podsched.api.objects import Pod, PodCondition, ResourceClaim
 from podsched.config.load import default_config, load_config
 from podsched.lab.replay.history import History
 from podsched.lab.replay.recording import Recording
-from podsched.lab.replay.simulation import simulate_workload
+from podsched.lab.replay.simulation import cluster_after
 from podsched.lab.replay.workload import workload_of
 from podsched.lib import event_loop
 from podsched.registry import factories
@@ -37,7 +37,8 @@ MOST_ALLOCATED = {
 
 def simulated(recording: Recording, config: object = None) -> History:
     loaded = default_config() if config is None else load_config(config)  # type: ignore[arg-type]
-    return simulate_workload(workload_of(recording, {"default-scheduler"}), loaded, factories())
+    workload = workload_of(recording, {"default-scheduler"})
+    return cluster_after(workload, loaded, factories()).history()
 
 
 def with_run_time(pod: Pod, seconds: float) -> Pod:

@@ -78,9 +78,7 @@ async def run_explain(
 ) -> ExplainResult:
     """Run the benchmark; 0 means the usual size. Raises ``ClientError``, ``ProcessFailed``..."""
     result = ExplainResult(nodes or NODES, pods or PODS)
-    progress("starting", 0, 1)
-    async with bench(options) as run:
-        progress("starting", 1, 1)
+    async with bench(options, progress) as run:
         await create_all(run.client, [node(f"node-{n}") for n in range(result.nodes)])
         waiting = list(copies(pod_template(cpu=_TOO_MUCH), "waiting", _EXPLAINED))
         bound = list(copies(pod_template(), "bound", _EXPLAINED))

@@ -248,7 +248,7 @@ async def _run(
     load: FailoverLoad, options: BenchOptions, links: _Links, progress: Progress
 ) -> FailoverResult:
     rounds: list[Takeover] = []
-    async with bench(options) as run:
+    async with bench(options, progress) as run:
         await prepare(run.client, load.nodes, load.bound, progress)
         created = Load(run.client, load.rate)
         total = load.times * len(load.faults)

@@ -235,7 +235,7 @@ async def run_overload(
     """
     phases: list[Phase] = []
     options = replace(options, evaluator="local", api_arguments=_SERVER)
-    async with bench(options, ClientOptions(timeout=PATIENCE)) as run:
+    async with bench(options, progress, ClientOptions(timeout=PATIENCE)) as run:
         await _prepare(run.client)
         progress("filling", 0, 1)
         async with _flood(run.cluster.server, {}):

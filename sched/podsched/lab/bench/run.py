@@ -198,14 +198,16 @@ class Bench:
 
 @asynccontextmanager
 async def bench(
-    options: BenchOptions, client_options: ClientOptions | None = None
+    options: BenchOptions, progress: Progress, client_options: ClientOptions | None = None
 ) -> AsyncIterator[Bench]:
     """Run a cluster with a client for the block. Raises what ``bench_cluster`` does."""
+    progress("starting", 0, 1)
     async with (
         bench_cluster(options) as cluster,
         ApiClient(cluster.server, client_options) as client,
         watching(Informer(client, ["Pod"])) as pods,
     ):
+        progress("starting", 1, 1)
         yield Bench(cluster, client, pods)
 
 

@@ -104,9 +104,7 @@ async def run_workload(
 
     Raises ClientError, ProcessFailed or EmbeddedEtcdError.
     """
-    progress("starting", 0, 1)
     async with running(options, progress) as runner:
-        progress("starting", 1, 1)
         await runner.carry_out(workload.ops)
         result = runner.result(workload)
         result.problems += await runner.verify()
@@ -119,7 +117,7 @@ async def running(options: BenchOptions, progress: Progress) -> AsyncIterator[Ru
 
     Raises ClientError, ProcessFailed or EmbeddedEtcdError.
     """
-    async with bench(options) as run, creating(run.cluster, run.client) as create_pod:
+    async with bench(options, progress) as run, creating(run.cluster, run.client) as create_pod:
         yield Runner(run, create_pod, options, progress)
 
 

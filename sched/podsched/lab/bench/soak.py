@@ -149,9 +149,7 @@ async def run_soak(
     Raises ClientError, ProcessFailed, EmbeddedEtcdError or TimeoutError.
     """
     result = SoakResult(most_growth=most_growth)
-    progress("starting", 0, 1)
-    async with bench(soak_options(options, nodes)) as run:
-        progress("starting", 1, 1)
+    async with bench(soak_options(options, nodes), progress) as run:
         size = min(ROUND, max(pods // 10, 1))
         for first in range(0, pods, size):
             count = min(size, pods - first)

@@ -22,7 +22,6 @@ from podsched.config.settings import SchedulerSettings
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.framework.plugin import PluginFactory
 from podsched.lab.memory_cluster import MemoryCluster
-from podsched.lab.replay.history import History
 from podsched.lab.replay.simulated_cluster import SimulatedCluster
 from podsched.lab.replay.workload import Workload
 from podsched.lib.tasks import Changes, TaskSet
@@ -102,26 +101,17 @@ _SETTINGS: Final = SchedulerSettings(audit_period=0.0)
 SEED: Final = 1
 
 
-def simulate_workload(
-    workload: Workload,
-    config: SchedulerConfiguration,
-    factories: Mapping[str, PluginFactory],
-    progress: Callable[[float], object] = lambda at: None,
-) -> History:
-    """Return the history of a workload's run; ``progress`` is called with the seconds passed.
-
-    Extenders of the configuration are not asked. Raises PluginError for a broken plugin.
-    """
-    return cluster_after(workload, config, factories, progress).history()
-
-
 def cluster_after(
     workload: Workload,
     config: SchedulerConfiguration,
     factories: Mapping[str, PluginFactory],
     progress: Callable[[float], object] = lambda at: None,
 ) -> SimulatedCluster:
-    """Return the cluster as it is at the end of a workload's run; see ``simulate_workload``."""
+    """Return the cluster, with its history, as it is at the end of a workload's run.
+
+    ``progress`` is called with the seconds passed. Extenders of the configuration are not asked.
+    Raises PluginError for a broken plugin.
+    """
     config = simulated_configuration(config)
     return run_in_virtual_time(_Simulation(workload, config, factories, progress).run())
 
