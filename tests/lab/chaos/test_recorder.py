@@ -21,10 +21,9 @@ async def test_every_revision_of_etcd_is_recorded_whole_from_the_first_one_on(
     store = MemoryStore()
     first = (await store.txn([], [Put(term_key(LOCK), b"s0"), Put(SYNC, b"1")])).revision
     second = (await store.txn([], [Delete(term_key(LOCK))])).revision
-    recorder = Recorder(tmp_path / "h")
-    recorder.write(Begin(version=VERSION))
     told: list[Revision] = []
-    recorder.observe(told.append)
+    recorder = Recorder(tmp_path / "h", told.append)
+    recorder.write(Begin(version=VERSION))
     watching = asyncio.create_task(recorder.watch(store))
     await recorder.until(second)
     watching.cancel()

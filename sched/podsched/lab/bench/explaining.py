@@ -98,8 +98,11 @@ async def _measure_calls(
     result: ExplainResult,
     progress: Progress,
 ) -> None:
-    kinds = (("waiting pod", waiting, False), ("bound pod", bound, False))
-    for what, pods, changes in (*kinds, ("waiting pod, smallest changes", waiting, True)):
+    for what, pods, changes in (
+        ("waiting pod", waiting, False),
+        ("bound pod", bound, False),
+        ("waiting pod, smallest changes", waiting, True),
+    ):
         took = []
         for number in range(_CALLS):
             began = time.perf_counter()

@@ -98,25 +98,19 @@ def _keep_of_pod(item: Pod, kept: Pod) -> None:
 class Recorder:
     """An open history; its clock starts with it."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the file. Raises OSError."""
+    def __init__(self, path: Path, observer: Callable[[Revision], None] = lambda _: None) -> None:
+        """Open the file. ``observer`` is called with each revision. Raises OSError."""
         self._file: IO[str] = path.open("w")
         self._began = time.monotonic()
         self._began_wall = time.time()
-        self.path = path
-        self.revision = 0
-        """The last revision that was recorded."""
+        self._observer = observer
+        self._revision = 0
         self._waiters = RevisionWaiters()
-        self._observers: list[Callable[[Revision], None]] = []
 
     @property
     def now(self) -> float:
         """Seconds since the beginning."""
         return time.monotonic() - self._began
-
-    def observe(self, observer: Callable[[Revision], None]) -> None:
-        """Call an observer with each revision."""
-        self._observers.append(observer)
 
     def write(self, record: Record) -> None:
         """Append a record."""
@@ -131,15 +125,14 @@ class Recorder:
             for number, changes in _by_revision(batch.events):
                 revision = Revision(at=self.now, number=number, changes=changes)
                 self.write(revision)
-                self.revision = number
-                for observer in self._observers:
-                    observer(revision)
+                self._revision = number
+                self._observer(revision)
             self._file.flush()
-            self._waiters.reached(self.revision)
+            self._waiters.reached(self._revision)
 
     async def until(self, revision: int) -> None:
         """Wait until this revision was recorded."""
-        if self.revision < revision:
+        if self._revision < revision:
             await self._waiters.wait_for(revision)
 
     def fenced_writes(self, server: str, log: Path) -> None:

@@ -68,7 +68,6 @@ class Run:
     def __init__(self, options: ChaosOptions, tasks: TaskSet) -> None:
         self._options = options
         self._tasks = tasks
-        self._recorder = Recorder(options.history)
         self._system = System(options, tasks)
         self._begin = Begin(
             version=VERSION,
@@ -79,7 +78,7 @@ class Run:
             within=WITHIN,
         )
         self._live = LiveWorld(self._system, self._begin.lock)
-        self._recorder.observe(self._live.see)
+        self._recorder = Recorder(options.history, self._live.see)
         self._recorder.write(self._begin)
         self._broken: dict[int, str] = {}
         self._stage = "starting"
