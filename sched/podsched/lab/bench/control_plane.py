@@ -27,7 +27,7 @@ from podsched.serve.kube.access import kubeconfig as kubeconfig_of
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions
 
-API_SERVER, SCHEDULER, ETCD = "kube-apiserver", "kube-scheduler", "etcd"
+API_SERVER, ETCD = "kube-apiserver", "etcd"
 
 _VERSION = re.compile(r"v(\d+)\.(\d+)\.\d+\S*")
 _LOOK_EVERY = 0.2

@@ -58,23 +58,23 @@ def play_change(
     results = []
     for key, unit in sorted(start.units.items(), key=lambda item: (item[1].queue, item[0])):
         preempted = sorted(pod.key for uid, pod in unit.held.items() if uid not in then.pods)
-        now_waiting = then.admission.units.get(key)
         if not unit.waiting and not preempted:
             continue
-        explained = None if now_waiting is None else explain_admission(then.admission, key)
-        waits = now_waiting is not None and bool(now_waiting.waiting)
+        left = then.admission.units.get(key)
+        waits = left is not None and left.waiting
+        why = explain_admission(then.admission, key) if waits else None
         results.append(
             UnitResult(
                 unit=key,
                 cluster_queue=unit.queue,
                 admitted_without=any(without.pods.get(uid) for uid in unit.waiting),
                 nodes={
-                    pod.key: then.pods[uid]
+                    pod.key: node
                     for uid, pod in unit.waiting.items()
-                    if then.pods.get(uid)
+                    if (node := then.pods.get(uid))
                 },
                 preempted=preempted,
-                why=explained.sentence if waits and explained is not None else "",
+                why="" if why is None else why.sentence,
             )
         )
     return results
