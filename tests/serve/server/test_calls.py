@@ -25,7 +25,15 @@ from podsched.serve.server.access.identity import (
     caller,
 )
 from podsched.serve.server.call_warnings import add_warnings
-from podsched.serve.server.calls import bidirectional, streaming, unary, unknown
+from podsched.serve.server.calls import (
+    MAX_HEADER_BYTES,
+    MAX_HEADERS,
+    bidirectional,
+    oversized,
+    streaming,
+    unary,
+    unknown,
+)
 from podsched.serve.server.fairness.gate import Gate
 from podsched.serve.server.fairness.levels import GLOBAL_DEFAULT
 from podsched.serve.server.pipeline import Pipeline
@@ -370,6 +378,29 @@ async def test_a_call_of_no_method_counts_for_the_flow_of_its_client() -> None:
     assert [flow.part(gate.clock()) > 0 for flow in gate.flows] == [True]
 
 
+@pytest.mark.parametrize(
+    ("headers", "refused"),
+    [
+        ([("a", "b")] * MAX_HEADERS, False),
+        ([("a", "b")] * (MAX_HEADERS + 1), True),
+        ([("a", "b" * (MAX_HEADER_BYTES - 1))], False),
+        ([("a-bin", b"b" * MAX_HEADER_BYTES)], True),
+        ([], False),
+    ],
+)
+async def test_a_call_with_too_many_or_too_large_headers_is_refused(
+    headers: Any, refused: bool
+) -> None:
+    handler = oversized(Pipeline(gate=Gate())).service(SimpleNamespace(invocation_metadata=headers))
+    assert (handler is not None) == refused
+    if handler is not None:
+        context = Context()
+        with pytest.raises(Aborted):
+            await handler.stream_stream(nothing(), context)
+        why = "the headers are too many or too large"
+        assert context.ended == (grpc.StatusCode.RESOURCE_EXHAUSTED, why)
+
+
 async def test_strangers_are_refused_at_a_pace() -> None:
     """Ten refusals of one connection take half a second."""
     gate = Gate()
@@ -434,8 +465,9 @@ def too_large(_: bytes) -> GetRequest:
         streaming("Get", GetRequest.FromString, two_then_refused, Pipeline()),
         bidirectional("Get", none_then_refused, Pipeline()),
         unknown(Pipeline()).service(None),
+        oversized(Pipeline()).service(SimpleNamespace(invocation_metadata=[("", "")] * 1000)),
     ],
-    ids=["unary", "streaming", "bidirectional", "unknown"],
+    ids=["unary", "streaming", "bidirectional", "unknown", "oversized"],
 )
 async def test_a_call_that_failed_leaves_nothing_to_the_cyclic_collector(handler: Any) -> None:
     context: Any = Context()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
+import struct
 from collections.abc import Iterator
 
 import pytest
@@ -11,10 +13,15 @@ import pytest
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Unavailable
 from podsched.serve.server import server as module
+from podsched.serve.server.calls import MAX_HEADERS
 from podsched.serve.server.settings import ServerSettings
 from podsched.testing.memory_store import MemoryStore
 from support.api_servers import start_api_server
-from support.eventually import eventually
+from support.eventually import PATIENCE, eventually
+
+#: Types and a flag of HTTP/2's frames.
+_HEADERS, _SETTINGS, _CONTINUATION = 1, 4, 9
+_END_HEADERS = 4
 
 pytestmark = pytest.mark.integration
 
@@ -74,5 +81,50 @@ async def test_idle_connections_beyond_the_bound_are_closed_and_the_others_do_no
     finally:
         await client.close()
         await other.close()
+        await server.stop(0)
+        await store.close()
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """A frame of HTTP/2."""
+    head = struct.pack(">I", len(payload))[1:] + bytes((kind, flags))
+    return head + struct.pack(">I", stream) + payload
+
+
+def header(name: bytes, value: bytes) -> bytes:
+    """A header in a frame, uncompressed."""
+    return b"\0" + bytes((len(name),)) + name + bytes((len(value),)) + value
+
+
+def call_with(others: int) -> bytes:
+    """A call with a number of further headers, of a client that acknowledges no settings."""
+    own = {
+        b":method": b"POST",
+        b":scheme": b"http",
+        b":path": b"/podsched.v1.Objects/Get",
+        b":authority": b"localhost",
+        b"te": b"trailers",
+        b"content-type": b"application/grpc",
+    }
+    first = b"".join(header(*pair) for pair in own.items())
+    return (
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        + frame(_SETTINGS, 0, 0)
+        + frame(_HEADERS, 0, 1, first)
+        + frame(_CONTINUATION, _END_HEADERS, 1, header(b"a", b"b") * others)
+    )
+
+
+async def test_a_call_with_more_headers_than_announced_is_refused_before_they_are_read() -> None:
+    """gRPC itself accepts 16 MiB of headers of a client that has not acknowledged the limit."""
+    store = MemoryStore()
+    server = await start_api_server(ServerSettings(), store)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    try:
+        writer.write(call_with(2 * MAX_HEADERS))
+        async with asyncio.timeout(PATIENCE):
+            await reader.readuntil(b"the headers are too many or too large")
+    finally:
+        writer.close()
         await server.stop(0)
         await store.close()

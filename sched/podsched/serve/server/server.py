@@ -29,7 +29,7 @@ from podsched.serve.server.access.authentication import CallAuthenticator
 from podsched.serve.server.access.bootstrap_tokens import BootstrapTokens
 from podsched.serve.server.access.tokens import TokenFile
 from podsched.serve.server.advertising import Advertiser, advertised_address
-from podsched.serve.server.calls import bidirectional, unknown
+from podsched.serve.server.calls import bidirectional, oversized, unknown
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.fairness.flow_metrics import FlowTelemetry
 from podsched.serve.server.fairness.gate import Gate
@@ -260,9 +260,11 @@ class ApiServer:
             ]
         )
         scheduling = self.scheduling.handlers(pipeline)
+        # gRPC asks the handlers in order.
+        server.add_generic_rpc_handlers([oversized(pipeline)])
         server.add_generic_rpc_handlers([*service_handlers(core, pipeline), scheduling])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        # gRPC asks the handlers in order, so the one for unknown methods must be the last.
+        # The one for unknown methods must be the last.
         server.add_generic_rpc_handlers([reflection_handlers(pipeline), unknown(pipeline)])
         address = f"{settings.host}:{settings.port}"
         self.port = self._listen(server, address, demanding=bool(settings.tls_client_ca))
