@@ -310,16 +310,20 @@ class Subject:
 def subject_of(pem: bytes) -> Subject:
     """Return the subject of the first certificate.
 
-    Raises CertificateError unless it has exactly one common name.
+    Raises CertificateError for an unreadable one and unless it has exactly one common name.
     """
     try:
         certificate = x509.load_pem_x509_certificates(pem)[0]
     except ValueError as error:
         raise CertificateError("no certificate in PEM format") from error
-    users = _values(certificate.subject, NameOID.COMMON_NAME)
+    try:
+        subject = certificate.subject
+    except (ValueError, TypeError) as error:  # a name that is no text
+        raise CertificateError("its subject cannot be read") from error
+    users = _values(subject, NameOID.COMMON_NAME)
     if len(users) != 1 or not users[0]:
         raise CertificateError("the certificate must have one common name (CN)")
-    groups = _values(certificate.subject, NameOID.ORGANIZATION_NAME)
+    groups = _values(subject, NameOID.ORGANIZATION_NAME)
     return Subject(users[0], groups, certificate.not_valid_after_utc)
 
 

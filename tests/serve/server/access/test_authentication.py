@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from ssl import DER_cert_to_PEM_cert
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from podsched.api.reasons import StatusCode
 from podsched.lib.certificates import Request, certify, new_authority
@@ -44,6 +46,15 @@ def test_a_certificates_common_name_is_the_user_and_its_organizations_are_the_gr
     assert identity.user == "system:node:n1"
     assert identity.groups == {"system:nodes", "lab", AUTHENTICATED}
     assert identity.how is Authentication.CERTIFICATE
+
+
+def test_a_certificate_whose_name_is_no_text_is_refused() -> None:
+    """An authority may sign a common name that is a string of bits."""
+    text, bits = b"\x0c\x05alice", b"\x03\x05\x00lice"
+    pair = certify(new_authority("test ca", days=1), Request("alice"), days=1)
+    der = pair.certificate.public_bytes(Encoding.DER).replace(text, bits)
+    with pytest.raises(ApiError, match="its subject cannot be read"):
+        by_certificate(Connection(DER_cert_to_PEM_cert(der).encode()))
 
 
 def test_an_identity_expires_with_its_certificate() -> None:
