@@ -53,6 +53,15 @@ async def test_masters_may_do_everything_even_before_the_roles_are_known(world: 
         empty.rights_of(BOB)
 
 
+async def test_rights_of_an_identity_with_huge_names_are_not_kept(world: World) -> None:
+    """Reviews may name thousands of them, 1 MB each."""
+    rights_of = world.core.authorizer.rights_of
+    alice = identity("alice", "staff")
+    assert rights_of(alice) is rights_of(alice)
+    for huge in (identity("u" * 5000), identity("u", "g" * 3000, "h" * 3000)):
+        assert rights_of(huge) is not rights_of(huge)
+
+
 async def test_a_role_holds_as_soon_as_it_is_bound_and_no_longer(world: World) -> None:
     bound = binding_of("view", "bob")
     await store(world, pod("web"), bound)

@@ -1,6 +1,7 @@
 """Determines the rights of identities from the roles and bindings in the watch cache.
 
-The policy is recompiled when one of these objects changes; rights are cached for each identity.
+The policy is recompiled when one of these objects changes; rights are cached for each identity,
+unless its names are very long.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from podsched.serve.server.watchcache import Derived, WatchCache
 _RBAC = tuple(KINDS[name] for name in ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"))
 #: Max cached rights, one for each combination of user and groups.
 _KEPT = 4096
+#: Max characters of the names of an identity whose rights are cached. Those in a review of what
+#: others may do can have 1 MB, so that 4,096 of them would take 4 GB.
+_LARGEST = 4096
 
 
 class Authorizer:
@@ -49,9 +53,11 @@ class Authorizer:
         key = (identity.user, identity.groups)
         found = self._known.get(key)
         if found is None:
+            found = Rights(identity, policy, latest=self.rights_of, pods=self.node_pods)
+            if len(identity.user) + sum(map(len, identity.groups)) > _LARGEST:
+                return found
             if len(self._known) >= _KEPT:
                 self._known.clear()
-            found = Rights(identity, policy, latest=self.rights_of, pods=self.node_pods)
             self._known[key] = found
         return found
 
