@@ -100,6 +100,28 @@ async def test_a_client_that_does_not_send_its_body_takes_no_seat_from_others(
         assert gate.flows.held(GLOBAL_DEFAULT) == 0
 
 
+async def test_of_a_body_that_nobody_needs_only_a_part_is_read(server: ApiServer) -> None:
+    """Chunks of one byte cost so much that a few clients would hold up all others."""
+    head = b"GET /livez HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    opened = connected(server, head)
+    assert (await asyncio.to_thread(opened.recv, 12))[9:] == b"200"
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    with opened, pytest.raises(ConnectionError):
+        while clock() - began < 8:  # aiohttp would read for 10 s
+            await asyncio.to_thread(opened.sendall, b"1\r\na\r\n" * 1000)
+
+
+async def test_a_small_body_that_nobody_needs_leaves_the_connection_in_use(
+    server: ApiServer,
+) -> None:
+    head = b"GET /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n"
+    with connected(server, head) as opened:
+        for _ in range(3):
+            assert (await asyncio.to_thread(opened.recv, 2000))[9:12] == b"200"
+            opened.sendall(b"abc" + head)
+
+
 async def test_half_a_request_after_a_whole_one_does_not_last_either(
     server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,9 @@ from podsched.telemetry.http_server import address_of, certificate_of, connectio
 
 #: Seconds that a client may leave a piece of an answer unread; the same as for gRPC.
 UNREAD_SECONDS: Final = 30.0
+#: Seconds for which a body that nobody needs is read, and how often: at most 64 KiB each time.
+_DRAIN_SECONDS: Final = 1.0
+_DRAIN_READS: Final = 16
 #: Bytes written at a time.
 _PIECE: Final = 64 << 10
 
@@ -56,6 +59,7 @@ class RestApp:
             # The seat is already released: a refused client that reads or sends slowly must not
             # hold one.
             await exchange.fail(error)
+        await exchange.drain()
         assert exchange.response is not None
         return exchange.response
 
@@ -127,6 +131,24 @@ class _Exchange:
         assert isinstance(answer.body, bytes)
         with contextlib.suppress(ApiError):
             await self._whole(answer.status, _headers(answer), answer.body)
+
+    async def drain(self) -> None:
+        """Read a part of the body if the handler has not: the client may have to send it first.
+
+        If it has more, the connection is closed. To read all of it would let strangers do work
+        here: four that sent chunks of one byte kept the event loop busy for 5 s.
+        """
+        content = self._asked.content
+        if self._expects_continue:
+            return  # the client sends no body
+        try:
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                for _ in range(_DRAIN_READS):
+                    if content.is_eof():
+                        return
+                    await content.readany()
+        except (TimeoutError, ConnectionError, web.RequestPayloadError, ClientError) as error:
+            _let_go(error)
 
     async def _whole(self, status: int, headers: _Headers, body: bytes) -> None:
         if len(body) <= _PIECE or self._asked.method == "HEAD":

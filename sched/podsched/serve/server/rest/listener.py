@@ -48,6 +48,8 @@ def rest_server(app: RestApp) -> tuple[web.Server, Callable[[], Protocol]]:
             "max_headers": _HEADERS,
             "read_bufsize": _READ_AHEAD,
             "auto_decompress": False,
+            # ``RestApp`` reads the rest of a body itself, within limits.
+            "lingering_time": 0.0,
         },
     )
 
