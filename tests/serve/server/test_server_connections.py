@@ -115,6 +115,21 @@ def call_with(others: int) -> bytes:
     )
 
 
+async def test_a_client_that_does_not_acknowledge_the_settings_is_disconnected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "REQUEST_SECONDS", 1.0)
+    store = MemoryStore()
+    server = await start_api_server(ServerSettings(), store)
+    try:
+        with idle(server.port, 1) as connections:
+            connections[0].sendall(call_with(2 * MAX_HEADERS)[:-100])
+            await eventually("it is closed", lambda: closed(connections), 1, within=20)
+    finally:
+        await server.stop(0)
+        await store.close()
+
+
 async def test_a_call_with_more_headers_than_announced_is_refused_before_they_are_read() -> None:
     """gRPC itself accepts 16 MiB of headers of a client that has not acknowledged the limit."""
     store = MemoryStore()

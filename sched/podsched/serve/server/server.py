@@ -252,6 +252,8 @@ class ApiServer:
                 ),
                 # Time for the HTTP/2 preface. A connection closed before it counts until then.
                 ("grpc.server_handshake_timeout_ms", int(REQUEST_SECONDS * 1000)),
+                # Time for the client to acknowledge the settings, 1 minute by default.
+                ("grpc.http2.settings_timeout", int(REQUEST_SECONDS * 1000)),
                 # Clients probe quiet connections every 10 s (``client.channels``). By default gRPC
                 # answers such pings with GOAWAY, which would break idle watches.
                 ("grpc.keepalive_permit_without_calls", 1),
