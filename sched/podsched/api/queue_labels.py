@@ -33,7 +33,7 @@ QUEUE_GROUP_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
 #: Annotation of a bound pod, podsched's own: a JSON object with the flavor of each resource.
 FLAVORS_ANNOTATION: Final = "podsched.io/flavors"
 #: Annotations of a bound pod, podsched's own: the LocalQueue by which its unit was admitted, and
-#: the unit's longest time to run then ("" for none). Labels and PodGroups may be others by now.
+#: the unit's longest time to run then, if it had one. Labels and PodGroups may be others by now.
 ADMITTED_QUEUE: Final = "podsched.io/local-queue"
 ADMITTED_EXEC_TIME: Final = "podsched.io/max-exec-time-seconds"
 #: What a binding tells of a pod's admission. Without it, it tells that there was none.

@@ -121,7 +121,7 @@ def test_the_queue_and_the_time_limit_stay_while_quota_is_reserved(name: str) ->
     [
         ("podsched.io/flavors", '{"cpu":"a"}'),
         ("podsched.io/local-queue", "team"),
-        ("podsched.io/max-exec-time-seconds", ""),
+        ("podsched.io/max-exec-time-seconds", "60"),
     ],
 )
 def test_what_a_bound_pod_was_admitted_with_stays(name: str, value: str) -> None:

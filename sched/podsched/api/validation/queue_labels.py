@@ -72,11 +72,10 @@ def validate_queue_labels_update(
     at: Place, new: o.ObjectMeta, old: o.ObjectMeta, *, reserved: bool
 ) -> None:
     """Check that what quota was reserved by stays. reserved: whether some is."""
-    if reserved:
-        for name in ADMISSION_ANNOTATIONS:
-            # An empty one says something else than none.
-            text, former = (of.annotations.get(name) for of in (new, old))
-            at("metadata.annotations")[name].fixed(text, former, text or "")
+    for name in ADMISSION_ANNOTATIONS if reserved else ():
+        text, former = new.annotations.get(name, ""), old.annotations.get(name, "")
+        if text != former:  # This runs at each update, so nothing is made for one that stays.
+            at("metadata.annotations")[name].fixed(text, former, text)
     now, before, at = new.labels, old.labels, at("metadata.labels")
     if not now and not before:
         return

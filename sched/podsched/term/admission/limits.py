@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from podsched.api.queue_labels import (
     ADMITTED_EXEC_TIME,
+    ADMITTED_QUEUE,
     DEFAULT_EXEC_TIME,
     LONGEST_EXEC_TIME,
     MAX_EXEC_TIME,
@@ -49,8 +50,9 @@ def asked_execution_time(cluster: ClusterView, unit: Unit) -> str:
     """Return the execution time that a unit was admitted with, or asks for; "" for none."""
     for pod in unit.held.values():
         # Its other pods may have other labels, or it another PodGroup by now.
-        if ADMITTED_EXEC_TIME in pod.pod.metadata.annotations:
-            return str(pod.pod.metadata.annotations[ADMITTED_EXEC_TIME])
+        annotations = pod.pod.metadata.annotations
+        if ADMITTED_QUEUE in annotations:
+            return str(annotations.get(ADMITTED_EXEC_TIME, ""))
     first = next(iter(unit.held.values() or unit.waiting.values()))
     found = first.cls.labels.get(MAX_EXEC_TIME, "")
     group = stored_group(cluster, first.group) if first.group else None

@@ -261,10 +261,9 @@ class FlavorTerms:
         # Most pods of a set have the same object, so its annotation is made once.
         if self._written is None or self._written[0] is not flavors:
             unit = self._unit
-            admitted = {
-                ADMITTED_QUEUE: unit.local_queue,
-                ADMITTED_EXEC_TIME: asked_execution_time(self._cluster, unit),
-            }
+            admitted = {ADMITTED_QUEUE: unit.local_queue}
+            if seconds := asked_execution_time(self._cluster, unit):
+                admitted[ADMITTED_EXEC_TIME] = seconds
             self._written = flavors, flavors_annotation(flavors) | admitted
         return self._written[1]
 
