@@ -639,6 +639,25 @@ async def test_a_unit_that_waits_for_its_victims_is_planned_to_end() -> None:
         assert 85 <= start <= 98
 
 
+async def test_a_running_gang_whose_new_pod_waits_for_its_victim_is_planned_to_end_as_a_whole() -> (
+    None
+):
+    world = a_world(nodes=2, within="LowerPriority")
+    cluster_queue(world, "other", {"cpu": 16}, annotations={BACKFILL: "EASY"})
+    labels = {MAX_EXEC_TIME: "100"}
+    async with world.running():
+        gang(world, "g", "team", 1, 1, 1, cpu=8, labels=labels, spec=_NO_GRACE)
+        run(world, "low", 8, 300, grace=30)
+        await asyncio.sleep(30)
+        of_group = {"schedulingGroup": {"podGroupName": "g"}, **_NO_GRACE}
+        job(world, "g-1", "team", 1, cpu=8, labels=labels, spec=of_group)
+        await asyncio.sleep(1)
+        assert is_evicted(world, "low")
+        gang(world, "wide", "other", 2, cpu=8, spec=_NO_GRACE)
+        await asyncio.sleep(1)
+        assert 100 <= (promised(world, "wide") or (0, []))[0] <= 112
+
+
 async def test_a_promised_unit_starts_in_time_although_its_queue_waits_for_victims() -> None:
     world = a_world(nodes=2, within="LowerPriority")
     async with world.running():

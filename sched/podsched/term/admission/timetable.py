@@ -153,9 +153,11 @@ class Timetable:
 
     def _hold_end(self, key: str, now: float) -> float:
         """Return when a unit that waits for its victims will have started and ended."""
-        hold = self._holds.of[key]
+        hold, unit = self._holds.of[key], self._units[key]
+        if unit.held:  # Its new pods end with those that run.
+            return _still(self._end_of(unit, now, joining=True), now)
         gone = [hold.since + self._graces.get(victim, 0.0) for victim in hold.victims]
-        return max(now + SLACK, *gone) + occupied(self._cluster, self._units[key])
+        return max(now + SLACK, *gone) + occupied(self._cluster, unit)
 
     def _planned_ends(self, now: float) -> dict[str, float]:
         """Return when running units end, or are gone as victims, by key."""
