@@ -36,7 +36,7 @@ FLAVORS_ANNOTATION: Final = "podsched.io/flavors"
 #: the unit's longest time to run then, if it had one. Labels and PodGroups may be others by now.
 ADMITTED_QUEUE: Final = "podsched.io/local-queue"
 ADMITTED_EXEC_TIME: Final = "podsched.io/max-exec-time-seconds"
-#: What a binding tells of a pod's admission. Without it, it tells that there was none.
+#: The annotations by which a bound pod was admitted; it was admitted by no queue if it has none.
 ADMISSION_ANNOTATIONS: Final = (FLAVORS_ANNOTATION, ADMITTED_QUEUE, ADMITTED_EXEC_TIME)
 #: Annotation of Jobs: with how many of their pods they may start.
 LEAST_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"

@@ -357,6 +357,7 @@ class PodGroupAttempt:
                 self._end_trial(inner, run)
             self._count_placements(placements, self.result)
             return
+        trying = replace(run, keep=False)
         first: GroupDecision | None = None
         feasible: list[TriedPlacement] = []
         for placement in placements:
@@ -369,7 +370,7 @@ class PodGroupAttempt:
                 continue
             with run.trial.inner() as inner:
                 yield from self.try_placement(inner, placement, run.should_stop)
-                self._end_trial(inner, replace(run, keep=False))
+                self._end_trial(inner, trying)
             if self.result.status.code is Code.ERROR:
                 return
             first = first or self.result

@@ -242,7 +242,7 @@ class ProfileRuntime:
 
     @cached_property
     def comparing_requests(self) -> Mapping[str, ComparesRequests]:
-        """The filters that compare requests with what nodes have free, by name; cached likewise."""
+        """The filters that compare requests with what nodes have free, by name."""
         plugins = {named.name: named.plugin for named in self.filter}
         return {name: one for name, one in plugins.items() if isinstance(one, ComparesRequests)}
 

@@ -11,7 +11,7 @@ no annotation, because users may write those.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf, isfinite
 from typing import Any, Final, NamedTuple
@@ -69,23 +69,23 @@ class Places:
 
     def update(self, unit: Unit) -> None:
         """Take in a changed unit."""
-        key, pods = unit.key, (*unit.waiting.values(), *unit.held.values())
+        key = unit.key
         self._lone.pop(key, None)
-        if not pods:
-            return
-        owner = controller_of(pods[0].pod.metadata)
-        if owner is None:
+        first = next(iter(unit.waiting.values() or unit.held.values()), None)
+        owner = None if first is None else controller_of(first.pod.metadata)
+        if first is None or owner is None:
             return
         if is_lone(key) and owner.kind == "Job":
             # Anybody may write owner references, also to Jobs of other namespaces.
             job = f"{unit.namespace}/job:{owner.uid}"
-            self._lone[key] = _LonePod(job, pods[0].creation_time)
+            self._lone[key] = _LonePod(job, first.creation_time)
         if self._has_place(key):
-            self._learn(unit, owner.uid, pods)
+            self._learn(unit, owner.uid)
 
-    def _learn(self, unit: Unit, owner: str, pods: Sequence[PodInfo]) -> None:
+    def _learn(self, unit: Unit, owner: str) -> None:
         """Update the place of a unit's job from its pods."""
-        key, created = unit.key, min(pod.creation_time for pod in pods)
+        key, pods = unit.key, (*unit.waiting.values(), *unit.held.values())
+        created = min(pod.creation_time for pod in pods)
         place = self._of.get(self._job(key))
         if place is None or place.owner != owner:
             place = _Place(owner, created)

@@ -154,8 +154,8 @@ class Timetable:
     def _hold_end(self, key: str, now: float) -> float:
         """Return when a unit that waits for its victims will have started and ended."""
         hold, unit = self._holds.of[key], self._units[key]
-        if unit.held:  # Its new pods end with those that run.
-            return _still(self._end_of(unit, now, joining=True), now)
+        if unit.held:
+            return self._end_with_waiting(unit, now)
         gone = [hold.since + self._graces.get(victim, 0.0) for victim in hold.victims]
         return max(now + SLACK, *gone) + occupied(self._cluster, unit)
 
@@ -259,9 +259,12 @@ class Timetable:
         """Return the seconds until a unit's new pods end: a running unit ends as a whole."""
         if workload.key not in self.ends:
             return workload.seconds
-        # Its new pods may have longer deadlines, or grace periods, than those that run.
-        end = self._end_of(self._units[workload.key], now, joining=True)
-        return _still(end, now) - now - _ROUNDING
+        return self._end_with_waiting(self._units[workload.key], now) - now - _ROUNDING
+
+    def _end_with_waiting(self, unit: Unit, now: float) -> float:
+        """Return when a running unit ends, as a whole, if its waiting pods join it."""
+        # They may have longer deadlines, or grace periods, than those that run.
+        return _still(self._end_of(unit, now, joining=True), now)
 
     def pause(self, victims: Iterable[Workload]) -> float:
         """Return the seconds until all victims are gone if they are evicted now."""
