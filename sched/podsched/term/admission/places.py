@@ -25,7 +25,7 @@ from podsched.queues.objects import Workload
 from podsched.term.admission.units import Unit, is_lone
 
 #: Condition of a pod; its message is the place of its job, as JSON.
-PLACE: Final = "podsched.io/queue-place"
+PLACE: Final = "podsched.io/QueuePlace"
 #: Max jobs that are remembered.
 _MOST_JOBS: Final = 10_000
 
