@@ -554,12 +554,12 @@ async def test_writes_while_etcd_elects_a_leader_wait_and_none_is_lost(
             writes.append(asyncio.ensure_future(store.write(put(f"/a/{number}"))))
             await asyncio.sleep(0.02)
         results = await asyncio.gather(*writes, return_exceptions=True)
-        # Those sent before the broken connection was noticed. One that was forwarded to the dead
-        # leader would end with a timeout.
-        broken = [one for one in results if "closed" in str(one)]
-        assert len(broken) < 5
-        left = [one for one in results if not isinstance(one, WriteResult)]
-        assert left == broken
+        # Those sent before the broken connection was noticed fail at once, with a text of gRPC's.
+        # One that was forwarded to the dead leader would end with a timeout.
+        failed = [one for one in results if not isinstance(one, WriteResult)]
+        assert all(isinstance(one, MaybeApplied) for one in failed), failed
+        assert len(failed) < 5
+        assert [one for one in failed if "etcdserver" in str(one) or "DEADLINE" in str(one)] == []
     finally:
         await store.close()
         await members.stop()
