@@ -286,17 +286,36 @@ class Endpoints:
 
     async def _find_leader(self) -> bool:
         """Use the member that says that it leads; return False if none does."""
-        leader: int | None = self._current
-        if not await self._leads(self._current):
-            members = range(len(self._connections))
-            leads = await asyncio.gather(*(self._leads(index) for index in members))
-            leader = next((index for index in members if leads[index]), None)
+        if await self._leads(self._current):
+            leader: int | None = self._current
+        else:
+            leader = await self._first_leader()
         if leader is None:
             return False
         if leader != self._current:
             self._use(leader)
         self._leader = self._connection(leader)
         return True
+
+    async def _first_leader(self) -> int | None:
+        """Return the member that is the first to say that it leads, if one does.
+
+        All are asked at once, and none waits for the rest: a paused leader never answers, and each
+        look for its successor would last ``LEADER_ANSWER``.
+        """
+
+        async def leading(index: int) -> int | None:
+            return index if await self._leads(index) else None
+
+        asked = [asyncio.ensure_future(leading(n)) for n in range(len(self._connections))]
+        try:
+            for answer in asyncio.as_completed(asked):
+                if (leader := await answer) is not None:
+                    return leader
+        finally:
+            for task in asked:
+                task.cancel()
+        return None
 
     async def _wait_for_leader(self, deadline: float) -> None:
         """Return once the member in use is the leader, as far as is known, or after a while."""
