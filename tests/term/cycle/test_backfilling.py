@@ -895,6 +895,31 @@ async def test_a_promised_unit_starts_although_one_of_its_shape_before_it_is_pro
         assert "promised" in bound(world)
 
 
+async def test_a_queue_with_many_units_leaves_promised_starts_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("podsched.term.admission.reservations._MOST_RESERVED", 4)
+    world = a_world("Conservative")
+    cluster_queue(world, "other", {"cpu": 8}, annotations={BACKFILL: "Conservative"})
+    names = [f"p{index}" for index in range(6)]
+    limit: dict[str, Any] = {"labels": {MAX_EXEC_TIME: "50"}, "spec": _NO_GRACE}
+    async with world.running():
+        run(world, "long", 8, 100)
+        await asyncio.sleep(1)
+        for name in names:
+            run(world, name, 8, 50)
+        await asyncio.sleep(5)
+        assert [name for name in names if promised(world, name)] == names[:2]
+        for name in ("o0", "o1", "o2"):
+            job(world, name, "other", cpu=8, **limit)
+        await asyncio.sleep(5)
+        assert [name for name in ("o0", "o1", "o2") if promised(world, name)] == ["o0", "o1"]
+        end(world, "long")
+        await asyncio.sleep(5)
+        # ``p0`` has started, so one more of the queue is promised a start.
+        assert [name for name in names[1:] if promised(world, name)] == names[1:3]
+
+
 async def test_of_units_that_may_be_promised_nothing_a_release_tries_one_of_each_shape(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

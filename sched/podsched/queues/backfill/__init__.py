@@ -2,6 +2,7 @@
 
 - ``profile``: used and free quota over time, as far as the ends of units are known
 - ``plan``: the reservations, and when a unit can start beside them
+- ``parts``: how many starts may be promised in each queue
 
 Pure: times are seconds, and ``now`` is an argument.
 """

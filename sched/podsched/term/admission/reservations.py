@@ -29,6 +29,7 @@ from podsched.config.queues import Backfill as Settings
 from podsched.framework.pod_groups import stored_group
 from podsched.framework.pods import PodInfo
 from podsched.lib.counted import listed
+from podsched.queues.backfill.parts import equal_parts, has_one_left
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import PODS, Backfill, Workload
 from podsched.queues.snapshot import Snapshot
@@ -110,6 +111,8 @@ class Reservations:
         self._due: set[str] = set()
         #: Units that have waited less than ``minAge``, by key: when they have, and their queue.
         self._below_min_age: dict[str, tuple[float, str]] = {}
+        #: By ClusterQueue with backfill, the promised starts that no other one may take.
+        self._parts: Mapping[str, int] = {}
         self._freed, self._next_round, self._pause = False, -inf, PAUSE
         parts = cache, units, endings, holds, self.of
         self.timetable = Timetable(*parts, min(settings.window or inf, _FARTHEST))
@@ -119,7 +122,12 @@ class Reservations:
         self._snapshot = snapshot
         self.timetable.begin(snapshot)
         self._below_min_age.clear()
-        self.enabled = any(queue.backfill is not None for queue in snapshot.queues.values())
+        # With EASY more are promised only if units of higher priority come.
+        needs = {Backfill.EASY: self._settings.starts_per_queue, Backfill.CONSERVATIVE: inf}
+        policies = {name: queue.backfill for name, queue in snapshot.queues.items()}
+        of_queues = {name: needs[one] for name, one in policies.items() if one is not None}
+        self.enabled = bool(of_queues)
+        self._parts = equal_parts(_MOST_RESERVED, of_queues)
 
     def end_without_unit(self) -> None:
         """Forget the reservations of units that are gone, or wait in no queue with backfill."""
@@ -403,7 +411,10 @@ class Reservations:
         if key in self.of:
             return True
         lowest = settings.min_priority
-        if len(self.of) >= _MOST_RESERVED or (lowest is not None and workload.priority < lowest):
+        if lowest is not None and workload.priority < lowest:
+            return False
+        promised = Counter(one.queue for one in self.of.values())
+        if not has_one_left(workload.queue, _MOST_RESERVED, self._parts, promised):
             return False
         # ``queued_at`` is a Unix time, ``now`` is monotonic.
         grown = workload.queued_at - self._endings.epoch + settings.min_age
