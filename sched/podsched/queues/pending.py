@@ -7,7 +7,7 @@
 | active | in a cycle | it is the head |
 | in a cycle | active | ``order.stays_in_heap`` |
 | in a cycle | inadmissible | otherwise; if it cannot be admitted, its shape becomes hopeless |
-| inadmissible | active | some quota that it lacks was released in its tree |
+| inadmissible | active | some quota that it lacks was released in its tree, or its shape is tried again |
 
 A shape is hopeless if a workload of it could not be admitted: until quota that it lacks is
 released, no workload of this shape is tried (Kueue's equivalence hashing).
@@ -146,12 +146,26 @@ class Pending:
         for lacks in list(self._lacking):
             if freed is None or lacks is None or not lacks.isdisjoint(freed):
                 for shape in list(self._lacking[lacks]):
-                    self._drop_hopeless(shape)
-                    if shape in self._groups:
-                        self._offer(self._groups[shape])
+                    self._retry_shape(shape)
         set_aside, self._set_aside = self._set_aside, {}
         for workload in set_aside.values():
             self._join(workload, workload.shape)
+
+    def retry(self, workload: Workload) -> None:
+        """Make a workload active, unless it backs off or is gone, and others of its shape.
+
+        Others that are set aside stay so.
+        """
+        aside = self._set_aside.pop(workload.key, None)
+        if aside is not None:
+            self._join(aside, aside.shape)
+        self._retry_shape(workload.shape)
+
+    def _retry_shape(self, shape: Hashable) -> None:
+        if shape in self._hopeless:
+            self._drop_hopeless(shape)
+            if shape in self._groups:
+                self._offer(self._groups[shape])
 
     def _drop_hopeless(self, shape: Hashable) -> None:
         if shape in self._hopeless:
@@ -264,6 +278,10 @@ class PendingByUsage:
     def release(self, freed: Collection[FlavorResource] | None = None) -> None:
         for of in self._of.values():
             of.release(freed)
+
+    def retry(self, workload: Workload) -> None:
+        if workload.local_queue in self._of:
+            self._of[workload.local_queue].retry(workload)
 
     def _pending_of(self, workload: Workload) -> Pending:
         queue = self._queue_of[workload.key] = workload.local_queue

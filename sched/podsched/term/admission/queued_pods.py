@@ -34,6 +34,13 @@ class _Place:
     unit: str
     held: bool
     amounts: Mapping[FlavorResource, int]
+    queue: str
+    """The ClusterQueue of the unit."""
+
+    def uses_the_same(self, old: _Place) -> bool:
+        """Whether a changed pod uses the same quota as before, and terminates only if it did."""
+        amounts, terminating = old.amounts, old.pod.terminating
+        return (self.queue, self.amounts, self.pod.terminating) == (old.queue, amounts, terminating)
 
 
 class _Known(NamedTuple):
@@ -173,8 +180,10 @@ class QueuedPods:
                     old.pod = pod
                     return
         if old is not None:
-            self._leave(old)
-        self._places[key] = self._join(pod, unit, name, held=held)
+            self._leave(old, released=False)
+        new = self._places[key] = self._join(pod, unit, name, held=held)
+        if old is not None and not new.uses_the_same(old):
+            self._release(old)
 
     def _queue_of_place(self, pod: PodInfo | None, *, held: bool) -> str | None:
         """Return the LocalQueue that a pod with a node was admitted by; else see ``queue_of``."""
@@ -225,7 +234,7 @@ class QueuedPods:
             if amounts:
                 self._use(unit, amounts, 1)
                 self.leaving[unit.queue] += pod.terminating
-        return _Place(pod, key, held, amounts)
+        return _Place(pod, key, held, amounts, unit.queue)
 
     def _find_queue(self, unit: Unit) -> None:
         """Set a unit's ClusterQueue; if a LocalQueue changes, all units are made anew."""
@@ -266,8 +275,11 @@ class QueuedPods:
             self._known = _Known(pod.cls, flavors, queue, amounts)
         return amounts
 
-    def _leave(self, place: _Place) -> None:
-        """Remove a pod from its unit, with the quota that it used."""
+    def _leave(self, place: _Place, *, released: bool = True) -> None:
+        """Remove a pod from its unit, with the quota that it used.
+
+        ``released``: whether this may help others; False if the pod is counted again at once.
+        """
         unit = self._units[place.unit]
         self._stale[unit.key] = None
         if not place.held:
@@ -281,7 +293,13 @@ class QueuedPods:
             return
         self._use(unit, place.amounts, -1)
         self.leaving[unit.queue] -= place.pod.terminating
-        self._released(unit.queue, place.amounts)
+        if released:
+            self._release(place)
+
+    def _release(self, place: _Place) -> None:
+        """Tell that quota which a pod has used may be free."""
+        if place.amounts:
+            self._released(place.queue, place.amounts)
 
 
 def pop_first(keys: Keys) -> str:

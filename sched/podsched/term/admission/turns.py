@@ -9,6 +9,10 @@ is tried again after a change that may help:
 | fits no nodes | an event that helps one of its pods (queueing hints), or a release in its tree |
 | waits for its victims | the last of them is gone; until then its queue has no other head |
 
+A changed unit is tried again, too, but no other for it, apart from one of the shape that it had:
+users can change their units all the time. Only if it kept quota from others, and keeps it no
+longer, are all of its tree tried.
+
 Pure and synchronous.
 """
 
@@ -56,6 +60,10 @@ class Turns:
         self.ready: dict[str, None] = {}
         #: Queues whose head was tried in vain, with the head's place in the queue's order.
         self.blocked: dict[str, tuple[Any, ...]] = {}
+        #: By queue, the key of the blocking head that has found no victims: its quota is kept. And the
+        #: keys of such heads that have changed, and have not been tried since.
+        self._keepers: dict[str, str] = {}
+        self._changed_keepers: set[str] = set()
         #: Keys of units that fit no nodes, and of those among them that an event may have helped.
         self._parked: dict[str, None] = {}
         self._helped: dict[str, None] = {}
@@ -67,10 +75,12 @@ class Turns:
     def begin(self, snapshot: Snapshot, queues: Iterable[ClusterQueue]) -> None:
         """Start with new queues and without units; backoffs are kept."""
         self._snapshot = snapshot
-        for of_units in (self.workloads, self._parked, self._helped, self._due, self._tried):
+        for of_units in (self.workloads, self._parked, self._helped, self._due):
             of_units.clear()
-        for of_queues in (self.pending, self.ready, self.blocked, self.releases):
+        for of_queues in (self.pending, self.ready, self.blocked, self.releases, self._keepers):
             of_queues.clear()
+        for keys in (self._tried, self._changed_keepers):
+            keys.clear()
         for one in queues:
             name = one.metadata.name
             strategy, usage = snapshot.queues[name].strategy, self._histories.usage
@@ -111,10 +121,7 @@ class Turns:
             self.pending[old.queue].remove(key)
             self._lift(key)
             self._parked.pop(key, None)
-            if key in self._tried:
-                # Others of the same shape may be waiting only because this one was tried in vain.
-                self._tried.remove(key)
-                self.releases.add(old.queue)
+            self._end_trials(old, workload)
         if workload is None:
             return
         self.workloads[key] = workload
@@ -125,6 +132,20 @@ class Turns:
             pending.requeue(workload, Requeue.GENERIC, backoff=True)
             return
         self._enter(workload)
+
+    def _end_trials(self, old: Workload, new: Workload | None) -> None:
+        """Have those tried that wait because a unit was tried in vain, which has changed or gone."""
+        key, name = old.key, old.queue
+        if key in self._tried:
+            self._tried.remove(key)
+            # The events of its pods stood for all of its shape, and it may have been the head.
+            self._try_shape(old)
+        if self._keepers.get(name) == key:
+            del self._keepers[name]
+            self._changed_keepers.add(key)
+        if key in self._changed_keepers and (new is None or not _asks_the_same(old, new)):
+            self._changed_keepers.remove(key)
+            self.releases.add(name)
 
     def _enter(self, workload: Workload) -> None:
         """Put a unit into its queue."""
@@ -199,6 +220,7 @@ class Turns:
                     asked.update(pods.total(pods.count))
                 self._histories.admitted(workload.local_queue, key, asked)
         self._tried.discard(key)
+        self._changed_keepers.discard(key)
         self._parked.pop(key, None)
 
     def requeue(
@@ -234,6 +256,12 @@ class Turns:
             # With past usage the order changes with time, so any unit may become the head.
             by_usage = isinstance(pending, PendingByUsage)
             self.blocked[name] = _LAST if by_usage else queue_order(workload)
+            if reason is Requeue.NO_CANDIDATES:
+                self._keepers[name] = key
+                self._changed_keepers.discard(key)
+        if key in self._changed_keepers:
+            self._changed_keepers.remove(key)
+            self.releases.add(name)
         self.ready[name] = None
 
     def back_off(self, workload: Workload, until: float) -> None:
@@ -288,7 +316,13 @@ class Turns:
             # Its hold lasts until it is a head: others would take its quota before it is tried.
             if (hold := self._holds.of.get(key)) is not None:
                 hold.helped = True
-            self.try_again(workload.queue)
+            self._try_shape(workload)
+
+    def _try_shape(self, workload: Workload) -> None:
+        """Have a unit, if it waits still, and others of its shape in its queue tried again."""
+        self.pending[workload.queue].retry(workload)
+        self.blocked.pop(workload.queue, None)
+        self.ready[workload.queue] = None
 
 
 def _same(one: Workload, other: Workload) -> bool:
@@ -297,4 +331,13 @@ def _same(one: Workload, other: Workload) -> bool:
         one.shape == other.shape
         and one.queue == other.queue
         and queue_order(one) == queue_order(other)
+    )
+
+
+def _asks_the_same(one: Workload, other: Workload) -> bool:
+    """Whether a changed unit asks for the same quota as before, with the same priority."""
+    return (
+        one.pod_sets == other.pod_sets
+        and one.queue == other.queue
+        and one.priority == other.priority
     )
