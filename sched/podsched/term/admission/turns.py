@@ -10,8 +10,8 @@ is tried again after a change that may help:
 | waits for its victims | the last of them is gone; until then its queue has no other head |
 
 A changed unit is tried again, too, but no other for it, apart from one of the shape that it had:
-users can change their units all the time. Only if it kept quota from others, and keeps it no
-longer, are all of its tree tried.
+users can change their units all the time. Only if it kept quota from others, and asks for another
+quota now, are all of its tree tried.
 
 Pure and synchronous.
 """
@@ -60,10 +60,8 @@ class Turns:
         self.ready: dict[str, None] = {}
         #: Queues whose head was tried in vain, with the head's place in the queue's order.
         self.blocked: dict[str, tuple[Any, ...]] = {}
-        #: By queue, the key of the blocking head that has found no victims: its quota is kept. And the
-        #: keys of such heads that have changed, and have not been tried since.
+        #: By queue, the key of the last head that blocked it and had no victims: quota is kept for it.
         self._keepers: dict[str, str] = {}
-        self._changed_keepers: set[str] = set()
         #: Keys of units that fit no nodes, and of those among them that an event may have helped.
         self._parked: dict[str, None] = {}
         self._helped: dict[str, None] = {}
@@ -75,12 +73,10 @@ class Turns:
     def begin(self, snapshot: Snapshot, queues: Iterable[ClusterQueue]) -> None:
         """Start with new queues and without units; backoffs are kept."""
         self._snapshot = snapshot
-        for of_units in (self.workloads, self._parked, self._helped, self._due):
+        for of_units in (self.workloads, self._parked, self._helped, self._due, self._tried):
             of_units.clear()
         for of_queues in (self.pending, self.ready, self.blocked, self.releases, self._keepers):
             of_queues.clear()
-        for keys in (self._tried, self._changed_keepers):
-            keys.clear()
         for one in queues:
             name = one.metadata.name
             strategy, usage = snapshot.queues[name].strategy, self._histories.usage
@@ -140,11 +136,8 @@ class Turns:
             self._tried.remove(key)
             # The events of its pods stood for all of its shape, and it may have been the head.
             self._try_shape(old)
-        if self._keepers.get(name) == key:
+        if self._keepers.get(name) == key and (new is None or not _asks_the_same(old, new)):
             del self._keepers[name]
-            self._changed_keepers.add(key)
-        if key in self._changed_keepers and (new is None or not _asks_the_same(old, new)):
-            self._changed_keepers.remove(key)
             self.releases.add(name)
 
     def _enter(self, workload: Workload) -> None:
@@ -220,7 +213,6 @@ class Turns:
                     asked.update(pods.total(pods.count))
                 self._histories.admitted(workload.local_queue, key, asked)
         self._tried.discard(key)
-        self._changed_keepers.discard(key)
         self._parked.pop(key, None)
 
     def requeue(
@@ -258,10 +250,6 @@ class Turns:
             self.blocked[name] = _LAST if by_usage else queue_order(workload)
             if reason is Requeue.NO_CANDIDATES:
                 self._keepers[name] = key
-                self._changed_keepers.discard(key)
-        if key in self._changed_keepers:
-            self._changed_keepers.remove(key)
-            self.releases.add(name)
         self.ready[name] = None
 
     def back_off(self, workload: Workload, until: float) -> None:

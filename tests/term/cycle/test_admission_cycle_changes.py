@@ -1,0 +1,156 @@
+"""Which units are tried when a unit changes or is gone: not all, whatever its user does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from podsched.queues.objects import Workload
+from podsched.term.admission.turns import Turns
+from support.queues import GPU, QUEUE, big_node, bound, cluster_queue, flavor, job
+from support.term_world import TermWorld
+
+pytestmark = pytest.mark.looptime
+
+_NO_NODE = {"nodeSelector": {"x": "y"}}
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys of the units that were tried, in order."""
+    found: list[str] = []
+    pop_heads = Turns.pop_heads
+
+    def noted(turns: Turns) -> list[Workload]:
+        heads = pop_heads(turns)
+        found.extend(head.key for head in heads)
+        return heads
+
+    monkeypatch.setattr(Turns, "pop_heads", noted)
+    return found
+
+
+def _label(value: int) -> Callable[[Any], None]:
+    return lambda pod: pod.metadata.labels.update({"example.com/value": str(value)})
+
+
+def _world(**queue: Any) -> TermWorld:
+    """Two queues of a cohort, one node."""
+    world = TermWorld()
+    big_node(world, "n")
+    flavor(world)
+    cluster_queue(world, "a", {"cpu": 4, GPU: 8}, cohort="all", **queue)
+    cluster_queue(world, "b", {"cpu": 4, GPU: 0}, cohort="all")
+    return world
+
+
+async def _others_wait(world: TermWorld) -> None:
+    """Units of twenty shapes wait for quota in both queues."""
+    for index in range(10):
+        for queue in "ab":
+            job(world, f"{queue}{index}", queue, cpu=20 + index)
+    await asyncio.sleep(2)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "spec", "expected"),
+    [
+        pytest.param(1, {}, [], id="it runs"),
+        pytest.param(9, {}, ["default/pod:p"] * 3, id="it has too little quota"),
+        pytest.param(2, _NO_NODE, ["default/pod:p"] * 3, id="it fits no nodes"),
+    ],
+)
+async def test_a_pod_whose_labels_change_again_and_again_has_no_other_unit_tried(
+    tried: list[str], cpu: int, spec: dict[str, Any], expected: list[str]
+) -> None:
+    world = _world()
+    async with world.running():
+        job(world, "p", "a", cpu=cpu, spec=spec)
+        await _others_wait(world)
+        assert bound(world) == (["p"] if cpu == 1 else [])
+        tried.clear()
+        for value in range(3):
+            world.change("p", _label(value))
+            await asyncio.sleep(1)
+        assert tried == expected
+        world.check()
+
+
+async def test_a_new_node_has_only_units_tried_that_it_may_help(tried: list[str]) -> None:
+    world = _world()
+    async with world.running():
+        for name in ("p", "q"):
+            job(world, name, "a", cpu=2, spec=_NO_NODE)
+        await _others_wait(world)
+        tried.clear()
+        big_node(world, "m", labels={"x": "y"})
+        await asyncio.sleep(2)
+        assert tried == ["default/pod:p", "default/pod:q"]
+        assert bound(world) == ["p", "q"]
+
+
+async def test_events_are_not_missed_once_the_unit_is_gone_that_waited_for_them() -> None:
+    world = _world()
+    async with world.running():
+        for name in ("p", "q"):
+            job(world, name, "a", cpu=2, spec=_NO_NODE)
+            await asyncio.sleep(1)
+        world.cluster.delete("Pod", "default/p")
+        await asyncio.sleep(1)
+        big_node(world, "m", labels={"x": "y"})
+        await asyncio.sleep(1)
+        assert bound(world) == ["q"]
+
+
+async def test_once_the_head_of_a_strict_queue_is_gone_the_next_one_is_tried() -> None:
+    world = _world(strategy="StrictFIFO")
+    async with world.running():
+        job(world, "head", "a", cpu=20)
+        await asyncio.sleep(1)
+        job(world, "next", "a", cpu=1)
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        world.cluster.delete("Pod", "default/head")
+        await asyncio.sleep(1)
+        assert bound(world) == ["next"]
+
+
+async def test_a_strict_head_that_changes_keeps_its_quota_and_has_no_other_unit_tried(
+    tried: list[str],
+) -> None:
+    world = _world(strategy="StrictFIFO")
+    async with world.running():
+        job(world, "runs", "b", gpu=4)
+        await asyncio.sleep(1)
+        job(world, "head", "a", gpu=8)
+        await asyncio.sleep(1)
+        job(world, "borrows", "b", gpu=4)
+        await _others_wait(world)
+        tried.clear()
+        for value in range(3):
+            world.change("head", _label(value))
+            await asyncio.sleep(1)
+        assert tried == ["default/pod:head"] * 3
+        assert bound(world) == ["runs"]
+        world.cluster.delete("Pod", "default/head")
+        await asyncio.sleep(1)
+        assert bound(world) == ["borrows", "runs"]
+
+
+async def test_quota_of_a_strict_head_that_moves_to_another_queue_goes_to_others() -> None:
+    world = _world(strategy="StrictFIFO")
+    cluster_queue(world, "empty")
+    async with world.running():
+        job(world, "runs", "b", gpu=4)
+        await asyncio.sleep(1)
+        job(world, "head", "a", gpu=8)
+        await asyncio.sleep(1)
+        job(world, "borrows", "b", gpu=4)
+        await asyncio.sleep(1)
+        assert bound(world) == ["runs"]
+        world.change("head", lambda pod: pod.metadata.labels.update({QUEUE: "empty"}))
+        await asyncio.sleep(1)
+        assert bound(world) == ["borrows", "runs"]
