@@ -37,11 +37,10 @@ from podsched.plugins.node_resources.node_amounts import (
 )
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
+    ScoredDevices,
     is_scalar,
     resource_columns,
-    weighted_resources,
 )
-from podsched.plugins.node_resources.scored_devices import ScoredDevices
 from podsched.plugins.rows.normalize import truncated_quotient
 
 _HALF = MAX_NODE_SCORE // 2
@@ -60,7 +59,7 @@ class NodeResourcesBalancedAllocation:
     )
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs, handle: Handle) -> None:
-        self._resources = weighted_resources(args.resources)
+        self._resources = args.resources
         names = sorted(resource.name for resource in self._resources)
         self._amounts = SharedAmounts() if names == [CPU, MEMORY] else None
         self._scored = ScoredDevices(self._resources)

@@ -17,7 +17,7 @@ import numpy as np
 from podsched.api.extended_resources import is_extended, may_be_devices
 from podsched.api.quantity import as_int64
 from podsched.api.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
-from podsched.config.plugin_args import NodeResourcesFitArgs
+from podsched.config.plugin_args import NodeResourcesFitArgs, ResourceSpec
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.nodes import ClusterView, JournaledColumns, NodeColumns
 from podsched.framework.plugin import (
@@ -48,12 +48,10 @@ from podsched.plugins.node_resources.node_amounts import NodeAmounts, SharedAmou
 from podsched.plugins.node_resources.resource_amounts import (
     NATIVE,
     ResourceColumn,
-    WeightedResource,
+    ScoredDevices,
     is_scalar,
     resource_columns,
-    weighted_resources,
 )
-from podsched.plugins.node_resources.scored_devices import ScoredDevices
 from podsched.plugins.node_resources.scoring_strategies import (
     least_allocated,
     least_allocated_exactly,
@@ -98,7 +96,7 @@ class NodeResourcesFit:
     def __init__(self, args: NodeResourcesFitArgs, handle: Handle) -> None:
         self._ignored_resources = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
-        self._resources = weighted_resources(args.scoring_strategy.resources)
+        self._resources = args.scoring_strategy.resources
         self._strategy = strategy_of(args.scoring_strategy)
         scored = sorted((resource.name, resource.weight) for resource in self._resources)
         #: Whether Score is the default: LeastAllocated over cpu and memory with equal weights. Only
@@ -375,7 +373,7 @@ def _fits(wanted: Iterable[tuple[str, int]], free: Sequence[int]) -> bool:
 
 
 def score_placements(
-    nodes: NodeColumns, tried: Sequence[TriedPlacement], resources: Sequence[WeightedResource]
+    nodes: NodeColumns, tried: Sequence[TriedPlacement], resources: Sequence[ResourceSpec]
 ) -> Scores:
     """Return the scores of the placements, 0 to 100, shape ``(len(tried),)``.
 
@@ -390,7 +388,7 @@ def _column(
     nodes: NodeColumns,
     tried: Sequence[TriedPlacement],
     rows: Sequence[Rows],
-    resource: WeightedResource,
+    resource: ResourceSpec,
 ) -> ResourceColumn:
     name = resource.name
     source = nodes.nonzero_requested(name) if name in (CPU, MEMORY) else nodes.requested(name)

@@ -90,13 +90,14 @@ class FitEvents:
             return False
         wanted, room = self._demand(cls), self._room(row)
         nominated = self._cluster.nominated_pods(node_name)
-        _take(room, wanted, (self._demand(p.cls) for p in nominated if p.priority >= cls.priority))
+        first = (self._demand(p.cls) for p in nominated if p.priority >= cls.priority)
+        _add(room, wanted, first, -1)
         if _fits(wanted, room):
             return True
         if cls.preemption_policy == NEVER or gone.spec.priority < cls.priority:
             return False
         there = self._cluster.nodes.pods(row).values()
-        _give(room, wanted, (self._demand(p.cls) for p in there if p.priority < cls.priority))
+        _add(room, wanted, (self._demand(p.cls) for p in there if p.priority < cls.priority))
         return _fits(wanted, room)
 
     def _room(self, row: int) -> dict[str, int]:
@@ -133,7 +134,7 @@ class FitEvents:
             room = self._room(row)
             limit = old.spec.priority
             there = self._cluster.nodes.pods(row).values()
-            _give(room, room, (self._demand(p.cls) for p in there if p.priority < limit))
+            _add(room, room, (self._demand(p.cls) for p in there if p.priority < limit))
             return room
 
         return ThresholdIndex(lambda pod: self._demand(pod.cls), supply)
@@ -212,15 +213,10 @@ def _fits(wanted: Mapping[str, int], room: Mapping[str, int]) -> bool:
     return all(amount <= room.get(name, 0) for name, amount in wanted.items())
 
 
-def _take(room: dict[str, int], names: Iterable[str], demands: Iterable[Mapping[str, int]]) -> None:
-    """Subtract demands from the room, for the named resources."""
+def _add(
+    room: dict[str, int], names: Iterable[str], demands: Iterable[Mapping[str, int]], sign: int = 1
+) -> None:
+    """Add demands, times ``sign``, to the room of the named resources."""
     for demand in demands:
         for name in names:
-            room[name] = room.get(name, 0) - demand.get(name, 0)
-
-
-def _give(room: dict[str, int], names: Iterable[str], demands: Iterable[Mapping[str, int]]) -> None:
-    """Add demands to the room, for the named resources."""
-    for demand in demands:
-        for name in names:
-            room[name] = room.get(name, 0) + demand.get(name, 0)
+            room[name] = room.get(name, 0) + sign * demand.get(name, 0)

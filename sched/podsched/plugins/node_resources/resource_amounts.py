@@ -6,12 +6,12 @@ Which names count as resources of a node: kube-scheduler v1.36 ``util.IsScalarRe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from podsched.api.extended_resources import is_extended
+from podsched.api.extended_resources import is_extended, may_be_devices
 from podsched.api.resources import (
     ATTACHABLE_VOLUMES_PREFIX,
     CPU,
@@ -20,29 +20,17 @@ from podsched.api.resources import (
     MEMORY,
 )
 from podsched.config.plugin_args import ResourceSpec
-from podsched.framework.nodes import Int64s, NodeColumns
+from podsched.framework.nodes import ClusterView, Int64s, NodeColumns
+from podsched.framework.plugin import ProvidedDevices
+from podsched.framework.pods import PodClass
 from podsched.framework.verdicts import Rows
 from podsched.plugins.rows.base_rows import rows_of_base
 
 NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 _NATIVE_DOMAIN = "kubernetes.io/"
 
-
 #: By resource, the number of devices of each row and the number in use, shape ``(2, size)``.
 DevicesByRow = Mapping[str, Int64s]
-
-
-@dataclass(frozen=True, slots=True)
-class WeightedResource:
-    """A resource that a score reads, and its weight (1..100)."""
-
-    name: str
-    weight: int
-
-
-def weighted_resources(resources: Sequence[ResourceSpec]) -> tuple[WeightedResource, ...]:
-    """Return the resources that a plugin's arguments name."""
-    return tuple(WeightedResource(resource.name, resource.weight) for resource in resources)
 
 
 def is_scalar(name: str) -> bool:
@@ -72,23 +60,10 @@ class ResourceColumn:
     allocatable: Int64s
 
 
-def with_devices(
-    allocatable: Int64s, used: Int64s, counts: Int64s, nodes: NodeColumns, rows: Rows
-) -> tuple[Int64s, Int64s]:
-    """Return allocatable and used amounts; on nodes without allocatable, devices count instead.
-
-    ``counts``: of all rows, as in ``DevicesByRow``; the other arrays have shape ``(len(rows),)``.
-    """
-    base = rows_of_base(nodes, rows)
-    there, in_use = counts[:, base]
-    by_devices = (allocatable == 0) & (there > 0)
-    return np.where(by_devices, there, allocatable), np.where(by_devices, in_use, used)
-
-
 def resource_columns(
     nodes: NodeColumns,
     rows: Rows,
-    resources: Sequence[WeightedResource],
+    resources: Sequence[ResourceSpec],
     requests: Mapping[str, int],
     *,
     nonzero: bool,
@@ -110,6 +85,42 @@ def resource_columns(
         source = nodes.nonzero_requested(name) if counted else nodes.requested(name)
         used, allocatable = source[rows], nodes.allocatable(name)[rows]
         if name in devices:
-            allocatable, used = with_devices(allocatable, used, devices[name], nodes, rows)
+            there, in_use = devices[name][:, rows_of_base(nodes, rows)]
+            by_devices = (allocatable == 0) & (there > 0)
+            allocatable = np.where(by_devices, there, allocatable)
+            used = np.where(by_devices, in_use, used)
         columns.append(ResourceColumn(resource.weight, used, used + request, allocatable))
     return columns
+
+
+class ScoredDevices:
+    """The devices that a plugin's score counts as amounts of the resources that they provide.
+
+    On nodes without allocatable of a resource, a score counts the devices of its DeviceClass: all
+    devices as allocatable, those in use as requested.
+    """
+
+    def __init__(self, resources: Sequence[ResourceSpec]) -> None:
+        self._names = [resource.name for resource in resources if may_be_devices(resource.name)]
+        self._devices: ProvidedDevices | None = None
+
+    def leave_to(self, devices: ProvidedDevices) -> None:
+        """Count the devices that another plugin provides."""
+        self._devices = devices
+        devices.count_ahead(self._names)
+
+    def version(self, cls: PodClass, cluster: ClusterView) -> Hashable:
+        """Return a value that changes when counts do; None if the class requests no devices."""
+        names = self._requested(cls)
+        return self._devices.devices_version(cluster) if self._devices and names else None
+
+    def counts(self, cls: PodClass, cluster: ClusterView) -> DevicesByRow:
+        """Return the counts for the resources that the pods of a class request."""
+        names = self._requested(cls)
+        if self._devices is None or not names:
+            return {}
+        counts = ((name, self._devices.device_counts(name, cluster)) for name in names)
+        return {name: found for name, found in counts if found is not None}
+
+    def _requested(self, cls: PodClass) -> list[str]:
+        return [name for name in self._names if cls.requests.get(name)]
