@@ -197,6 +197,11 @@ class PodInfo:
         return self.cls.priority
 
 
+def node_or_nominated(pod: v1.Pod) -> str:
+    """Return the name of the node that a pod has or is nominated to, "" for neither."""
+    return pod.spec.node_name or pod.status.nominated_node_name
+
+
 #: Max failed attempts remembered per pod.
 REMEMBERED_FAILURES = 5
 

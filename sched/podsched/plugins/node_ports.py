@@ -15,7 +15,7 @@ from podsched.framework.events import ActionType, ClusterEventWithHint, Queueing
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodInfo, node_or_nominated
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicts, rejecting
@@ -94,7 +94,7 @@ def _taken(wanted: tuple[HostPort, ...], nodes: NodeColumns, rows: Rows) -> Bool
 
 
 def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-    if old is None or not (old.spec.node_name or old.status.nominated_node_name):
+    if old is None or not node_or_nominated(old):
         return QueueingHint.SKIP
     freed = dict.fromkeys(host_ports(old.spec), 1)
     return QueueingHint.of(conflicts(host_ports(pod.cls.spec), freed))

@@ -21,18 +21,18 @@ from podsched.framework.plugin import (
     PreFilterResult,
     Traits,
 )
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodClass, PodInfo, node_or_nominated
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
 from podsched.plugins.volumes.claims import (
     CLAIM,
     READ_WRITE_ONCE_POD,
+    PodClaim,
+    claim_events,
     claims_of,
     get_claim,
     not_found,
     pod_claims,
-    uses_claim,
-    waiting_by_claim,
 )
 from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
@@ -214,16 +214,16 @@ class VolumeRestrictions(WithoutArgs):
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for deleted pods that used a disk or claim, new nodes and new claims."""
-        gone, added, claim = ActionType.DELETE, ActionType.ADD, Resource.PERSISTENT_VOLUME_CLAIM
+        gone, added = ActionType.DELETE, ActionType.ADD
         return [
             ClusterEventWithHint.on(Resource.POD, gone, _after_pod_deleted, index=_waiting_by_use),
             ClusterEventWithHint.on(Resource.NODE, added),
-            ClusterEventWithHint.on(claim, added, _after_claim_added, index=waiting_by_claim),
+            claim_events(added, ephemeral=False),
         ]
 
 
 def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-    if old is None or not (old.spec.node_name or old.status.nominated_node_name):
+    if old is None or not node_or_nominated(old):
         return QueueingHint.SKIP
     # As in kube-scheduler, only pods of the namespace can be in conflict.
     if old.metadata.namespace != pod.namespace:
@@ -237,25 +237,18 @@ def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> 
 
 def _waiting_by_use() -> KeyedIndex:
     """Return an index of the waiting pods by the disks and claims that they need."""
-    return KeyedIndex(
-        lambda pod: [
-            *((pod.namespace, disk.kind, disk.name) for disk in _disks(pod.cls)),
-            *((pod.namespace, claim.name) for claim in pod_claims(pod)),
-        ],
-        lambda old, new: [] if old is None else _used(old),
-    )
+
+    def used(old: v1.Pod | None, new: v1.Pod | None) -> list[Hashable]:
+        if old is None:
+            return []
+        meta, volumes = old.metadata, old.spec.volumes
+        return _uses(meta.namespace, disks_of(volumes), claims_of(volumes, meta.name))
+
+    return KeyedIndex(lambda pod: _uses(pod.namespace, _disks(pod.cls), pod_claims(pod)), used)
 
 
-def _used(pod: v1.Pod) -> list[Hashable]:
-    namespace = pod.metadata.namespace
-    claims = claims_of(pod.spec.volumes, pod.metadata.name)
+def _uses(namespace: str, disks: Iterable[Disk], claims: Iterable[PodClaim]) -> list[Hashable]:
     return [
-        *((namespace, disk.kind, disk.name) for disk in disks_of(pod.spec.volumes)),
+        *((namespace, disk.kind, disk.name) for disk in disks),
         *((namespace, claim.name) for claim in claims),
     ]
-
-
-def _after_claim_added(
-    pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
-) -> QueueingHint:
-    return QueueingHint.of(new is not None and uses_claim(pod, new, ephemeral=False))

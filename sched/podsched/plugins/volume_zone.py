@@ -31,13 +31,12 @@ from podsched.plugins.volumes.claims import (
     VOLUME,
     WAIT_FOR_FIRST_CONSUMER,
     claim_class,
+    claim_events,
     get_claim,
     get_class,
     get_volume,
     not_found,
     pod_claims,
-    uses_claim,
-    waiting_by_claim,
 )
 from podsched.plugins.volumes.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
 from podsched.plugins.without_args import WithoutArgs
@@ -131,11 +130,11 @@ class VolumeZone(WithoutArgs):
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for classes, nodes, the pod's claims, and volumes whose zones change."""
-        changed, claim = ActionType.ADD | ActionType.UPDATE, Resource.PERSISTENT_VOLUME_CLAIM
+        changed = ActionType.ADD | ActionType.UPDATE
         return [
             ClusterEventWithHint.on(Resource.STORAGE_CLASS, ActionType.ADD, _after_class_added),
             ClusterEventWithHint.on(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
-            ClusterEventWithHint.on(claim, changed, _after_claim_change, index=waiting_by_claim),
+            claim_events(changed, ephemeral=False),
             ClusterEventWithHint.on(Resource.PERSISTENT_VOLUME, changed, _after_volume_change),
         ]
 
@@ -170,12 +169,6 @@ def _after_class_added(
     pod: PodInfo, old: v1.StorageClass | None, new: v1.StorageClass | None
 ) -> QueueingHint:
     return QueueingHint.of(new is not None and new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
-
-
-def _after_claim_change(
-    pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
-) -> QueueingHint:
-    return QueueingHint.of(new is not None and uses_claim(pod, new, ephemeral=False))
 
 
 def _after_volume_change(

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from podsched.framework.events import QueueingHint
 from podsched.framework.plugin import Handle
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodInfo, node_or_nominated
 from podsched.plugins.inter_pod_affinity.terms import (
     NO_LABELS,
     AffinityTerm,
@@ -45,7 +45,7 @@ class AffinityHints:
         """Answer Queue if a pod that was added, deleted or relabelled can make ``pod`` fit."""
         if old is not None and new is not None and new.metadata.uid == pod.uid:
             return QueueingHint.QUEUE
-        if not all(_is_placed(changed) for changed in (old, new) if changed is not None):
+        if not all(node_or_nominated(changed) for changed in (old, new) if changed is not None):
             return QueueingHint.SKIP
         terms = terms_of(pod.cls)
         near = self._resolved(terms.required_affinity)
@@ -86,10 +86,6 @@ class AffinityHints:
             return False
         labels = namespace_labels(pod.namespace, self._handle.cluster)
         return any(term.matches(pod.namespace, pod.cls.labels, labels) for term in terms)
-
-
-def _is_placed(pod: v1.Pod) -> bool:
-    return bool(pod.spec.node_name or pod.status.nominated_node_name)
 
 
 def _matches(term: AffinityTerm, pod: v1.Pod | None) -> bool:

@@ -33,7 +33,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import ThresholdIndex
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodClass, PodInfo, node_or_nominated
 from podsched.v1 import objects_pb2 as v1
 
 #: Returns the compared requests of a class, including one pod.
@@ -199,9 +199,7 @@ def after_class_change(
 
 def _node_of(old: v1.Pod, new: v1.Pod | None) -> str:
     """Return the node of the event's pod; of a deleted pod without one, the nominated node."""
-    if new is not None:
-        return new.spec.node_name
-    return old.spec.node_name or old.status.nominated_node_name
+    return node_or_nominated(old) if new is None else new.spec.node_name
 
 
 def _freed(old: v1.Pod, new: v1.Pod, wanted: Mapping[str, int]) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from podsched.api.objects import object_key
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import Code
@@ -23,7 +24,6 @@ from podsched.plugins.volumes.claims import (
     get_claim,
     get_class,
     get_volume,
-    key_of,
     not_found,
     not_owner,
     pod_claims,
@@ -215,7 +215,7 @@ def _driver_of_class(
     storage_class = get_class(cluster, name) if name else None
     if storage_class is None:
         return "", "", False
-    handle = f"{_UNBOUND}{key_of(claim)}"
+    handle = f"{_UNBOUND}{object_key(claim)}"
     plugin = BY_NAME.get(storage_class.provisioner)
     if plugin is None:
         return storage_class.provisioner, handle, False

@@ -26,7 +26,7 @@ from podsched.framework.plugin import (
     PreFilterResult,
     Traits,
 )
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodInfo, node_or_nominated
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -40,10 +40,9 @@ from podsched.plugins.volumes.claims import (
     CLAIM,
     CLASS,
     VOLUME,
+    claim_events,
     claims_of,
     pod_claims,
-    uses_claim,
-    waiting_by_claim,
 )
 from podsched.plugins.volumes.csi_translation import in_tree_plugin
 from podsched.v1 import objects_pb2 as v1
@@ -228,8 +227,7 @@ class NodeVolumeLimits:
         """Return the volumes; if no node has a limit, only whether they can be counted."""
         if not _concerns(pod):
             return NOTHING_READ
-        volumes = self._attachable(cluster)
-        new = (_new_volumes(volumes, pod, False), _new_volumes(volumes, pod, True))
+        new = self._new_volumes(pod, cluster)
         wrong = tuple((one.code, one.text) for one in new)
         if not self._nodes(cluster).column(cluster.nodes, LIMITS).any():
             return wrong
@@ -248,10 +246,14 @@ class NodeVolumeLimits:
         """Find the pod's volumes; skip pods without claims and in-tree volumes."""
         if not _concerns(pod):
             return PreFilterResult(SKIP)
-        volumes = self._attachable(cluster)
-        new = (_new_volumes(volumes, pod, False), _new_volumes(volumes, pod, True))
-        state.data[self.name] = LimitState(self._nodes(cluster), volumes, new)
+        new = self._new_volumes(pod, cluster)
+        state.data[self.name] = LimitState(self._nodes(cluster), self._attachable(cluster), new)
         return PreFilterResult()
+
+    def _new_volumes(self, pod: PodInfo, cluster: ClusterView) -> tuple[NewVolumes, NewVolumes]:
+        """Return the pod's volumes on nodes without, and with, a CSINode."""
+        volumes = self._attachable(cluster)
+        return _new_volumes(volumes, pod, False), _new_volumes(volumes, pod, True)
 
     def _attachable(self, cluster: ClusterView) -> AttachableVolumes:
         if self._volumes is None or self._volumes[0] is not cluster:
@@ -326,17 +328,13 @@ class NodeVolumeLimits:
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for CSINodes, deleted pods and VolumeAttachments, and the pod's claims."""
-        claim = ActionType.ADD
-        attachment = ActionType.DELETE
         return [
             ClusterEventWithHint.on(Resource.CSI_NODE, ActionType.ADD),
             ClusterEventWithHint.on(Resource.CSI_NODE, ActionType.UPDATE, _after_csi_node_updated),
             ClusterEventWithHint.on(Resource.POD, ActionType.DELETE, _after_pod_deleted),
+            claim_events(ActionType.ADD),
             ClusterEventWithHint.on(
-                Resource.PERSISTENT_VOLUME_CLAIM, claim, _after_claim_added, index=waiting_by_claim
-            ),
-            ClusterEventWithHint.on(
-                Resource.VOLUME_ATTACHMENT, attachment, _after_attachment_deleted
+                Resource.VOLUME_ATTACHMENT, ActionType.DELETE, _after_attachment_deleted
             ),
         ]
 
@@ -415,17 +413,11 @@ def _after_csi_node_updated(
 
 
 def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> QueueingHint:
-    if old is None or not (old.spec.node_name or old.status.nominated_node_name):
+    if old is None or not node_or_nominated(old):
         return QueueingHint.SKIP
     volumes = old.spec.volumes
     claims = claims_of(volumes, old.metadata.name)
     return QueueingHint.of(bool(claims) or any(in_tree_plugin(v) for v in volumes))
-
-
-def _after_claim_added(
-    pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
-) -> QueueingHint:
-    return QueueingHint.of(new is not None and uses_claim(pod, new))
 
 
 def _after_attachment_deleted(

@@ -8,10 +8,11 @@ without any of these has no default constraints.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from podsched.api.owners import controller_of
 from podsched.api.selectors import (
     Requirement,
     Selector,
@@ -194,7 +195,7 @@ def default_selector(pod: PodInfo, cluster: ClusterView) -> Selector:
         wanted = service.spec.selector
         if all(labels.get(key) == value for key, value in wanted.items()):
             merged.update(wanted)
-    owner = _controller(pod.pod.metadata.owner_references)
+    owner = controller_of(pod.pod.metadata)
     if owner is None:
         return from_labels(merged)
     if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
@@ -216,7 +217,3 @@ def _controller_selector(
         return compile_selector(controller.spec.selector).requirements
     except SelectorError:
         return None
-
-
-def _controller(references: Sequence[v1.OwnerReference]) -> v1.OwnerReference | None:
-    return next((reference for reference in references if reference.controller), None)

@@ -32,7 +32,7 @@ from podsched.framework.plugin import (
     Remedy,
     Traits,
 )
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodClass, PodInfo, node_or_nominated
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
@@ -419,8 +419,7 @@ def _is_involved(changed: v1.Pod, pod: PodInfo) -> bool:
     """Return whether it is the waiting pod, or a pod of its namespace with a (nominated) node."""
     if changed.metadata.uid == pod.uid:
         return True
-    placed = bool(changed.spec.node_name or changed.status.nominated_node_name)
-    return placed and changed.metadata.namespace == pod.namespace
+    return bool(node_or_nominated(changed)) and changed.metadata.namespace == pod.namespace
 
 
 def _update_helps(hard: Sequence[Constraint], pod: PodInfo, old: v1.Pod, new: v1.Pod) -> bool:

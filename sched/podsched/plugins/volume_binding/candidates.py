@@ -6,21 +6,24 @@ Rules: the parts of component-helpers ``FindMatchingVolume`` and of kube-schedul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from podsched.api.node_selectors import NodeTerm, NodeTerms, compile_node_selector
+from podsched.api.objects import object_key
 from podsched.api.quantity import value
 from podsched.api.selectors import Requirement, Selector, SelectorError, compile_selector
+from podsched.framework.assumed_objects import AssumedObjects
 from podsched.framework.nodes import ClusterView
 from podsched.plugins.volumes.claims import (
     ANN_SELECTED_NODE,
     FILESYSTEM,
+    VOLUME,
     capacity,
     claim_class,
     get_class,
-    key_of,
+    refers_to,
     requested_storage,
     volume_class,
 )
@@ -63,7 +66,7 @@ def affinity_holds(terms: NodeTerms | None, node: v1.Node) -> bool:
 class KnownVolume:
     """The parts of a PersistentVolume that matching reads.
 
-    ``ref``: (namespace, name, uid) of the claim that it is bound or pre-bound to.
+    ``ref``: the claim that it is bound or pre-bound to.
     """
 
     name: str
@@ -74,21 +77,14 @@ class KnownVolume:
     access_modes: frozenset[str]
     labels: Mapping[str, str]
     affinity: NodeTerms | None
-    ref: tuple[str, str, str] | None
+    ref: v1.ObjectReference | None
     available: bool
     deleting: bool
-
-    def is_bound_to(self, claim: v1.PersistentVolumeClaim) -> bool:
-        """Return whether it is bound or pre-bound to this claim."""
-        if self.ref is None:
-            return False
-        meta, (namespace, name, uid) = claim.metadata, self.ref
-        return name == meta.name and namespace == meta.namespace and uid in ("", meta.uid)
 
 
 def known_volume(volume: v1.PersistentVolume) -> KnownVolume:
     """Read a volume. Raises QuantityError."""
-    spec, ref = volume.spec, volume.spec.claim_ref
+    spec = volume.spec
     return KnownVolume(
         volume.metadata.name,
         volume_class(volume),
@@ -98,10 +94,47 @@ def known_volume(volume: v1.PersistentVolume) -> KnownVolume:
         frozenset(spec.access_modes),
         dict(volume.metadata.labels),
         affinity_terms(spec.node_affinity),
-        (ref.namespace, ref.name, ref.uid) if spec.HasField("claim_ref") else None,
+        spec.claim_ref if spec.HasField("claim_ref") else None,
         volume.status.phase == "Available",
         volume.metadata.HasField("deletion_timestamp"),
     )
+
+
+class KnownVolumes:
+    """The volumes of a cluster by storage class, each parsed once; assumed volumes included."""
+
+    def __init__(self) -> None:
+        self._by_class: tuple[Hashable, dict[str, dict[str, KnownVolume]]] | None = None
+        #: By name, each object and what was parsed of it: unchanged volumes are not parsed again.
+        self._read: dict[str, tuple[v1.PersistentVolume, KnownVolume]] = {}
+
+    def of_class(self, cluster: ClusterView, name: str) -> Sequence[KnownVolume]:
+        """Return the volumes of a storage class, assumed ones included. Raises QuantityError."""
+        version = (id(cluster), cluster.version(VOLUME))
+        if self._by_class is None or self._by_class[0] != version:
+            self._by_class = (version, self._read_all(cluster))
+        found = self._by_class[1].get(name, {})
+        volumes: AssumedObjects[v1.PersistentVolume] = cluster.assumed(VOLUME)
+        # An assumption changes the claim that a volume is bound to, never its class.
+        changed = {
+            volume.metadata.name: known_volume(volume)
+            for volume in volumes.assumed()
+            if volume.metadata.name in found
+        }
+        return list((found | changed if changed else found).values())
+
+    def _read_all(self, cluster: ClusterView) -> dict[str, dict[str, KnownVolume]]:
+        read, known = self._read, {}
+        by_class: dict[str, dict[str, KnownVolume]] = {}
+        for volume in cluster.list(VOLUME):
+            name = volume.metadata.name
+            entry = read.get(name)
+            if entry is None or entry[0] is not volume:
+                entry = (volume, known_volume(volume))
+            known[name] = entry
+            by_class.setdefault(entry[1].storage_class, {})[name] = entry[1]
+        self._read = known
+        return by_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +189,7 @@ def unbound_claim(
     claim: v1.PersistentVolumeClaim, volumes: Iterable[KnownVolume], cluster: ClusterView
 ) -> UnboundClaim:
     """Read a claim. Raises MatchingFailed, QuantityError. ``volumes``: those of its class."""
-    key, size = key_of(claim), requested_storage(claim)
+    key, size = object_key(claim), requested_storage(claim)
     provision = _provision(claim, cluster)
     annotations = claim.metadata.annotations
     if ANN_SELECTED_NODE in annotations:
@@ -164,7 +197,7 @@ def unbound_claim(
     wanted = _wanted(claim, size)
     prebound, others = [], []
     for volume in volumes:
-        if volume.ref is not None and not volume.is_bound_to(claim):
+        if volume.ref is not None and not refers_to(volume.ref, claim):
             continue
         if not wanted.suits(volume):
             continue
@@ -224,7 +257,7 @@ def _selector(claim: v1.PersistentVolumeClaim) -> Selector | None:
         return compile_selector(claim.spec.selector)
     except SelectorError as error:
         raise MatchingFailed(
-            f"error creating internal label selector for claim: {key_of(claim)}: {error}"
+            f"error creating internal label selector for claim: {object_key(claim)}: {error}"
         ) from error
 
 
@@ -232,7 +265,7 @@ def _provision(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Provisi
     """Return where a volume could be provisioned for the claim. Raises MatchingFailed."""
     name = claim_class(claim)
     if not name:
-        raise MatchingFailed(f'no class for claim "{key_of(claim)}"')
+        raise MatchingFailed(f'no class for claim "{object_key(claim)}"')
     storage_class = get_class(cluster, name)
     if storage_class is None:
         raise MatchingFailed(f'failed to find storage class "{name}"')

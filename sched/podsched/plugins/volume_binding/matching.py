@@ -17,8 +17,7 @@ from podsched.api.node_selectors import NodeTerm, NodeTerms
 from podsched.api.selectors import Requirement
 from podsched.framework.nodes import Bools, NodeColumns
 from podsched.framework.verdicts import Rows
-from podsched.plugins.rows.base_rows import rows_of_base
-from podsched.plugins.rows.matching import match_requirement
+from podsched.plugins.rows.matching import match_requirement, named
 from podsched.plugins.volume_binding.candidates import Candidate, Provision, UnboundClaim, may_match
 
 NO_VOLUME = -1
@@ -60,7 +59,7 @@ def match_claims(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows)
     on_other_node = np.zeros(len(rows), dtype=np.bool_)
     for claim in claims:
         if claim.selected_node is not None:
-            on_other_node |= ~_is_node(claim.selected_node, nodes, rows)
+            on_other_node |= ~named(nodes, rows, [claim.selected_node])
     groups, of_row = _group(_label_keys(claims), nodes, rows)
     found = _match_groups(claims, nodes, groups)
     # As in kube-scheduler, storage is not checked on a node that another claim's node rules out.
@@ -69,13 +68,6 @@ def match_claims(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows)
         found.enough_storage[of_row] | on_other_node,
         tuple((claim, chosen[of_row]) for claim, chosen in found.chosen),
     )
-
-
-def _is_node(name: str, nodes: NodeColumns, rows: Rows) -> Bools:
-    base = nodes.base
-    of_base = rows_of_base(nodes, rows)
-    row = base.row_of(name)
-    return np.zeros(len(rows), dtype=np.bool_) if row is None else of_base == row
 
 
 def _label_keys(claims: Iterable[UnboundClaim]) -> list[str]:

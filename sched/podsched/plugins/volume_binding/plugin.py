@@ -41,13 +41,13 @@ from podsched.plugins.rows.matching import named
 from podsched.plugins.volume_binding.candidates import (
     CSI_DRIVER,
     CSI_STORAGE_CAPACITY,
+    KnownVolumes,
     MatchingFailed,
     UnboundClaim,
     affinity_terms,
     unbound_claim,
     volume_limit,
 )
-from podsched.plugins.volume_binding.known_volumes import KnownVolumes
 from podsched.plugins.volume_binding.matching import NO_VOLUME, match_affinity, match_claims
 from podsched.plugins.volume_binding.reservation import Reservation, reservation
 from podsched.plugins.volumes.claims import (
@@ -56,6 +56,7 @@ from podsched.plugins.volumes.claims import (
     VOLUME,
     WAIT_FOR_FIRST_CONSUMER,
     claim_class,
+    claim_events,
     controller_uid,
     get_claim,
     get_class,
@@ -63,8 +64,6 @@ from podsched.plugins.volumes.claims import (
     not_found,
     not_owner,
     pod_claims,
-    uses_claim,
-    waiting_by_claim,
 )
 from podsched.plugins.volumes.csi_translation import (
     ANN_MIGRATED_PLUGINS,
@@ -90,7 +89,6 @@ CLAIM_LOST = 'persistentvolumeclaim "{}" bound to non-existent persistentvolume 
 CSI_NODE = "CSINode"
 
 _KINDS = (CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY)
-_ADD_OR_UPDATE = ActionType.ADD | ActionType.UPDATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +328,17 @@ class VolumeBinding:
         return PreBindPlan(patches=reserved.patches(), wait=wait, timeout=self._bind_timeout)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        return volume_binding_events()
+        """Register for changes of nodes, claims, volumes, classes, CSINodes and capacities."""
+        changed = ActionType.ADD | ActionType.UPDATE
+        return [
+            ClusterEventWithHint.on(Resource.STORAGE_CLASS, changed, _after_class_change),
+            claim_events(changed),
+            ClusterEventWithHint.on(Resource.PERSISTENT_VOLUME, changed),
+            ClusterEventWithHint.on(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+            ClusterEventWithHint.on(Resource.CSI_NODE, changed, _after_csi_node_change),
+            ClusterEventWithHint.on(Resource.CSI_DRIVER, ActionType.UPDATE, _after_driver_change),
+            ClusterEventWithHint.on(Resource.CSI_STORAGE_CAPACITY, changed, _after_capacity_change),
+        ]
 
 
 def _unusable_claim(pod: PodInfo, cluster: ClusterView) -> str:
@@ -390,34 +398,11 @@ def _check_bound(
     return conflict, gone, failed
 
 
-def volume_binding_events() -> list[ClusterEventWithHint]:
-    """Register for changes of nodes, claims, volumes, classes, CSINodes and capacities.
-
-    Rules: ``EventsToRegister`` of kube-scheduler v1.36 ``volumebinding/volume_binding.go``.
-    """
-    claim, changed = Resource.PERSISTENT_VOLUME_CLAIM, _ADD_OR_UPDATE
-    return [
-        ClusterEventWithHint.on(Resource.STORAGE_CLASS, changed, _after_class_change),
-        ClusterEventWithHint.on(claim, changed, _after_claim_change, index=waiting_by_claim),
-        ClusterEventWithHint.on(Resource.PERSISTENT_VOLUME, changed),
-        ClusterEventWithHint.on(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
-        ClusterEventWithHint.on(Resource.CSI_NODE, changed, _after_csi_node_change),
-        ClusterEventWithHint.on(Resource.CSI_DRIVER, ActionType.UPDATE, _after_driver_change),
-        ClusterEventWithHint.on(Resource.CSI_STORAGE_CAPACITY, changed, _after_capacity_change),
-    ]
-
-
 def _after_class_change(
     pod: PodInfo, old: v1.StorageClass | None, new: v1.StorageClass | None
 ) -> QueueingHint:
     changed = old is None or new is None or old.allowed_topologies != new.allowed_topologies
     return QueueingHint.of(new is not None and changed)
-
-
-def _after_claim_change(
-    pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
-) -> QueueingHint:
-    return QueueingHint.of(new is not None and uses_claim(pod, new))
 
 
 def _after_csi_node_change(

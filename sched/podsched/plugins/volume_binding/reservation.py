@@ -19,6 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from podsched.api import codec
+from podsched.api.objects import object_key
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch
 from podsched.framework.pods import PodInfo
@@ -31,9 +33,8 @@ from podsched.plugins.volumes.claims import (
     VOLUME,
     get_claim,
     get_volume,
-    is_bound_to,
     is_fully_bound,
-    key_of,
+    refers_to,
 )
 from podsched.plugins.volumes.csi_translation import (
     Untranslatable,
@@ -195,7 +196,7 @@ def _assume_provisioning(
 ) -> Provisioning:
     meta = claim.metadata
     base = get_claim(cluster, meta.namespace, meta.name)
-    assert base is not None, key_of(claim)
+    assert base is not None, object_key(claim)
     if base.metadata.annotations.get(ANN_SELECTED_NODE) == node_name:
         return Provisioning(base, is_written=True)
     assumed = v1.PersistentVolumeClaim()
@@ -211,7 +212,7 @@ def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1
     Source: ``GetBindVolumeToClaim`` of component-helpers.
     """
     meta, ref = claim.metadata, volume.spec.claim_ref
-    mine = is_bound_to(volume, claim)
+    mine = refers_to(ref, claim)
     if mine and ref.uid == meta.uid:
         return volume
     bound = v1.PersistentVolume()
@@ -240,16 +241,7 @@ def _patch(
 
 def _volume_patch(base: v1.PersistentVolume, patched: v1.PersistentVolume) -> ObjectPatch:
     """Return the patch that sets a volume's claimRef and the added annotations."""
-    ref = patched.spec.claim_ref
-    claim_ref = {
-        "kind": ref.kind,
-        "apiVersion": ref.api_version,
-        "namespace": ref.namespace,
-        "name": ref.name,
-        "uid": ref.uid,
-        "resourceVersion": ref.resource_version,
-    }
-    body: dict[str, Any] = {"spec": {"claimRef": claim_ref}}
+    body: dict[str, Any] = {"spec": {"claimRef": codec.write(patched.spec.claim_ref)}}
     known = base.metadata.annotations
     added = {k: text for k, text in patched.metadata.annotations.items() if k not in known}
     if added:
@@ -263,7 +255,7 @@ def _claim_now(
     meta = claim.metadata
     found = get_claim(cluster, meta.namespace, meta.name)
     if found is None:
-        raise _Failed(f'{doing}: could not find v1.PersistentVolumeClaim "{key_of(claim)}"')
+        raise _Failed(f'{doing}: could not find v1.PersistentVolumeClaim "{object_key(claim)}"')
     return found
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, cast
+from typing import Final, cast
 
+from podsched.api.owners import controller_of
 from podsched.api.quantity import parse
 from podsched.api.storage_classes import CLASS_ANNOTATION
+from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
@@ -65,15 +67,26 @@ def claims_of(volumes: Sequence[v1.Volume], pod_name: str) -> tuple[PodClaim, ..
     return tuple(found)
 
 
-def uses_claim(pod: PodInfo, claim: v1.PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
-    """Return whether the pod mounts the claim; ``ephemeral=False`` ignores ephemeral volumes."""
-    if claim.metadata.namespace != pod.namespace:
-        return False
-    name = claim.metadata.name
-    return any(c.name == name and (ephemeral or not c.ephemeral) for c in pod_claims(pod))
+def claim_events(actions: ActionType, *, ephemeral: bool = True) -> ClusterEventWithHint:
+    """Register for changes of the claims that a pod mounts; they help only this pod.
+
+    ``ephemeral=False`` leaves out the claims of ephemeral volumes.
+    """
+
+    def hint(
+        pod: PodInfo, old: v1.PersistentVolumeClaim | None, new: v1.PersistentVolumeClaim | None
+    ) -> QueueingHint:
+        if new is None or new.metadata.namespace != pod.namespace:
+            return QueueingHint.SKIP
+        mine = (c.name for c in pod_claims(pod) if ephemeral or not c.ephemeral)
+        return QueueingHint.of(new.metadata.name in mine)
+
+    return ClusterEventWithHint.on(
+        Resource.PERSISTENT_VOLUME_CLAIM, actions, hint, index=_waiting_by_claim
+    )
 
 
-def waiting_by_claim() -> KeyedIndex:
+def _waiting_by_claim() -> KeyedIndex:
     """Return an index of the waiting pods by the claims that they mount."""
     return KeyedIndex(
         lambda pod: [(pod.namespace, claim.name) for claim in pod_claims(pod)],
@@ -93,10 +106,8 @@ def not_found(kind: str, name: str) -> str:
 
 def controller_uid(claim: v1.PersistentVolumeClaim) -> str | None:
     """Return the uid of the controlling owner; None if there is none."""
-    for owner in claim.metadata.owner_references:
-        if owner.controller:
-            return owner.uid
-    return None
+    owner = controller_of(claim.metadata)
+    return None if owner is None else owner.uid
 
 
 def not_owner(pod: PodInfo, claim_name: str) -> str:
@@ -120,14 +131,13 @@ def is_fully_bound(claim: v1.PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and ANN_BIND_COMPLETED in claim.metadata.annotations
 
 
-def is_bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> bool:
-    """Return whether the volume is bound or pre-bound to this claim."""
-    if not volume.spec.HasField("claim_ref"):
-        return False
-    ref, meta = volume.spec.claim_ref, claim.metadata
-    if ref.name != meta.name or ref.namespace != meta.namespace:
-        return False
-    return not ref.uid or ref.uid == meta.uid
+def refers_to(ref: v1.ObjectReference, claim: v1.PersistentVolumeClaim) -> bool:
+    """Return whether a volume's claimRef names this claim: the volume is bound or pre-bound to it.
+
+    A claimRef without a uid is that of a pre-bound volume.
+    """
+    meta = claim.metadata
+    return (ref.namespace, ref.name) == (meta.namespace, meta.name) and ref.uid in ("", meta.uid)
 
 
 def requested_storage(claim: v1.PersistentVolumeClaim) -> Fraction:
@@ -148,8 +158,3 @@ def get_volume(cluster: ClusterView, name: str) -> v1.PersistentVolume | None:
 def get_class(cluster: ClusterView, name: str) -> v1.StorageClass | None:
     """Return the storage class; None if there is none."""
     return cast(v1.StorageClass | None, cluster.get(CLASS, "", name))
-
-
-def key_of(claim: Any) -> str:
-    """Return ``namespace/name``."""
-    return f"{claim.metadata.namespace}/{claim.metadata.name}"
