@@ -201,4 +201,4 @@ def test_a_step_of_nothing_limits_no_amount() -> None:
     allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
     claim = read_resource_claim({"metadata": {"name": "c"}, "spec": requests})
     [found] = allocator.allocate(NODE, [claim]) or []
-    assert found.results[0].consumed_capacity == {"memory": 3}
+    assert found.devices.results[0].consumed_capacity == {"memory": "3"}

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podsched.api import codec
 from podsched.cache.columns import Columns
 from podsched.lab.bench.shapes import node as make_node
 from podsched.plugins.dynamic_resources.allocator import Allocator
@@ -18,7 +19,6 @@ from podsched.plugins.dynamic_resources.documents import (
     read_device_class,
     read_resource_claim,
     read_resource_slice,
-    write_allocation,
 )
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.free_devices import DevicesAhead, FreeDevices
@@ -91,7 +91,7 @@ class Situation:
             found = allocator.allocate(NODE, claims)
         except AllocationError as error:
             return str(error)
-        return None if found is None else [write_allocation(of) for of in found]
+        return None if found is None else [codec.write(of) for of in found]
 
     def check(self) -> bool:
         """Compare; return whether the columns were sure."""
@@ -105,7 +105,7 @@ class Situation:
         assert row is not None
         if not fitting.fits[row]:
             assert expected is None
-        found = None if allocation is None else [write_allocation(allocation)]
+        found = None if allocation is None else [codec.write(allocation)]
         assert found == (None if fitting.unsure[row] else expected)
         return not fitting.unsure[row]
 

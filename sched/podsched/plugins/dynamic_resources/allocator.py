@@ -13,7 +13,6 @@ from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.errors import AllocationAborted, InvalidPools
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
-    AllocationResult,
     DeviceClass,
     Fault,
     Features,
@@ -26,6 +25,7 @@ from podsched.plugins.dynamic_resources.requests import Requests
 from podsched.plugins.dynamic_resources.results import make_allocation
 from podsched.plugins.dynamic_resources.search import Search
 from podsched.plugins.dynamic_resources.taken import TakenDevices
+from podsched.v1 import objects_pb2 as v1
 
 
 class Allocator:
@@ -62,7 +62,7 @@ class Allocator:
         node: Node,
         claims: Sequence[ResourceClaim],
         should_stop: Callable[[], bool] = lambda: False,
-    ) -> list[AllocationResult] | None:
+    ) -> list[v1.AllocationResult] | None:
         """Return the allocations of the claims in order, or None if they do not fit.
 
         ``should_stop`` is called before the search and about every millisecond of it. Raises
@@ -73,14 +73,14 @@ class Allocator:
             try:
                 next(steps)
             except StopIteration as end:
-                allocations: list[AllocationResult] | None = end.value
+                allocations: list[v1.AllocationResult] | None = end.value
                 return allocations
             if should_stop():
                 raise AllocationAborted
 
     def allocate_in_steps(
         self, node: Node, claims: Sequence[ResourceClaim]
-    ) -> Generator[None, None, list[AllocationResult] | None]:
+    ) -> Generator[None, None, list[v1.AllocationResult] | None]:
         """Like ``allocate``, with a pause before the search and about every millisecond of it."""
         features = self._features
         pools = gather_pools(self._slices, node, features)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from podsched.api import codec
 from podsched.plugins.dynamic_resources.allocator import Allocator
 from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.documents import (
@@ -13,7 +14,6 @@ from podsched.plugins.dynamic_resources.documents import (
     read_node,
     read_resource_claim,
     read_resource_slice,
-    write_allocation,
 )
 from podsched.plugins.dynamic_resources.errors import (
     AllocationAborted,
@@ -57,5 +57,4 @@ def run_case(
         return result
     if allocations is None:
         return result | {"outcome": "none"}
-    written = [write_allocation(allocation) for allocation in allocations]
-    return result | {"outcome": "allocated", "allocations": written}
+    return result | {"outcome": "allocated", "allocations": list(map(codec.write, allocations))}

@@ -19,7 +19,7 @@ from podsched.plugins.dynamic_resources.extended_claims import (
     may_need_devices,
 )
 from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
-from podsched.plugins.dynamic_resources.model import AllocationResult, Features, Node
+from podsched.plugins.dynamic_resources.model import Features, Node
 from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, PodNeeds, node_of
 from podsched.plugins.dynamic_resources.pod_claims import ClaimUnusableError, usable_claims
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
@@ -94,7 +94,7 @@ class ClaimBinding:
         self,
         pod: PodInfo,
         needs: PodNeeds,
-        allocations: Sequence[AllocationResult],
+        allocations: Sequence[v1.AllocationResult],
         cluster: ClusterView,
     ) -> None:
         """Assume that the pod's claims have these allocations."""
@@ -116,7 +116,7 @@ class ClaimBinding:
 
     def _allocate(
         self, node: Node, needs: PodNeeds, cluster: ClusterView
-    ) -> list[AllocationResult] | None:
+    ) -> list[v1.AllocationResult] | None:
         """Return the allocations of the claims on a node, or None. Raises AllocationError."""
         found = self._devices.free(cluster).allocate(needs.claims, node, Features())
         if found is not None:

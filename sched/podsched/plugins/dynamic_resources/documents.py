@@ -1,27 +1,25 @@
-"""Reads objects of resource.k8s.io/v1 from their JSON, and writes allocations as JSON.
+"""Reads objects of resource.k8s.io/v1 from their JSON.
 
 Documents that validation would refuse raise KeyError, TypeError or ValueError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from google.protobuf.json_format import ParseDict
 
 from podsched.api import codec
 from podsched.api.device_selectors import Device as DeviceView
-from podsched.api.objects import NodeSelector
-from podsched.api.quantity import format_quantity, parse
+from podsched.api.objects import Message, NodeSelector
+from podsched.api.quantity import parse
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
-    AllocationResult,
     Amount,
     Device,
     DeviceCapacity,
     DeviceClass,
-    DeviceConfiguration,
     DeviceConstraint,
     DeviceID,
     DeviceRequest,
@@ -37,6 +35,7 @@ from podsched.plugins.dynamic_resources.model import (
 from podsched.v1 import objects_pb2 as v1
 
 Document = Mapping[str, Any]
+_M = TypeVar("_M", bound=Message)
 
 
 def read_node(document: Document) -> Node:
@@ -51,7 +50,7 @@ def read_device_class(document: Document) -> DeviceClass:
     return DeviceClass(
         document["metadata"]["name"],
         _selectors(spec),
-        tuple(config.get("opaque") or {} for config in spec.get("config") or ()),
+        tuple(_message(v1.DeviceClassConfiguration(), one) for one in spec.get("config") or ()),
     )
 
 
@@ -90,10 +89,7 @@ def read_resource_claim(document: Document) -> ResourceClaim:
             )
             for constraint in devices.get("constraints") or ()
         ),
-        tuple(
-            DeviceConfiguration(tuple(config.get("requests") or ()), config.get("opaque") or {})
-            for config in devices.get("config") or ()
-        ),
+        tuple(_message(v1.DeviceClaimConfiguration(), one) for one in devices.get("config") or ()),
     )
 
 
@@ -112,40 +108,8 @@ def read_allocated_state(document: Document) -> AllocatedState:
     )
 
 
-def write_allocation(allocation: AllocationResult) -> dict[str, Any]:
-    """Return an AllocationResult's JSON; a share's random ID is written as "*"."""
-    return codec.write(allocation_message(allocation, lambda: "*"))
-
-
-def allocation_message(
-    allocation: AllocationResult, new_id: Callable[[], str]
-) -> v1.AllocationResult:
-    """Return the API's message of an allocation; ``new_id`` returns an ID for a share."""
-    made = v1.AllocationResult()
-    made.devices.SetInParent()
-    for result in allocation.results:
-        written = made.devices.results.add(
-            request=result.request,
-            driver=result.id.driver,
-            pool=result.id.pool,
-            device=result.id.device,
-            binding_conditions=result.binding_conditions,
-            binding_failure_conditions=result.binding_failure_conditions,
-        )
-        if result.admin_access:
-            written.admin_access = True
-        for toleration in result.tolerations:
-            codec.Reader().read(written.tolerations.add(), toleration.document, "")
-        if result.consumed_capacity is not None:
-            written.share_id = new_id()
-            for name, amount in result.consumed_capacity.items():
-                written.consumed_capacity[name] = format_quantity(amount)
-    for config in allocation.config:
-        told = made.devices.config.add(source=config.source, requests=config.requests)
-        if config.opaque:
-            codec.Reader().read(told.opaque, config.opaque, "")
-    if allocation.node_selector is not None:
-        made.node_selector.CopyFrom(allocation.node_selector)
+def _message(made: _M, document: Document) -> _M:
+    codec.Reader().read(made, document, "")
     return made
 
 
@@ -173,7 +137,7 @@ def _exactly(name: str, document: Document) -> ExactDeviceRequest:
                 toleration.get("operator", ""),
                 toleration.get("value", ""),
                 toleration.get("effect", ""),
-                toleration,
+                _message(v1.Toleration(), toleration),
             )
             for toleration in document.get("tolerations") or ()
         ),

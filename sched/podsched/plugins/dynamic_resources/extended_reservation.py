@@ -23,7 +23,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.plugins.dynamic_resources.devices import KnownDevices
 from podsched.plugins.dynamic_resources.extended_claims import ExtendedClaim, names_for
-from podsched.plugins.dynamic_resources.model import AllocationResult, DeviceID
+from podsched.plugins.dynamic_resources.model import DeviceID
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.plugins.dynamic_resources.reservation import DOUBT, allocated_for
 from podsched.v1 import objects_pb2 as v1
@@ -73,7 +73,7 @@ class ExtendedReservations:
         self,
         pod: PodInfo,
         made_of: ExtendedClaim,
-        allocation: AllocationResult,
+        allocation: v1.AllocationResult,
         cluster: ClusterView,
     ) -> None:
         """Assume that a claim exists, allocated and reserved for the pod."""

@@ -35,7 +35,6 @@ from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey
 from podsched.plugins.dynamic_resources.model import (
     EXACT_COUNT,
     MAX_RESULTS,
-    AllocationResult,
     Device,
     DeviceClass,
     DeviceID,
@@ -49,6 +48,7 @@ from podsched.plugins.dynamic_resources.pools import Pool
 from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
 from podsched.plugins.dynamic_resources.results import make_allocation
 from podsched.plugins.dynamic_resources.taken import Taken
+from podsched.v1 import objects_pb2 as v1
 
 #: Max kinds of requests whose columns are kept.
 _MOST_COLUMNS: Final = 64
@@ -367,7 +367,7 @@ class FreeDevices:
 
     def allocate(
         self, claims: Sequence[ResourceClaim], node: Node, features: Features
-    ) -> AllocationResult | None:
+    ) -> v1.AllocationResult | None:
         """Return the allocation of a claim with one usual request, or None.
 
         None if the claim is not usual, or if it does not fit or the node is unsure.

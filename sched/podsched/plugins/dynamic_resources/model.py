@@ -1,6 +1,7 @@
-"""The objects of resource.k8s.io/v1 that the allocator reads, and the allocations it makes.
+"""The objects of resource.k8s.io/v1 as the allocator reads them.
 
-Names are those of Kubernetes' API. Quantities are exact.
+Names are those of Kubernetes' API. Quantities are exact. What is only copied to an allocation, such
+as configurations, stays a message of the API, as the allocations themselves are.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from podsched.api.device_selectors import Device as DeviceView
 from podsched.api.objects import NodeSelector
+from podsched.v1 import objects_pb2 as v1
 
 #: An exact amount: an int where possible, because ints are many times as fast as fractions.
 Amount = Fraction | int
@@ -89,13 +91,13 @@ class DeviceTaint:
 
 @dataclass(frozen=True, slots=True)
 class DeviceToleration:
-    """A toleration of a request; ``document``: its JSON, which is copied to the allocation."""
+    """A toleration of a request; ``message``: what is copied to the allocation."""
 
     key: str
     operator: str
     value: str
     effect: str
-    document: Mapping[str, Any] = field(compare=False)
+    message: v1.Toleration = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ class DeviceClass:
 
     name: str
     selectors: tuple[str | None, ...]
-    config: tuple[Mapping[str, Any], ...]
+    config: tuple[v1.DeviceClassConfiguration, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +214,6 @@ class DeviceConstraint:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceConfiguration:
-    """A configuration of a claim; empty ``requests`` mean all requests."""
-
-    requests: tuple[str, ...]
-    opaque: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class ResourceClaim:
     """The spec of a ResourceClaim."""
 
@@ -227,7 +221,7 @@ class ResourceClaim:
     name: str
     requests: tuple[DeviceRequest, ...]
     constraints: tuple[DeviceConstraint, ...]
-    config: tuple[DeviceConfiguration, ...]
+    config: tuple[v1.DeviceClaimConfiguration, ...]
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -248,34 +242,3 @@ class AllocatedState:
     devices: Collection[DeviceID] = ()
     shared: Collection[DeviceID] = ()
     capacity: Mapping[DeviceID, Mapping[str, Amount]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceRequestAllocationResult:
-    """A device that a request gets; ``consumed_capacity`` is None unless the device is shared."""
-
-    request: str
-    id: DeviceID
-    admin_access: bool
-    tolerations: tuple[DeviceToleration, ...]
-    binding_conditions: tuple[str, ...]
-    binding_failure_conditions: tuple[str, ...]
-    consumed_capacity: Mapping[str, Amount] | None
-
-
-@dataclass(frozen=True, slots=True)
-class AllocatedConfiguration:
-    """A configuration of an allocation; ``source``: FromClass or FromClaim."""
-
-    source: str
-    requests: tuple[str, ...]
-    opaque: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class AllocationResult:
-    """The devices of a claim; without a ``node_selector`` all nodes can use them."""
-
-    results: tuple[DeviceRequestAllocationResult, ...]
-    config: tuple[AllocatedConfiguration, ...]
-    node_selector: NodeSelector | None

@@ -25,11 +25,11 @@ from podsched.plugins.dynamic_resources.extended_claims import Provided
 from podsched.plugins.dynamic_resources.free_devices import Fitting
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
-    AllocationResult,
     Features,
     Node,
     ResourceClaim,
 )
+from podsched.v1 import objects_pb2 as v1
 
 #: Max outcomes that are remembered for kinds of claims and situations of nodes.
 _MOST_OUTCOMES: Final = 50_000
@@ -243,7 +243,7 @@ class NodeSearch:
 
     def allocate(
         self, node: Node, needs: PodNeeds, budget: Budget
-    ) -> list[AllocationResult] | None:
+    ) -> list[v1.AllocationResult] | None:
         """Return the allocations of the claims in order; None if they do not fit.
 
         Raises AllocationError; AllocationAborted if the budget is spent.
@@ -276,13 +276,13 @@ def node_of(nodes: NodeColumns, row: int) -> Node:
     return Node(metadata.name, dict(metadata.labels))
 
 
-def _score(needs: PodNeeds, allocations: list[AllocationResult] | None) -> int | None:
+def _score(needs: PodNeeds, allocations: list[v1.AllocationResult] | None) -> int | None:
     """Return the sum of 8 - index over the chosen alternatives: earlier ones score more."""
     if allocations is None:
         return None
     score = 0
     for claim, allocation in zip(needs.claims, allocations, strict=True):
-        chosen = {result.request for result in allocation.results}
+        chosen = {result.request for result in allocation.devices.results}
         for request in claim.requests:
             for index, alternative in enumerate(request.first_available):
                 if f"{request.name}/{alternative.name}" in chosen:

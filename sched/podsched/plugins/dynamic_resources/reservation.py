@@ -29,9 +29,8 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error
-from podsched.plugins.dynamic_resources.documents import allocation_message
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse
-from podsched.plugins.dynamic_resources.model import AllocationResult, DeviceID
+from podsched.plugins.dynamic_resources.model import DeviceID
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM, consumer_of
 from podsched.v1 import objects_pb2 as v1
 
@@ -92,7 +91,7 @@ def in_flight(claim: v1.ResourceClaim, cluster: ClusterView) -> v1.ResourceClaim
 
 
 def assume_allocation(
-    pod: PodInfo, name: str, allocation: AllocationResult, cluster: ClusterView
+    pod: PodInfo, name: str, allocation: v1.AllocationResult, cluster: ClusterView
 ) -> None:
     """Assume that a claim, which must exist, is allocated and reserved for the pod."""
     claim = cluster.get(CLAIM, pod.namespace, name)
@@ -130,14 +129,16 @@ def _assume(claim: v1.ResourceClaim, cluster: ClusterView) -> None:
 
 
 def allocated_for(
-    pod: PodInfo, claim: v1.ResourceClaim, allocation: AllocationResult
+    pod: PodInfo, claim: v1.ResourceClaim, allocation: v1.AllocationResult
 ) -> v1.ResourceClaim:
     """Return a copy of a claim that is allocated and reserved for a pod."""
     changed = v1.ResourceClaim()
     changed.CopyFrom(claim)
     changed.ClearField("status")
-    made = allocation_message(allocation, lambda: str(uuid.uuid4()))
-    changed.status.allocation.CopyFrom(made)
+    changed.status.allocation.CopyFrom(allocation)
+    for result in changed.status.allocation.devices.results:
+        if result.share_id:
+            result.share_id = str(uuid.uuid4())
     changed.status.reserved_for.add(**_consumer(pod))
     return changed
 

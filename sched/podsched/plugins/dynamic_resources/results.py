@@ -5,25 +5,27 @@ Source: Allocate and createNodeSelector of Kubernetes v1.36 (allocator_incubatin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 from podsched.api.objects import NodeSelector, NodeSelectorRequirement
+from podsched.api.quantity import format_quantity
 from podsched.plugins.dynamic_resources.choices import Alternative
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.model import (
-    AllocatedConfiguration,
-    AllocationResult,
-    DeviceRequestAllocationResult,
     Features,
     Node,
     ResourceClaim,
 )
 from podsched.plugins.dynamic_resources.taken import Taken
+from podsched.v1 import objects_pb2 as v1
 
 FROM_CLASS = "FromClass"
 FROM_CLAIM = "FromClaim"
+#: Stands for the ID of a share, which is random: decisions draw no random numbers. Reserve replaces
+#: it (``reservation.allocated_for``).
+NEW_SHARE = "*"
 
 
 def make_allocation(
@@ -32,43 +34,53 @@ def make_allocation(
     chosen: Sequence[Alternative],
     node: Node,
     features: Features,
-) -> AllocationResult:
+) -> v1.AllocationResult:
     """Return the allocation of a claim; ``chosen``: the chosen alternative of each request.
 
-    Raises AllocationError if a slice has a node selector that validation would refuse.
+    Shares have the ID NEW_SHARE. Raises AllocationError if a slice has a node selector that
+    validation would refuse.
     """
-    return AllocationResult(
-        tuple(_result(one, features) for one in taken),
-        tuple(_configurations(claim, chosen)),
-        _node_selector(claim, taken, node),
-    )
+    made = v1.AllocationResult()
+    made.devices.SetInParent()
+    made.devices.results.extend(_result(one, features) for one in taken)
+    made.devices.config.extend(_configurations(claim, chosen))
+    selector = _node_selector(claim, taken, node)
+    if selector is not None:
+        made.node_selector.CopyFrom(selector)
+    return made
 
 
-def _result(taken: Taken, features: Features) -> DeviceRequestAllocationResult:
+def _result(taken: Taken, features: Features) -> v1.DeviceRequestAllocationResult:
     request, device = taken.alternative.request, taken.candidate.device
-    with_conditions = features.binding_conditions
-    return DeviceRequestAllocationResult(
+    made = v1.DeviceRequestAllocationResult(
         request=taken.alternative.full_name,
-        id=taken.candidate.id,
-        admin_access=bool(request.admin_access),
-        tolerations=request.tolerations,
-        binding_conditions=device.binding_conditions if with_conditions else (),
-        binding_failure_conditions=device.binding_failure_conditions if with_conditions else (),
-        consumed_capacity=taken.consumed,
+        driver=taken.candidate.id.driver,
+        pool=taken.candidate.id.pool,
+        device=taken.candidate.id.device,
+        admin_access=request.admin_access or None,
+        tolerations=[toleration.message for toleration in request.tolerations],
     )
+    if features.binding_conditions:
+        made.binding_conditions.extend(device.binding_conditions)
+        made.binding_failure_conditions.extend(device.binding_failure_conditions)
+    if taken.consumed is not None:
+        made.share_id = NEW_SHARE
+        for name, amount in taken.consumed.items():
+            made.consumed_capacity[name] = format_quantity(amount)
+    return made
 
 
 def _configurations(
     claim: ResourceClaim, chosen: Sequence[Alternative]
-) -> Iterable[AllocatedConfiguration]:
+) -> Iterator[v1.DeviceAllocationConfiguration]:
     """Yield the configurations of each used class once, then those of the claim."""
     by_class: dict[str, list[Alternative]] = {}
     for alternative in chosen:
         by_class.setdefault(alternative.device_class.name, []).append(alternative)
     for alternatives in by_class.values():
-        names = tuple(alternative.full_name for alternative in alternatives)
-        for opaque in alternatives[0].device_class.config:
-            yield AllocatedConfiguration(FROM_CLASS, names, opaque)
+        names = [alternative.full_name for alternative in alternatives]
+        for of_class in alternatives[0].device_class.config:
+            yield _allocated(FROM_CLASS, names, of_class)
     for config in claim.config:
         users = [
             alternative
@@ -77,7 +89,16 @@ def _configurations(
         ]
         # As in Kubernetes, it is repeated for each request that it names.
         for _ in users if config.requests else ("all",):
-            yield AllocatedConfiguration(FROM_CLAIM, config.requests, config.opaque)
+            yield _allocated(FROM_CLAIM, config.requests, config)
+
+
+def _allocated(
+    source: str,
+    requests: Iterable[str],
+    config: v1.DeviceClassConfiguration | v1.DeviceClaimConfiguration,
+) -> v1.DeviceAllocationConfiguration:
+    opaque = config.opaque if config.HasField("opaque") else None
+    return v1.DeviceAllocationConfiguration(source=source, requests=requests, opaque=opaque)
 
 
 def _node_selector(claim: ResourceClaim, taken: Sequence[Taken], node: Node) -> NodeSelector | None:
