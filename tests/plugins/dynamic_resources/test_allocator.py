@@ -157,7 +157,7 @@ def test_more_devices_than_the_interpreter_may_recurse() -> None:
     allocator = allocator_of([{"metadata": {"name": "s"}, "spec": spec}])
     allocations = allocator.allocate(NODE, [read_resource_claim(claim) for claim in claims])
     assert allocations is not None
-    assert [len(of.results) for of in allocations] == [32] * 60
+    assert [len(of.devices.results) for of in allocations] == [32] * 60
 
 
 def test_more_claims_than_the_interpreter_may_recurse() -> None:

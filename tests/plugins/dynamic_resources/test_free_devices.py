@@ -30,7 +30,7 @@ from podsched.plugins.dynamic_resources.model import (
     ResourceClaim,
     ResourceSlice,
 )
-from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
+from podsched.plugins.dynamic_resources.selectors import RememberedSelectors
 from support.device_world import DRIVER, AttributeSelector, Document, cases
 from support.examples import examples
 

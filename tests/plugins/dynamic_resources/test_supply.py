@@ -119,4 +119,4 @@ def test_equal_requests_share_a_device_that_can_be_shared() -> None:
     allocator, claims = equal_requests([shareable, {"name": "d1"}], count=1)
     found = allocator.allocate(read_node({"metadata": {"name": "n"}}), claims)
     assert found is not None
-    assert {result.id.device for of in found for result in of.results} == {"d0"}
+    assert {result.device for of in found for result in of.devices.results} == {"d0"}

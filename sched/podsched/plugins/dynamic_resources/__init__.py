@@ -6,8 +6,7 @@
 node, ``requests`` checks the claims, ``search`` chooses devices, and ``results`` makes the
 allocations. ``candidates``, ``choices``, ``taken``, ``capacity`` and ``constraints`` are the parts
 of a search; ``equivalence``, ``conflicts``, ``supply`` and ``unsatisfiable`` shorten it.
-``selectors`` compiles CEL selectors, and ``remembered`` keeps their results. ``cases`` runs
-recorded cases.
+``selectors`` compiles CEL selectors and keeps their results. ``cases`` runs recorded cases.
 
 ``plugin`` has the extension points, and ``events`` those that can help a rejected pod.
 ``pod_needs`` reads what a pod needs, ``device_filter`` rejects nodes, and ``claim_binding``

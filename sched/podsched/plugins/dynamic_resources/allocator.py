@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 
-from podsched.plugins.dynamic_resources.candidates import Candidates, SelectorCompiler
+from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.choices import Alternative
 from podsched.plugins.dynamic_resources.equivalence import Equivalence
 from podsched.plugins.dynamic_resources.errors import AllocationAborted, InvalidPools
@@ -24,6 +24,7 @@ from podsched.plugins.dynamic_resources.pools import gather_pools
 from podsched.plugins.dynamic_resources.requests import Requests
 from podsched.plugins.dynamic_resources.results import make_allocation
 from podsched.plugins.dynamic_resources.search import Search
+from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 from podsched.plugins.dynamic_resources.taken import TakenDevices
 from podsched.v1 import objects_pb2 as v1
 

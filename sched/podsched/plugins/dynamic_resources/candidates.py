@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Hashable, Iterable, Sequence
 
 from podsched.api.cel.errors import CompileError, EvaluationError
-from podsched.api.device_selectors import Device as DeviceView
 from podsched.plugins.dynamic_resources.capacity import Amounts, consumed_capacity, fits
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
 from podsched.plugins.dynamic_resources.constraints import Values, attribute_values
@@ -24,26 +22,10 @@ from podsched.plugins.dynamic_resources.model import (
     Node,
 )
 from podsched.plugins.dynamic_resources.pools import Pool, reaches
+from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 
 _NO_AMOUNTS: Amounts = {}
 _PREVENTING_EFFECTS = ("NoSchedule", "NoExecute")
-
-
-class Selector(Protocol):
-    """A compiled CEL expression.
-
-    ``estimated_cost``: in the units of Kubernetes' CEL cost estimation; one takes about 0.3 µs.
-    """
-
-    @property
-    def estimated_cost(self) -> int: ...
-
-    def matches(self, device: DeviceView) -> bool:
-        """Return whether the device matches. Raises EvaluationError."""
-
-
-#: Returns the selector of an expression. Raises CompileError.
-SelectorCompiler = Callable[[str], Selector]
 
 
 class Candidates:
@@ -76,9 +58,6 @@ class Candidates:
         self._available: dict[Alternative, list[Candidate]] = {}
         # By claim and constraint, and by the device's index.
         self._values: dict[tuple[int, int], dict[int, Values | None]] = defaultdict(dict)
-
-    def of_pool(self, pool: Pool) -> Iterator[Candidate]:
-        return (candidate for candidate in self.devices if candidate.pool is pool)
 
     def is_allocated(self, candidate: Candidate) -> bool:
         """Return whether the device is allocated exclusively."""

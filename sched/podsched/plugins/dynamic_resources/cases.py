@@ -7,7 +7,6 @@ from typing import Any
 
 from podsched.api import codec
 from podsched.plugins.dynamic_resources.allocator import Allocator
-from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.documents import (
     read_allocated_state,
     read_device_class,
@@ -21,6 +20,7 @@ from podsched.plugins.dynamic_resources.errors import (
     InvalidPools,
 )
 from podsched.plugins.dynamic_resources.model import Fault, Features
+from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 
 
 def run_case(

@@ -13,11 +13,6 @@ from podsched.framework.nodes import ClusterView, NodeColumns
 from podsched.framework.pods import PodInfo
 from podsched.plugins.dynamic_resources.in_use import ClaimKey, DevicesInUse
 from podsched.plugins.dynamic_resources.model import ResourceClaim
-from podsched.plugins.dynamic_resources.pod_claims import (
-    CLAIM,
-    ClaimUnusableError,
-    usable_claims,
-)
 from podsched.v1 import objects_pb2 as v1
 
 
@@ -81,17 +76,3 @@ def _stays(
     if pod is None or pod.metadata.uid != consumer.uid:
         return False
     return not pod.metadata.HasField("deletion_timestamp")
-
-
-def unallocated_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
-    """Return the claims of a pod that are not allocated, nor assumed to be.
-
-    Return no claims if one of them is unusable.
-    """
-    try:
-        claims = usable_claims(pod, cluster)
-    except ClaimUnusableError:
-        return []
-    assumed = cluster.assumed(CLAIM)
-    now = (assumed.get(claim.metadata.namespace, claim.metadata.name) for claim in claims)
-    return [claim for claim in now if claim is not None and not claim.status.HasField("allocation")]

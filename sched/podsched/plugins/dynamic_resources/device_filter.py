@@ -7,7 +7,7 @@ devices of its victims, and nominated pods get devices first.
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from podsched.plugins.dynamic_resources.node_search import (
 )
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
+from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.matching import match_terms
 
 REASON_CANNOT_ALLOCATE: Final = "cannot allocate all claims"
@@ -40,19 +41,6 @@ REASON_NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 
 #: Max pauses of one Filter after ``prepare`` was called, which has searched before.
 _SHORT: Final = 10
-
-
-class Filtering(NamedTuple):
-    """One call of Filter for one variant of a pod's needs."""
-
-    needs: PodNeeds
-    mine: Bools
-    """The mask of ``rows`` that have these needs."""
-    nodes: NodeColumns
-    rows: Rows
-    base: Rows
-    """The rows of the cluster behind ``rows``, which may be those of a fork."""
-    verdicts: Verdicter
 
 
 class DeviceFilter:
@@ -80,21 +68,24 @@ class DeviceFilter:
         """From now on search little in a call, because ``prepare`` searches before it."""
         self._most_pauses = min(self._most_pauses, _SHORT)
 
-    def flag(self, asked: Filtering) -> None:
-        """Apply Filter to the rows of one variant."""
-        needs, mine, nodes, rows = asked.needs, asked.mine, asked.nodes, asked.rows
+    def flag(
+        self, needs: PodNeeds, mine: Bools, nodes: NodeColumns, rows: Rows, verdicts: Verdicter
+    ) -> None:
+        """Apply Filter to the rows of one variant; ``mine``: the mask of its rows."""
         elsewhere = np.full(len(rows), needs.binding_failed, dtype=np.bool_)
         for terms in needs.allocated:
             elsewhere |= ~match_terms(terms, nodes, rows)
         elsewhere &= mine
         # As in Kubernetes: where claims cannot be allocated, it does not help to move others there.
         if needs.claims:
-            elsewhere &= ~self._cannot_allocate(asked)
-        asked.verdicts.flag(elsewhere, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_NOT_AVAILABLE)
+            elsewhere &= ~self._cannot_allocate(needs, mine, nodes, rows, verdicts)
+        verdicts.flag(elsewhere, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_NOT_AVAILABLE)
 
-    def _cannot_allocate(self, asked: Filtering) -> Bools:
+    def _cannot_allocate(
+        self, needs: PodNeeds, mine: Bools, nodes: NodeColumns, rows: Rows, verdicts: Verdicter
+    ) -> Bools:
         """Reject the rows in ``mine`` on which claims cannot be allocated; return their mask."""
-        needs, mine, nodes, rows, base, verdicts = asked
+        base = rows_of_base(nodes, rows)
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         unsure = mine.copy()
         none = np.zeros_like(mine)

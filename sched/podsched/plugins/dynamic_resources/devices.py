@@ -20,7 +20,6 @@ from podsched.api.manifest import to_manifest
 from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
-from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.documents import (
     read_device_class,
     read_resource_claim,
@@ -37,6 +36,7 @@ from podsched.plugins.dynamic_resources.model import (
 )
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM, CLASS, RULE, SLICE
 from podsched.plugins.dynamic_resources.pools import reaches
+from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 from podsched.v1 import objects_pb2 as v1
 
 #: Max claims whose serialized specs are remembered.

@@ -86,7 +86,7 @@ class Equivalence:
             self._taken.count(claim_index),
             frozenset(uses.items()),
             frozenset(sets.items()),
-            None if self._exchanges_sets else self._taken.counters_state(),
+            None if self._exchanges_sets else self._taken.counters.state(),
             self._taken.constraints_state(claim_index),
         )
 

@@ -13,6 +13,7 @@ Source: kube-scheduler v1.36 ``dynamicresources/extendeddynamicresources.go``.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
@@ -103,11 +104,9 @@ def extended_claim(cls: PodClass, lacking: tuple[Provided, ...]) -> ExtendedClai
 
 def names_for(pod: PodInfo) -> Iterator[str]:
     """Yield names for the claim of a pod; a claim of an earlier attempt may still have one."""
-    number = 0
-    while True:
+    for number in itertools.count():
         unique = f"{pod.uid}/extended-resources/{number}"
         yield generated_name(f"{pod.name}-extended-resources-", unique)
-        number += 1
 
 
 class _Request(NamedTuple):

@@ -28,7 +28,7 @@ from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import Bools, Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
-from podsched.plugins.dynamic_resources.candidates import SelectorCompiler, suits
+from podsched.plugins.dynamic_resources.candidates import suits
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
 from podsched.plugins.dynamic_resources.errors import AllocationAborted
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse, PoolKey
@@ -45,8 +45,8 @@ from podsched.plugins.dynamic_resources.model import (
     ResourceSlice,
 )
 from podsched.plugins.dynamic_resources.pools import Pool
-from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
 from podsched.plugins.dynamic_resources.results import make_allocation
+from podsched.plugins.dynamic_resources.selectors import RememberedSelectors, SelectorCompiler
 from podsched.plugins.dynamic_resources.taken import Taken
 from podsched.v1 import objects_pb2 as v1
 
@@ -291,7 +291,7 @@ class FreeDevices:
             exactly
             for claim in claims
             for request in claim.requests
-            for exactly in (request.first_available or (request.exactly,))
+            for _, exactly in request.alternatives()
             if exactly.device_class_name in self.classes
         ]
         for request in requests:

@@ -15,10 +15,10 @@ import numpy as np
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.requirements import Parts, Requirement
 from podsched.framework.verdicts import Rows
-from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.in_use import users_of_devices
 from podsched.plugins.dynamic_resources.node_search import PodNeeds, node_of
+from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 from podsched.plugins.dynamic_resources.shortfalls import Measured, Users, measure, verdicts
 from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.matching import match_terms

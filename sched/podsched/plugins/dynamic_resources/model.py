@@ -203,6 +203,11 @@ class DeviceRequest:
     exactly: ExactDeviceRequest
     first_available: tuple[ExactDeviceRequest, ...] = ()
 
+    def alternatives(self) -> list[tuple[str, ExactDeviceRequest]]:
+        """Return the alternatives, else the request itself; each with its name in allocations."""
+        found = [(f"{self.name}/{one.name}", one) for one in self.first_available]
+        return found or [(self.name, self.exactly)]
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceConstraint:

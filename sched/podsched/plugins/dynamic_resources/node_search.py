@@ -13,7 +13,6 @@ from podsched.api.node_selectors import NodeTerms
 from podsched.framework.nodes import Bools, Int64s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.allocator import Allocator
-from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.changed_pods import Changed
 from podsched.plugins.dynamic_resources.devices import Devices
 from podsched.plugins.dynamic_resources.errors import (
@@ -29,6 +28,7 @@ from podsched.plugins.dynamic_resources.model import (
     Node,
     ResourceClaim,
 )
+from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 from podsched.v1 import objects_pb2 as v1
 
 #: Max outcomes that are remembered for kinds of claims and situations of nodes.
@@ -139,8 +139,8 @@ class NodeSearch:
 
     def __init__(self, compile_selector: SelectorCompiler) -> None:
         self._compile_selector = compile_selector
-        #: The score of an allocation (None: the claims do not fit), by ``_key``.
-        self._outcomes: dict[Hashable, int | None] = {}
+        #: By ``_key``.
+        self._outcomes: dict[Hashable, int] = {}
         self._columns: dict[tuple[bytes, ...], Outcomes] = {}
         #: The number of searches that ran out of time.
         self.unfinished = 0
@@ -177,7 +177,6 @@ class NodeSearch:
             key = self._key(node, needs)
             if key is None or key in self._outcomes:
                 continue
-            found: int | None = None
             steps = self._allocator(node, needs).allocate_in_steps(node, needs.claims)
             try:
                 while True:
@@ -186,7 +185,7 @@ class NodeSearch:
                         return
                     yield
             except StopIteration as end:
-                found = _score(needs, end.value)
+                found = _outcome(needs, end.value)
             except AllocationError:
                 return  # Filter meets the same error.
             # Devices may have been taken during the pauses.
@@ -198,11 +197,16 @@ class NodeSearch:
 
         Raises AllocationError; AllocationAborted if the budget is spent.
         """
+        key = self._key(node, needs)
+        if key is not None and key in self._outcomes:
+            return self._outcomes[key]
         try:
-            score = self.score(node, needs, budget)
+            found = _outcome(needs, self.allocate(node, needs, budget))
         except InvalidPools:
             return Outcomes.INVALID
-        return Outcomes.NONE if score is None else score
+        if key is not None:
+            self._remember(key, found)
+        return found
 
     def find_after(self, node: Node, needs: PodNeeds, changes: Changed, budget: Budget) -> int:
         """Return the outcome on a node after pods were removed or added. Raises like ``find``."""
@@ -216,18 +220,6 @@ class NodeSearch:
             return Outcomes.INVALID
         return Outcomes.NONE if found is None else 0
 
-    def score(self, node: Node, needs: PodNeeds, budget: Budget) -> int | None:
-        """Return the score of the allocation on a node; None if the claims do not fit there.
-
-        Raises AllocationError; AllocationAborted if the budget is spent.
-        """
-        key = self._key(node, needs)
-        if key is None:
-            return _score(needs, self.allocate(node, needs, budget))
-        if key not in self._outcomes:
-            self._remember(key, _score(needs, self.allocate(node, needs, budget)))
-        return self._outcomes[key]
-
     def _key(self, node: Node, needs: PodNeeds) -> Hashable | None:
         """Return a key; nodes and needs with the same key have the same outcome.
 
@@ -236,7 +228,7 @@ class NodeSearch:
         situation = needs.devices.situation(node)
         return None if situation is None else (needs.kind, needs.devices.classes_version, situation)
 
-    def _remember(self, key: Hashable, outcome: int | None) -> None:
+    def _remember(self, key: Hashable, outcome: int) -> None:
         if len(self._outcomes) >= _MOST_OUTCOMES:
             self._outcomes.clear()
         self._outcomes[key] = outcome
@@ -276,15 +268,18 @@ def node_of(nodes: NodeColumns, row: int) -> Node:
     return Node(metadata.name, dict(metadata.labels))
 
 
-def _score(needs: PodNeeds, allocations: list[v1.AllocationResult] | None) -> int | None:
-    """Return the sum of 8 - index over the chosen alternatives: earlier ones score more."""
+def _outcome(needs: PodNeeds, allocations: list[v1.AllocationResult] | None) -> int:
+    """Return the sum of 8 - index over the chosen alternatives: earlier ones score more.
+
+    Without allocations, return ``Outcomes.NONE``.
+    """
     if allocations is None:
-        return None
+        return Outcomes.NONE
     score = 0
     for claim, allocation in zip(needs.claims, allocations, strict=True):
         chosen = {result.request for result in allocation.devices.results}
         for request in claim.requests:
-            for index, alternative in enumerate(request.first_available):
-                if f"{request.name}/{alternative.name}" in chosen:
-                    score += _MOST_ALTERNATIVES - index
+            if request.first_available:
+                for index, (full_name, _) in enumerate(request.alternatives()):
+                    score += (_MOST_ALTERNATIVES - index) * (full_name in chosen)
     return score

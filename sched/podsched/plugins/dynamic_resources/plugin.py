@@ -50,12 +50,10 @@ from podsched.framework.status import (
     unschedulable,
 )
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
-from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.claim_binding import ClaimBinding
 from podsched.plugins.dynamic_resources.device_filter import (
     REASON_NOT_AVAILABLE,
     DeviceFilter,
-    Filtering,
 )
 from podsched.plugins.dynamic_resources.devices import (
     DEVICE_KINDS,
@@ -86,10 +84,10 @@ from podsched.plugins.dynamic_resources.pod_claims import (
 )
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader, needs_devices
 from podsched.plugins.dynamic_resources.provided_devices import CountedDevices
-from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
 from podsched.plugins.dynamic_resources.reservation import (
     deallocation,
 )
+from podsched.plugins.dynamic_resources.selectors import RememberedSelectors, SelectorCompiler
 from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.matching import match_terms
 from podsched.plugins.rows.normalize import default_normalize
@@ -260,7 +258,7 @@ class DynamicResources:
             unfit = needs.variant[base] < 0
             verdicts.flag(unfit, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_CANNOT_FIT)
         for variant, mine in needs.by_variant(base):
-            self._filter.flag(Filtering(variant, mine, nodes, rows, base, verdicts))
+            self._filter.flag(variant, mine, nodes, rows, verdicts)
         return verdicts.done()
 
     def requirements(

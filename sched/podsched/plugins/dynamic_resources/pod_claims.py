@@ -68,6 +68,11 @@ def member_uids(pod: PodInfo, cluster: ClusterView) -> set[str]:
     return {pod.uid, *(other.uid for other in (cluster.members(pod.group) if pod.group else ()))}
 
 
+def own_consumer(pod: PodInfo) -> dict[str, str]:
+    """Return the reference to a pod as a consumer of claims."""
+    return {"resource": "pods", "name": pod.name, "uid": pod.uid}
+
+
 def consumer_of(pod: PodInfo, name: str, cluster: ClusterView) -> dict[str, str]:
     """Return the consumer for which a claim is reserved when the pod uses it.
 
@@ -82,7 +87,7 @@ def consumer_of(pod: PodInfo, name: str, cluster: ClusterView) -> dict[str, str]
             if claim_name == name and device_claims.is_for_group(ref, group):
                 of_group = {"apiGroup": device_claims.GROUPS, "resource": "podgroups"}
                 return {**of_group, "name": group_name, "uid": group.metadata.uid}
-    return {"resource": "pods", "name": pod.name, "uid": pod.uid}
+    return own_consumer(pod)
 
 
 def usable_claims(pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:

@@ -7,7 +7,7 @@ fail.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -15,11 +15,10 @@ import numpy as np
 
 from podsched.api.extended_resources import classes_by_resource, may_be_devices
 from podsched.api.node_selectors import NodeTerms, compile_node_selector
-from podsched.framework.nodes import ClusterView, NodeColumns
+from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import NOTHING_READ
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
-from podsched.plugins.dynamic_resources.changed_pods import unallocated_claims
 from podsched.plugins.dynamic_resources.devices import Devices, KnownClaims, KnownDevices
 from podsched.plugins.dynamic_resources.extended_claims import (
     IN_MEMORY,
@@ -138,10 +137,29 @@ class NeedsReader:
         )
 
     def by_row(self, pod: PodInfo, cluster: ClusterView) -> PodNeeds:
-        """Return the pod's current needs with their variants. Raises ClaimUnusableError."""
-        return needs_by_row(
-            self.of_claims(pod, cluster), pod, self.provided(pod, cluster), cluster.nodes
-        )
+        """Return the pod's current needs, with a variant for each set of resources some node lacks.
+
+        Raises ClaimUnusableError.
+        """
+        needs, extended = self.of_claims(pod, cluster), self.provided(pod, cluster)
+        if not extended:
+            return needs
+        nodes = cluster.nodes
+        lacking = np.zeros(nodes.size, dtype=np.int64)
+        for bit, one in enumerate(extended):
+            lacking[nodes.allocatable(one.resource) == 0] |= 1 << bit
+        variants: list[PodNeeds] = []
+        variant = np.zeros(nodes.size, dtype=np.int64)
+        for bits in np.unique(lacking[nodes.alive]).tolist():
+            if bits:
+                of_bits = tuple(one for bit, one in enumerate(extended) if bits >> bit & 1)
+                variants.append(_without(needs, pod, of_bits))
+                variant[lacking == bits] = len(variants)
+        known = {one.resource for one in extended}
+        for name, amount in pod.cls.requests.items():
+            if amount and name not in known and may_be_devices(name):
+                variant[nodes.allocatable(name) == 0] = -1
+        return replace(needs, variants=tuple(variants), variant=variant)
 
     def has_failed(self, claim: v1.ResourceClaim) -> bool:
         """Return whether preparing a device of the claim failed, or took too long."""
@@ -152,19 +170,36 @@ class NeedsReader:
     def on_row(self, pod: PodInfo, cluster: ClusterView, row: int) -> PodNeeds:
         """Return the pod's current needs on the node of a row. Raises ClaimUnusableError."""
         needs = self.of_claims(pod, cluster)
-        return needs_on(needs, pod, self.provided(pod, cluster), cluster.nodes, row)
+        lacking = self._lacking(pod, cluster, row)
+        return _without(needs, pod, lacking) if lacking else needs
 
     def lacking(self, pod: PodInfo, cluster: ClusterView, row: int) -> ResourceClaim | None:
         """Return the claim for resources that the node of a row lacks; None if it lacks none."""
-        lacking = lacking_on(self.provided(pod, cluster), cluster.nodes, row)
+        lacking = self._lacking(pod, cluster, row)
         if not lacking:
             return None
         wanted = extended_claim(pod.cls, lacking).for_pod(pod)
         return replace(wanted, name=f"{IN_MEMORY} of {pod.name}")
 
+    def _lacking(self, pod: PodInfo, cluster: ClusterView, row: int) -> tuple[Provided, ...]:
+        """Return the resources that the node of a row lacks."""
+        extended, nodes = self.provided(pod, cluster), cluster.nodes
+        return tuple(one for one in extended if not nodes.allocatable(one.resource)[row])
+
     def unallocated(self, pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim]:
-        """Return the pod's claims that are not allocated, nor assumed to be."""
-        return list(map(self._claims.read, unallocated_claims(pod, cluster)))
+        """Return the pod's claims that are not allocated, nor assumed to be.
+
+        Return no claims if one of them is unusable.
+        """
+        try:
+            claims = usable_claims(pod, cluster)
+        except ClaimUnusableError:
+            return []
+        return [
+            self._claims.read(claim)
+            for claim in claims
+            if not claim.status.HasField("allocation") and in_flight(claim, cluster) is None
+        ]
 
     def note_failing(self, kinds: Collection[bytes]) -> None:
         """Note serialized specs of claims that made an attempt fail."""
@@ -220,48 +255,10 @@ def _allocation_key(claim: v1.ResourceClaim) -> Hashable:
 def _check_classes(claim: ResourceClaim, devices: Devices) -> None:
     """Raise ClaimUnusableError if a request names a class that does not exist."""
     for request in claim.requests:
-        wanted = {f"{request.name}/{exactly.name}": exactly for exactly in request.first_available}
-        for name, exactly in (wanted or {request.name: request.exactly}).items():
+        for name, exactly in request.alternatives():
             if exactly.device_class_name not in devices.classes:
                 text = f"request {name}: device class {exactly.device_class_name} does not exist"
                 raise ClaimUnusableError(text)
-
-
-def needs_by_row(
-    needs: PodNeeds, pod: PodInfo, extended: Sequence[Provided], nodes: NodeColumns
-) -> PodNeeds:
-    """Return the needs with a variant for each set of resources that some node lacks.
-
-    ``needs``: the needs of the pod's claims. ``extended``: the resources that devices can provide.
-    """
-    if not extended:
-        return needs
-    lacking = np.zeros(nodes.size, dtype=np.int64)
-    for bit, one in enumerate(extended):
-        lacking[nodes.allocatable(one.resource) == 0] |= 1 << bit
-    variants: list[PodNeeds] = []
-    variant = np.zeros(nodes.size, dtype=np.int64)
-    for bits in np.unique(lacking[nodes.alive]).tolist():
-        if bits:
-            of_bits = tuple(one for bit, one in enumerate(extended) if bits >> bit & 1)
-            variants.append(_without(needs, pod, of_bits))
-            variant[lacking == bits] = len(variants)
-    for name in _not_provided(pod, extended):
-        variant[nodes.allocatable(name) == 0] = -1
-    return replace(needs, variants=tuple(variants), variant=variant)
-
-
-def lacking_on(extended: Sequence[Provided], nodes: NodeColumns, row: int) -> tuple[Provided, ...]:
-    """Return the resources that the node of a row lacks."""
-    return tuple(one for one in extended if not nodes.allocatable(one.resource)[row])
-
-
-def needs_on(
-    needs: PodNeeds, pod: PodInfo, extended: Sequence[Provided], nodes: NodeColumns, row: int
-) -> PodNeeds:
-    """Return the needs on the node of a row."""
-    lacking = lacking_on(extended, nodes, row)
-    return _without(needs, pod, lacking) if lacking else needs
 
 
 def _without(needs: PodNeeds, pod: PodInfo, lacking: tuple[Provided, ...]) -> PodNeeds:
@@ -274,11 +271,3 @@ def _without(needs: PodNeeds, pod: PodInfo, lacking: tuple[Provided, ...]) -> Po
         kind=(*needs.kind, made.kind),
         lacking=lacking,
     )
-
-
-def _not_provided(pod: PodInfo, extended: Sequence[Provided]) -> Iterator[str]:
-    """Yield the extended resources that the pod requests and no DeviceClass provides."""
-    known = {one.resource for one in extended}
-    for name, amount in pod.cls.requests.items():
-        if amount and name not in known and may_be_devices(name):
-            yield name

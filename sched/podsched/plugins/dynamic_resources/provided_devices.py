@@ -11,7 +11,6 @@ import numpy as np
 from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.framework.nodes import ClusterView, Int64s, NodeColumns
 from podsched.framework.pods import PodInfo
-from podsched.plugins.dynamic_resources.candidates import SelectorCompiler
 from podsched.plugins.dynamic_resources.devices import DEVICE_KINDS, Devices, KnownDevices
 from podsched.plugins.dynamic_resources.errors import AllocationAborted
 from podsched.plugins.dynamic_resources.model import DeviceClass, DeviceID, Node
@@ -19,6 +18,7 @@ from podsched.plugins.dynamic_resources.node_search import node_of
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
 from podsched.plugins.dynamic_resources.pools import reaches
+from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 
 #: The number of rows between two pauses; one takes 10 µs.
 _ROWS_PER_PAUSE: Final = 100

@@ -75,10 +75,7 @@ class Requests:
     def _alternatives(
         self, claim: ResourceClaim, claim_index: int, request: DeviceRequest
     ) -> Iterator[Alternative]:
-        for exactly in request.first_available or (request.exactly,):
-            full_name = request.name
-            if request.first_available:
-                full_name += f"/{exactly.name}"
+        for full_name, exactly in request.alternatives():
             alternative = Alternative(
                 claim,
                 claim_index,
@@ -136,8 +133,8 @@ class Requests:
                     f"claim {alternative.claim}, request {alternative.request.name}: "
                     f"asks for all devices, but resource pool {pool} is currently {state}"
                 )
-            for candidate in self._candidates.of_pool(pool):
-                if self._candidates.fits(alternative, candidate, {}):
+            for candidate in self._candidates.devices:
+                if candidate.pool is pool and self._candidates.fits(alternative, candidate, {}):
                     yield candidate
 
 

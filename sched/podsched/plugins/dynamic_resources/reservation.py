@@ -31,7 +31,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.plugins.dynamic_resources.in_use import DevicesInUse
 from podsched.plugins.dynamic_resources.model import DeviceID
-from podsched.plugins.dynamic_resources.pod_claims import CLAIM, consumer_of
+from podsched.plugins.dynamic_resources.pod_claims import CLAIM, consumer_of, own_consumer
 from podsched.v1 import objects_pb2 as v1
 
 #: Seconds for which devices stay in use if the outcome of the patch that allocates them is unknown.
@@ -104,7 +104,7 @@ def join_allocation(pod: PodInfo, name: str, cluster: ClusterView) -> None:
     assumed: v1.ResourceClaim | None = cluster.assumed(CLAIM).get(pod.namespace, name)
     assert assumed is not None, name
     if not is_reserved_for(pod.pod, assumed):
-        mine = v1.ResourceClaimConsumerReference(**_consumer(pod))
+        mine = v1.ResourceClaimConsumerReference(**own_consumer(pod))
         _assume(_with_consumers(assumed, [*assumed.status.reserved_for, mine]), cluster)
 
 
@@ -139,7 +139,7 @@ def allocated_for(
     for result in changed.status.allocation.devices.results:
         if result.share_id:
             result.share_id = str(uuid.uuid4())
-    changed.status.reserved_for.add(**_consumer(pod))
+    changed.status.reserved_for.add(**own_consumer(pod))
     return changed
 
 
@@ -258,7 +258,3 @@ def _told(claim: v1.ResourceClaim, result: v1.DeviceRequestAllocationResult) -> 
         for condition in told.conditions
         if condition.status == "True"
     }
-
-
-def _consumer(pod: PodInfo) -> dict[str, str]:
-    return {"resource": "pods", "name": pod.name, "uid": pod.uid}

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from podsched.api.cel.syntax import conjuncts
 from podsched.framework.requirements import Parts
-from podsched.plugins.dynamic_resources.candidates import Candidates, SelectorCompiler
+from podsched.plugins.dynamic_resources.candidates import Candidates
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate, Level
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.extended_claims import IN_MEMORY
@@ -23,6 +23,7 @@ from podsched.plugins.dynamic_resources.model import DeviceID, Features, Node
 from podsched.plugins.dynamic_resources.node_search import PodNeeds
 from podsched.plugins.dynamic_resources.pools import gather_pools
 from podsched.plugins.dynamic_resources.requests import Requests
+from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 
 #: Max characters of a selector, and values of a device, that are shown.
 _LONGEST_SELECTOR: Final = 80

@@ -79,7 +79,7 @@ class Supply:
     def _most_of(
         self, counter: tuple[str, str], devices: Sequence[tuple[Amount, Candidate]]
     ) -> int:
-        room = self._taken.room(devices[0][1].pool, counter)
+        room = self._taken.counters.room(devices[0][1].pool, counter)
         amounts = (amount for amount, candidate in devices if self._taken.is_untaken(candidate))
         return sum(room is None or total <= room for total in accumulate(amounts))
 

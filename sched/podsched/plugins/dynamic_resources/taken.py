@@ -69,7 +69,7 @@ class TakenDevices:
         self._candidates = candidates
         self._features = features
         self._leaks = Fault.LEAK in faults
-        self._counters = Counters(allocated, by_name=Fault.POOL_NAME in faults)
+        self.counters = Counters(allocated, by_name=Fault.POOL_NAME in faults)
         self._constraints: list[list[Constraint]] = [
             [make_constraint(constraint, faults) for constraint in claim.constraints]
             for claim in claims
@@ -108,12 +108,12 @@ class TakenDevices:
         if device.counter_sets and not self._features.partitionable_devices:
             return None
         has_counters = bool(device.counter_sets) and not self._is_shared(candidate)
-        if has_counters and not self._counters.take(candidate.pool, device):
+        if has_counters and not self.counters.take(candidate.pool, device):
             return None
         taken = self._checked(alternative, candidate, has_counters, must=must)
         if taken is None:
             if has_counters and not self._leaks:
-                self._counters.give_back(candidate.pool, device)
+                self.counters.give_back(candidate.pool, device)
             return None
         if taken.consumed is not None:
             self._shares.setdefault(candidate.index, _Shares()).add(taken.consumed)
@@ -132,16 +132,12 @@ class TakenDevices:
             self._shares[candidate.index].remove(taken.consumed)
         leaks = self._leaks and taken.consumed is not None
         if taken.has_counters and not leaks:
-            self._counters.give_back(candidate.pool, candidate.device)
+            self.counters.give_back(candidate.pool, candidate.device)
         self.by_claim[alternative.claim_index].pop()
 
     def is_untaken(self, candidate: Candidate) -> bool:
         """Return whether the search has not taken the device exclusively."""
         return not self._claims.get(candidate.index)
-
-    def room(self, pool: Pool, counter: tuple[str, str]) -> Amount | None:
-        """Return the amount of a counter that is left; see ``Counters.room``."""
-        return self._counters.room(pool, counter)
 
     def touched(self) -> list[int]:
         """Return the indexes of the devices that are taken."""
@@ -161,13 +157,9 @@ class TakenDevices:
             return frozenset(shares.consumed.items())
         return None
 
-    def counters_state(self) -> Hashable:
-        """Return a value that is equal if the taken amounts of counters are."""
-        return self._counters.state()
-
     def available_counters(self, candidate: Candidate, counter_set: str) -> Hashable:
         """Return the amounts that the search may take of a counter set of a device's pool."""
-        available = self._counters.available(candidate.pool) or {}
+        available = self.counters.available(candidate.pool) or {}
         return frozenset(
             (counter, amount)
             for (name, counter), amount in available.items()

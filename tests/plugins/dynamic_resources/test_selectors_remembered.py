@@ -7,7 +7,7 @@ import pytest
 from podsched.api.cel.errors import CompileError, EvaluationError
 from podsched.api.device_selectors import Device
 from podsched.plugins.dynamic_resources.errors import AllocationAborted
-from podsched.plugins.dynamic_resources.remembered import RememberedSelectors
+from podsched.plugins.dynamic_resources.selectors import RememberedSelectors
 
 
 class Counting:
