@@ -125,12 +125,7 @@ def pack_request(request: EvaluationRequest) -> bytes | None:
 
     None when no filter is left, because then a call would save nothing.
     """
-    heavy = [key for key, value in request.state.data.items() if not _travels(value)]
-    state = CycleState(
-        {key: value for key, value in request.state.data.items() if key not in heavy},
-        request.state.skip_filter,
-        request.state.skip_score,
-    )
+    state, heavy = _light(request.state)
     filters = tuple(name for name in request.filters if not _has_state_in(name, heavy))
     scores = tuple(name for name in request.scores if not _has_state_in(name, heavy))
     if not filters:
@@ -145,12 +140,9 @@ def pack_dry_run_request(request: DryRunRequest) -> bytes | None:
     """
     if sum(map(len, request.budgets)) > MOST_BUDGETS:
         return None
-    data = request.state.data
-    heavy = [key for key, value in data.items() if not _travels(value)]
+    state, heavy = _light(request.state)
     if any(_has_state_in(name, heavy) for name in request.filters):
         return None
-    light = {key: value for key, value in data.items() if key not in heavy}
-    state = CycleState(light, request.state.skip_filter, request.state.skip_score)
     return dump(replace(request, state=state))
 
 
@@ -164,6 +156,13 @@ def pack_rows(rows: Rows) -> bytes:
 def unpack_rows(data: bytes) -> Rows:
     """Return the rows, ascending."""
     return np.flatnonzero(np.unpackbits(np.frombuffer(load(data), dtype=np.uint8)))
+
+
+def _light(state: CycleState) -> tuple[CycleState, list[str]]:
+    """Return the state without data that cannot be sent or is too large, and the keys of that."""
+    heavy = [key for key, value in state.data.items() if not _travels(value)]
+    light = {key: value for key, value in state.data.items() if key not in heavy}
+    return CycleState(light, state.skip_filter, state.skip_score), heavy
 
 
 def _travels(value: Any) -> bool:

@@ -91,13 +91,6 @@ async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
     return await done
 
 
-def _set_environment() -> None:
-    """Set the environment variables that Ray reads at import."""
-    for name, value in _DRIVER_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
-    logging.getLogger("ray").setLevel(logging.ERROR)
-
-
 class RayCluster:
     """The process's connection to Ray; ``joined`` is set while actors can be called."""
 
@@ -174,7 +167,10 @@ class RayCluster:
         Without a node, ray.init does not raise but ends the process (seen with 2.60). If a node
         hangs, ray.init blocks the process.
         """
-        _set_environment()
+        # Ray reads these variables when it is imported.
+        for name, value in _DRIVER_ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        logging.getLogger("ray").setLevel(logging.ERROR)
         sockets = raylet_sockets()
         if sockets is None or not self._is_plain:
             return

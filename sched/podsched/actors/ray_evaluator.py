@@ -78,7 +78,9 @@ class RayEvaluator:
             return False
         if pending is None:
             return False
-        packed = _packed_request(pending)
+        request = request_for(pending)
+        # A request for the few nodes that PreFilter allows would save nothing.
+        packed = pack_request(request) if request.node_names is None else None
         if packed is None:
             pending.discard()
             return False
@@ -96,12 +98,6 @@ class RayEvaluator:
         except PluginFailure as failure:
             # The next refresh looks at all rows, fails in the same way, and reports it.
             _log.debug("A first evaluation failed", pod=pending.pod.key, error=str(failure))
-
-
-def _packed_request(pending: PendingEvaluation) -> bytes | None:
-    """Return the request; None if PreFilter allows few nodes, or no filter's state can be sent."""
-    request = request_for(pending)
-    return pack_request(request) if request.node_names is None else None
 
 
 #: The timeout of a call of dry runs grows by the usual timeout for each so many nodes: a dry run

@@ -163,6 +163,3 @@ class ThresholdIndex(HintIndex):
             grown = np.zeros(self._capacity, dtype=np.int64)
             grown[: len(column)] = column
             self._columns[resource] = grown
-
-
-__all__ = ["HintIndex", "KeyedIndex", "ThresholdIndex"]

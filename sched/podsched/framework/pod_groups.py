@@ -243,10 +243,6 @@ class GroupTrial(Trial, Protocol):
         """End the assumption of a pod on its node."""
         ...
 
-    def assume(self, pod: PodInfo, node_name: str) -> None:
-        """Count a pod on a node."""
-        ...
-
     def remove(self, pod: PodInfo) -> None:
         """Remove a pod, as preemption would."""
         ...

@@ -117,12 +117,12 @@ class DryRunPlugin(Plugin, Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DryRuns:
     """Results of dry runs by row: the victims whose eviction makes room, or why there are none."""
 
-    candidates: Mapping[int, Victims]
-    rejected: Mapping[int, Status]
+    candidates: dict[int, Victims] = field(default_factory=dict)
+    rejected: dict[int, Status] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -28,6 +28,7 @@ from podsched.framework.filter_outcome import PASSED
 from podsched.framework.nodes import ForkedColumns, NodeColumns
 from podsched.framework.plugin import CycleState, FilterRunner, Victims
 from podsched.framework.pods import PodInfo
+from podsched.framework.preemption import DryRuns
 from podsched.framework.status import Code, Status
 from podsched.framework.verdicts import Rows
 
@@ -43,14 +44,12 @@ BUDGET: Final = "PodDisruptionBudget"
 REASON_NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
-@dataclass(slots=True)
-class DryRun:
+class DryRun(DryRuns):
     """The results of dry runs by row: the victims, or the status that rejects the node."""
 
-    candidates: dict[int, Victims] = field(default_factory=dict)
-    rejected: dict[int, Status] = field(default_factory=dict)
+    __slots__ = ()
 
-    def add(self, other: DryRun) -> None:
+    def add(self, other: DryRuns) -> None:
         """Add the results for other nodes."""
         self.candidates |= other.candidates
         self.rejected |= other.rejected
@@ -99,7 +98,7 @@ class Budgets:
                 selector = compile_selector(budget.spec.selector)
             except SelectorError:
                 continue
-            if not _is_empty(budget.spec.selector):
+            if budget.spec.selector.match_labels or budget.spec.selector.match_expressions:
                 entries = self._by_namespace.setdefault(budget.metadata.namespace, [])
                 entries.append((budget, selector))
 
@@ -133,10 +132,6 @@ class Budgets:
         return violated
 
 
-def _is_empty(selector: Any) -> bool:
-    return not selector.match_labels and not selector.match_expressions
-
-
 @dataclass(slots=True)
 class _NodeDryRun:
     """The dry run on one node.
@@ -163,7 +158,10 @@ def dry_run(
 ) -> DryRun:
     """Select the victims on each of ``rows``, tried independently of each other."""
     result = DryRun()
-    lower = {row: _lower_priority(nodes, row, pod.priority) for row in rows.tolist()}
+    lower = {
+        row: [other for other in nodes.pods(row).values() if other.priority < pod.priority]
+        for row in rows.tolist()
+    }
     for row, pods in lower.items():
         if not pods:
             result.rejected[row] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_NO_VICTIMS,))
@@ -186,10 +184,6 @@ def dry_run(
     for run in runs.values():
         _conclude(run, nodes, result)
     return result
-
-
-def _lower_priority(nodes: NodeColumns, row: int, priority: int) -> list[PodInfo]:
-    return [pod for pod in nodes.pods(row).values() if pod.priority < priority]
 
 
 def _reprieve(

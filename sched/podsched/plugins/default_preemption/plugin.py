@@ -172,8 +172,7 @@ class DefaultPreemption:
         runner: FilterRunner,
         budgets: Sequence[v1.PodDisruptionBudget],
     ) -> DryRuns:
-        tried = dry_run(state, pod, nodes, rows, runner, Budgets(budgets))
-        return DryRuns(tried.candidates, tried.rejected)
+        return dry_run(state, pod, nodes, rows, runner, Budgets(budgets))
 
     def plan_dry_run(
         self, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
@@ -292,14 +291,12 @@ class DefaultPreemption:
         The tries begin at a random node. If another process made the best row's dry run, it is
         repeated here. If the results differ, the nodes are tried again in this process.
         """
-        draw = self._draw(pod)
+        chunks = self._chunks(rows, self._draw(pod))
         found = self._found_ahead(state, cluster, runner)
         if found is None:
-            chunks = self._chunks(rows, draw)
             found = self.dry_runs.search(state, pod, cluster, chunks, runner)
         best = found.best()
         if best is not None and not self.dry_runs.confirm(state, pod, cluster, best, runner):
-            chunks = self._chunks(rows, draw)
             found = self.dry_runs.search(state, pod, cluster, chunks, runner)
             best = found.best()
         return found, best
