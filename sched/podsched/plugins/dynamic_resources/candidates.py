@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
 
 from podsched.api.cel.errors import CompileError, EvaluationError
+from podsched.api.tolerations import find_untolerated
 from podsched.plugins.dynamic_resources.capacity import Amounts, consumed_capacity, fits
 from podsched.plugins.dynamic_resources.choices import Alternative, Candidate
 from podsched.plugins.dynamic_resources.constraints import Values, attribute_values
@@ -15,8 +16,6 @@ from podsched.plugins.dynamic_resources.model import (
     Device,
     DeviceClass,
     DeviceID,
-    DeviceTaint,
-    DeviceToleration,
     ExactDeviceRequest,
     Features,
     Node,
@@ -25,7 +24,6 @@ from podsched.plugins.dynamic_resources.pools import Pool, reaches
 from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 
 _NO_AMOUNTS: Amounts = {}
-_PREVENTING_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 class Candidates:
@@ -140,7 +138,8 @@ class Candidates:
             return True
         key = (alternative, candidate.index)
         if key not in self._tolerated:
-            self._tolerated[key] = tolerates(alternative.request, candidate.device)
+            untolerated = find_untolerated(taints, alternative.request.tolerations)
+            self._tolerated[key] = untolerated is None
         return self._tolerated[key]
 
     def values(
@@ -218,26 +217,7 @@ def suits(
     for expression in (*device_class.selectors, *request.selectors):
         if not compile_selector(expression or "").matches(device.view):
             return False
-    if not tolerates(request, device):
+    if find_untolerated(device.taints, request.tolerations) is not None:
         return False
     needs = consumed_capacity(request.capacity, device.capacity)
     return needs is not None and fits(needs, device.capacity, _NO_AMOUNTS, _NO_AMOUNTS)
-
-
-def tolerates(request: ExactDeviceRequest, device: Device) -> bool:
-    """Return whether a request tolerates the taints of a device."""
-    return not any(
-        taint.effect in _PREVENTING_EFFECTS
-        and not any(_tolerates(toleration, taint) for toleration in request.tolerations)
-        for taint in device.taints
-    )
-
-
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator == "Exists":
-        return True
-    return toleration.operator in ("", "Equal") and toleration.value == taint.value

@@ -23,8 +23,6 @@ from podsched.plugins.dynamic_resources.model import (
     DeviceConstraint,
     DeviceID,
     DeviceRequest,
-    DeviceTaint,
-    DeviceToleration,
     ExactDeviceRequest,
     Node,
     NodeSelection,
@@ -109,7 +107,10 @@ def read_allocated_state(document: Document) -> AllocatedState:
 
 
 def _message(made: _M, document: Document) -> _M:
-    codec.Reader().read(made, document, "")
+    reader = codec.Reader()
+    reader.read(made, document, "")
+    for path, _, reason in reader.problems:
+        raise ValueError(f"{path}: {reason}")
     return made
 
 
@@ -131,16 +132,7 @@ def _exactly(name: str, document: Document) -> ExactDeviceRequest:
         document.get("allocationMode", ""),
         int(document.get("count", 0)),
         document.get("adminAccess"),
-        tuple(
-            DeviceToleration(
-                toleration.get("key", ""),
-                toleration.get("operator", ""),
-                toleration.get("value", ""),
-                toleration.get("effect", ""),
-                _message(v1.Toleration(), toleration),
-            )
-            for toleration in document.get("tolerations") or ()
-        ),
+        tuple(_message(v1.Toleration(), one) for one in document.get("tolerations") or ()),
         None if capacity is None else _quantities(capacity.get("requests")),
     )
 
@@ -173,10 +165,7 @@ def _device(document: Document, driver: str) -> Device:
             for consumption in document.get("consumesCounters") or ()
             for name, amount in _counters(consumption).items()
         },
-        taints=tuple(
-            DeviceTaint(taint.get("key", ""), taint.get("value", ""), taint.get("effect", ""))
-            for taint in document.get("taints") or ()
-        ),
+        taints=tuple(_message(v1.Taint(), one) for one in document.get("taints") or ()),
         nodes=_node_selection(document),
         binds_to_node=bool(document.get("bindsToNode")),
         binding_conditions=tuple(document.get("bindingConditions") or ()),

@@ -80,7 +80,8 @@ def usual_requests(claims: Sequence[ResourceClaim]) -> list[ExactDeviceRequest] 
 def _kind_of(request: ExactDeviceRequest) -> Hashable:
     """Return the parts of a request that decide which devices suit it, but for the class's own."""
     capacity = frozenset((request.capacity or {}).items())
-    return request.device_class_name, request.selectors, request.tolerations, capacity
+    tolerations = tuple(one.SerializeToString() for one in request.tolerations)
+    return request.device_class_name, request.selectors, tolerations, capacity
 
 
 def _is_usual(request: ExactDeviceRequest) -> bool:

@@ -1,7 +1,7 @@
 """The objects of resource.k8s.io/v1 as the allocator reads them.
 
-Names are those of Kubernetes' API. Quantities are exact. What is only copied to an allocation, such
-as configurations, stays a message of the API, as the allocations themselves are.
+Names are those of Kubernetes' API. Quantities are exact. Taints, tolerations, and what is only
+copied to an allocation, such as configurations, stay messages of the API.
 """
 
 from __future__ import annotations
@@ -81,26 +81,6 @@ class DeviceID(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceTaint:
-    """A taint of a device."""
-
-    key: str
-    value: str = ""
-    effect: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceToleration:
-    """A toleration of a request; ``message``: what is copied to the allocation."""
-
-    key: str
-    operator: str
-    value: str
-    effect: str
-    message: v1.Toleration = field(compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class RequestPolicy:
     """The amounts of a capacity that a request may consume: a range, or a set of valid values."""
 
@@ -143,7 +123,7 @@ class Device:
     capacity: Mapping[str, DeviceCapacity]
     counter_sets: frozenset[str]
     counters: Mapping[tuple[str, str], Amount]
-    taints: tuple[DeviceTaint, ...]
+    taints: tuple[v1.Taint, ...]
     nodes: NodeSelection
     binds_to_node: bool
     binding_conditions: tuple[str, ...]
@@ -191,7 +171,7 @@ class ExactDeviceRequest:
     allocation_mode: str
     count: int
     admin_access: bool | None
-    tolerations: tuple[DeviceToleration, ...]
+    tolerations: tuple[v1.Toleration, ...]
     capacity: Mapping[str, Amount] | None
 
 

@@ -58,7 +58,7 @@ def _result(taken: Taken, features: Features) -> v1.DeviceRequestAllocationResul
         pool=taken.candidate.id.pool,
         device=taken.candidate.id.device,
         admin_access=request.admin_access or None,
-        tolerations=[toleration.message for toleration in request.tolerations],
+        tolerations=request.tolerations,
     )
     if features.binding_conditions:
         made.binding_conditions.extend(device.binding_conditions)
