@@ -111,14 +111,6 @@ class _Filtering:
     verdicts: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, dtype=np.int8))
 
 
-@dataclass(slots=True)
-class _State:
-    """The plugin's entry in CycleState. ``scores`` has shape ``(size,)``."""
-
-    filtering: _Filtering | None = None
-    scores: Int64s | None = None
-
-
 class _OwnRowOnly:
     """A Lookahead for pods that affect only the row on which they are placed."""
 
@@ -141,6 +133,10 @@ class InterPodAffinity:
         projects_placed_pods=False,
         remedies=frozenset({Remedy.PODS_ELSEWHERE}),
     )
+
+    #: The key of Score's entry in CycleState, the sum of weights of each row, shape ``(size,)``. The
+    #: key of Filter's is the plugin's name.
+    score_key: ClassVar[str] = f"{PLUGIN}/score"
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
         self._index = RelationsIndex(
@@ -192,7 +188,7 @@ class InterPodAffinity:
         )
         rows = np.arange(nodes.size, dtype=np.intp)
         filtering.verdicts = _verdicts(filtering, nodes, rows)
-        state.data[self.name] = _State(filtering)
+        state.data[self.name] = filtering
         return PreFilterResult()
 
     def _affinity(self, relations: Relations, pod: PodInfo, nodes: NodeColumns) -> _Affinity | None:
@@ -217,8 +213,7 @@ class InterPodAffinity:
         The first violated rule counts, in the order of kube-scheduler's Filter: the pod's affinity
         (unresolvable), the pod's anti-affinity, the anti-affinity of other pods.
         """
-        filtering = cast(_State, state.data[self.name]).filtering
-        assert filtering is not None
+        filtering: _Filtering = state.data[self.name]
         is_fork = nodes.base is not nodes
         found = _verdicts(filtering, nodes, rows) if is_fork else filtering.verdicts[rows]
         verdicts = Verdicter(len(rows))
@@ -234,8 +229,7 @@ class InterPodAffinity:
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
         """Return, for each topology key, the pods that must or must not be in a node's domain."""
-        filtering = cast(_State, state.data[self.name]).filtering
-        assert filtering is not None
+        filtering: _Filtering = state.data[self.name]
         base = rows_of_base(nodes, rows)
         found = []
         if (affinity := filtering.affinity) is not None:
@@ -270,7 +264,7 @@ class InterPodAffinity:
           scores of all nodes rise equally.
         """
         relations, _ = self._index.of(pod, cluster)
-        nodes, own = cluster.nodes, state.data.get(self.name)
+        nodes = cluster.nodes
         repelling = {key for key, _ in (*relations.anti_affinity, *relations.repelled)}
         if not all(self._domains.of(nodes, key).single for key in repelling):
             return None
@@ -280,7 +274,7 @@ class InterPodAffinity:
         if not all(self._domains.of(nodes, key).covers(nodes.alive) for key in scoring):
             return None
         if relations.affinity is not None:
-            filtering = own.filtering if isinstance(own, _State) else None
+            filtering: _Filtering | None = state.data.get(self.name)
             if filtering is None or filtering.affinity is None or not filtering.affinity.anywhere:
                 return None
         return _OwnRowOnly()
@@ -298,9 +292,7 @@ class InterPodAffinity:
         scores = self._sums_of_weights(relations, cluster.nodes)
         if not scores.any():
             return SKIP
-        own = state.data.get(self.name)
-        filtering = own.filtering if isinstance(own, _State) else None
-        state.data[self.name] = _State(filtering, scores)
+        state.data[self.score_key] = scores
         return SUCCESS
 
     def _sums_of_weights(self, relations: Relations, nodes: NodeColumns) -> Int64s:
@@ -328,14 +320,12 @@ class InterPodAffinity:
         of its topology key. A term of a placed pod in that domain adds its weight if it matches the
         pod to place.
         """
-        scores = cast(_State, state.data[self.name]).scores
-        assert scores is not None
+        scores: Int64s = state.data[self.score_key]
         return scores[rows_of_base(nodes, rows)]
 
     def score_all(self, state: CycleState, pod: PodInfo, nodes: JournaledColumns) -> Scores:
         """Return the scores of all rows."""
-        scores = cast(_State, state.data[self.name]).scores
-        assert scores is not None
+        scores: Int64s = state.data[self.score_key]
         return scores.copy()
 
     def normalize(self, state: CycleState, scores: Scores) -> Scores:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Final, cast
+from dataclasses import dataclass
+from typing import ClassVar, Final
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
@@ -105,14 +105,6 @@ class _Scoring:
     entries: NDArray[np.intp] | None = None
 
 
-@dataclass(slots=True)
-class _State:
-    """The plugin's entry in CycleState."""
-
-    hard: list[HardSpread] = field(default_factory=list)
-    scoring: _Scoring | None = None
-
-
 class PodTopologySpread:
     """Filter looks at DoNotSchedule constraints, Score at ScheduleAnyway constraints."""
 
@@ -124,6 +116,10 @@ class PodTopologySpread:
         projects_placed_pods=False,
         remedies=frozenset({Remedy.PODS_ELSEWHERE}),
     )
+
+    #: The key of Score's entry in CycleState (``_Scoring``). The key of Filter's, a list of
+    #: ``HardSpread``, is the plugin's name.
+    score_key: ClassVar[str] = "PodTopologySpread/score"
 
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         listed = args.defaulting_type == DefaultingType.LIST
@@ -165,7 +161,7 @@ class PodTopologySpread:
             return PreFilterResult(SKIP)
         participation = self._participation(entry, pod, cluster.nodes)
         spreads = hard_spreads(entry.constraints, pod, cluster.nodes, participation)
-        state.data[self.name] = _State(spreads)
+        state.data[self.name] = spreads
         return PreFilterResult()
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
@@ -177,7 +173,8 @@ class PodTopologySpread:
         on_fork = nodes.base is not nodes
         base = rows_of_base(nodes, rows)
         undecided = np.ones(len(rows), dtype=np.bool_)
-        for spread in cast(_State, state.data[self.name]).hard:
+        spreads: list[HardSpread] = state.data[self.name]
+        for spread in spreads:
             missing = undecided & ~spread.present[base]
             exceeded = spread.exceeded_on_fork(nodes, rows) if on_fork else spread.exceeded(rows)
             exceeded &= undecided & ~missing
@@ -190,11 +187,11 @@ class PodTopologySpread:
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows
     ) -> Sequence[Requirement]:
         """Return for each constraint the skew that the pod would cause, and the allowed skew."""
-        own = cast(_State, state.data[self.name])
+        spreads: list[HardSpread] = state.data[self.name]
         hard = self._entry(pod, self._handle.cluster).constraints.hard
         base = rows_of_base(nodes, rows)
         found = []
-        for constraint, spread in zip(hard, own.hard, strict=True):
+        for constraint, spread in zip(hard, spreads, strict=True):
             allowed = np.full(len(rows), spread.max_skew)
             skew = np.where(spread.present[base], spread.skew(nodes, rows), allowed)
             found.append(Requirement(f"skew of {constraint.topology_key}", "", skew, allowed))
@@ -206,15 +203,15 @@ class PodTopologySpread:
         None for pods with ScheduleAnyway constraints, because each placed pod changes the scores.
         """
         entry = self._entry(pod, cluster)
-        own = state.data.get(self.name)
-        if entry.constraints.soft or not isinstance(own, _State):
+        spreads: list[HardSpread] | None = state.data.get(self.name)
+        if entry.constraints.soft or spreads is None:
             return None
         counted = self._participation(entry, pod, cluster.nodes).hard_counted
         queries = entry.constraints.hard_queries
         return SpreadLookahead(
             [
                 ConstraintLookahead(spread, domains, query.counts(pod))
-                for spread, domains, query in zip(own.hard, counted, queries, strict=True)
+                for spread, domains, query in zip(spreads, counted, queries, strict=True)
             ]
         )
 
@@ -233,15 +230,12 @@ class PodTopologySpread:
         if len(spreads) == 1 and spreads[0].sums is not None:
             scoring.table = _table(spreads[0])
             scoring.entries = participation.entries()
-        own = state.data.get(self.name)
-        hard = own.hard if isinstance(own, _State) else []
-        state.data[self.name] = _State(hard, scoring)
+        state.data[self.score_key] = scoring
         return SUCCESS
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Return the rounded sum of count * ln(domains + 2) + maxSkew - 1, or IGNORED."""
-        scoring = cast(_State, state.data[self.name]).scoring
-        assert scoring is not None
+        scoring: _Scoring = state.data[self.score_key]
         base = rows_of_base(nodes, rows)
         if scoring.table is not None and scoring.entries is not None:
             return scoring.table[scoring.entries[base]]
@@ -254,8 +248,7 @@ class PodTopologySpread:
 
     def score_groups(self, state: CycleState, pod: PodInfo) -> GroupScores | None:
         """Return the scores by domain, for a single constraint whose domains have several nodes."""
-        scoring = cast(_State, state.data[self.name]).scoring
-        assert scoring is not None
+        scoring: _Scoring = state.data[self.score_key]
         if scoring.table is None or scoring.entries is None:
             return None
         return GroupScores(scoring.table, scoring.entries)
