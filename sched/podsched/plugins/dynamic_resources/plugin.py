@@ -23,11 +23,7 @@ from podsched.api.node_selectors import compile_node_selector
 from podsched.config.plugin_args import DynamicResourcesArgs
 from podsched.framework.events import ClusterEventWithHint
 from podsched.framework.lookahead import Lookahead
-from podsched.framework.nodes import (
-    Bools,
-    ClusterView,
-    NodeColumns,
-)
+from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import (
     FIXED_INPUTS,
     CycleState,
@@ -55,14 +51,9 @@ from podsched.plugins.dynamic_resources.device_filter import (
     REASON_NOT_AVAILABLE,
     DeviceFilter,
 )
-from podsched.plugins.dynamic_resources.devices import (
-    DEVICE_KINDS,
-    KnownDevices,
-)
+from podsched.plugins.dynamic_resources.devices import DEVICE_KINDS, KnownDevices
 from podsched.plugins.dynamic_resources.events import dynamic_resources_events
-from podsched.plugins.dynamic_resources.extended_claims import (
-    may_need_devices,
-)
+from podsched.plugins.dynamic_resources.extended_claims import may_need_devices
 from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
 from podsched.plugins.dynamic_resources.free_devices import DevicesAhead
 from podsched.plugins.dynamic_resources.lacking import parts_of, requirements_of
@@ -84,9 +75,7 @@ from podsched.plugins.dynamic_resources.pod_claims import (
 )
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader, needs_devices
 from podsched.plugins.dynamic_resources.provided_devices import CountedDevices
-from podsched.plugins.dynamic_resources.reservation import (
-    deallocation,
-)
+from podsched.plugins.dynamic_resources.reservation import deallocation
 from podsched.plugins.dynamic_resources.selectors import RememberedSelectors, SelectorCompiler
 from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.matching import match_terms
@@ -273,8 +262,8 @@ class DynamicResources:
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, row: int
     ) -> Sequence[Parts]:
         """Return why requests cannot get each device of a node."""
-        needs = state.data.get(self.name)
-        if not isinstance(needs, PodNeeds):
+        needs: PodNeeds | None = state.data.get(self.name)
+        if needs is None:
             return ()
         return parts_of(needs, nodes, row, self._compile_selector, self._handle.cluster)
 
@@ -285,7 +274,8 @@ class DynamicResources:
 
         Deletes claims of earlier attempts for extended resources, too.
         """
-        if not isinstance(state.data.get(self.name), PodNeeds):
+        needs: PodNeeds | None = state.data.get(self.name)
+        if needs is None:
             return PostFilterResult(unschedulable("no new claims to deallocate"))
         not_available = [
             runner.outcome.rows[group.places]
@@ -302,7 +292,7 @@ class DynamicResources:
                 return PostFilterResult(unschedulable("deallocation of ResourceClaim completed"))
         if self._extended.discard(state, pod, cluster):
             return PostFilterResult(unschedulable("deletion of ResourceClaim completed"))
-        if self._preempts and self._filter.waits_for_devices(pod, cluster, state.data[self.name]):
+        if self._preempts and self._filter.waits_for_devices(pod, cluster, needs):
             return PostFilterResult(unresolvable(REASON_GIVEN_BACK))
         return PostFilterResult(unschedulable("still not schedulable"))
 
@@ -319,9 +309,8 @@ class DynamicResources:
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, feasible: Rows
     ) -> Status:
         """Skip pods whose requests have no alternatives: all nodes would score the same."""
-        needs = state.data.get(self.name)
-        has_alternatives = isinstance(needs, PodNeeds) and needs.has_alternatives
-        return SUCCESS if has_alternatives else SKIP
+        needs: PodNeeds | None = state.data.get(self.name)
+        return SUCCESS if needs is not None and needs.has_alternatives else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Scores:
         """Score nodes higher where earlier alternatives of requests are allocated."""
@@ -345,11 +334,11 @@ class DynamicResources:
 
         All nodes must have the same needs (variant).
         """
-        needs = state.data.get(self.name)
-        if isinstance(needs, PodNeeds) and needs.variant is not None:
+        needs: PodNeeds | None = state.data.get(self.name)
+        if needs is not None and needs.variant is not None:
             variants = list(needs.by_variant(np.flatnonzero(cluster.nodes.alive)))
             needs = variants[0][0] if len(variants) == 1 and variants[0][1].all() else None
-        if not isinstance(needs, PodNeeds):
+        if needs is None:
             return None
         fitting = needs.fitting
         if fitting is None or fitting.left is None or not (fitting.fits & ~fitting.unsure).any():
@@ -358,8 +347,8 @@ class DynamicResources:
 
     def counts_copies(self, state: CycleState, pod: PodInfo, nodes: NodeColumns) -> bool:
         """Return whether columns have the number of free devices of every node."""
-        needs = state.data.get(self.name)
-        if not isinstance(needs, PodNeeds) or needs.variant is not None or needs.fitting is None:
+        needs: PodNeeds | None = state.data.get(self.name)
+        if needs is None or needs.variant is not None or needs.fitting is None:
             return False
         return needs.fitting.left is not None and not needs.fitting.unsure[nodes.alive].any()
 
@@ -377,8 +366,8 @@ class DynamicResources:
 
     def reserves(self, state: CycleState, pod: PodInfo) -> bool:
         """Return whether the pod has claims to allocate."""
-        needs = state.data.get(self.name)
-        return isinstance(needs, PodNeeds) and any(each.claims for each in (needs, *needs.variants))
+        needs: PodNeeds | None = state.data.get(self.name)
+        return needs is not None and any(each.claims for each in (needs, *needs.variants))
 
     def reserve(self, state: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Allocate the pod's claims on the node and assume the allocations."""

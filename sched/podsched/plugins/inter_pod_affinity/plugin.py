@@ -134,8 +134,8 @@ class InterPodAffinity:
         remedies=frozenset({Remedy.PODS_ELSEWHERE}),
     )
 
-    #: The key of Score's entry in CycleState, the sum of weights of each row, shape ``(size,)``. The
-    #: key of Filter's is the plugin's name.
+    #: The key of Score's entry in CycleState: each row's sum of weights, shape ``(size,)``. The key
+    #: of Filter's is the plugin's name.
     score_key: ClassVar[str] = f"{PLUGIN}/score"
 
     def __init__(self, args: InterPodAffinityArgs, handle: Handle) -> None:
