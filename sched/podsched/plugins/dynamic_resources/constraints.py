@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 from typing import Any, Protocol
 
-from podsched.plugins.dynamic_resources.model import Device, DeviceConstraint, Fault, Features
+from podsched.plugins.dynamic_resources.model import Device, Fault, Features
+from podsched.v1 import objects_pb2 as v1
 
 #: The values of an attribute with their type; several if it is a list, none if it is unknown.
 Values = frozenset[tuple[str, Any]]
@@ -96,7 +97,7 @@ class DistinctAttributeOfLatest:
         raise NotImplementedError("depends on the order of the devices")
 
 
-def make_constraint(constraint: DeviceConstraint, faults: Collection[Fault]) -> Constraint:
+def make_constraint(constraint: v1.DeviceConstraint, faults: Collection[Fault]) -> Constraint:
     """Return the constraint without devices."""
     if constraint.match_attribute:
         return MatchAttribute()
@@ -104,7 +105,7 @@ def make_constraint(constraint: DeviceConstraint, faults: Collection[Fault]) -> 
 
 
 def attribute_values(
-    constraint: DeviceConstraint, device: Device, driver: str, features: Features
+    constraint: v1.DeviceConstraint, device: Device, driver: str, features: Features
 ) -> Values | None:
     """Return the values of a constraint's attribute; None if the device lacks the attribute.
 

@@ -20,7 +20,6 @@ from podsched.plugins.dynamic_resources.model import (
     Device,
     DeviceCapacity,
     DeviceClass,
-    DeviceConstraint,
     DeviceID,
     DeviceRequest,
     ExactDeviceRequest,
@@ -79,14 +78,7 @@ def read_resource_claim(document: Document) -> ResourceClaim:
         metadata.get("namespace", ""),
         metadata["name"],
         tuple(_request(request) for request in devices.get("requests") or ()),
-        tuple(
-            DeviceConstraint(
-                frozenset(constraint.get("requests") or ()),
-                constraint.get("matchAttribute", ""),
-                constraint.get("distinctAttribute", ""),
-            )
-            for constraint in devices.get("constraints") or ()
-        ),
+        tuple(_message(v1.DeviceConstraint(), one) for one in devices.get("constraints") or ()),
         tuple(_message(v1.DeviceClaimConfiguration(), one) for one in devices.get("config") or ()),
     )
 

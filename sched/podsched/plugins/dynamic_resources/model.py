@@ -1,7 +1,7 @@
 """The objects of resource.k8s.io/v1 as the allocator reads them.
 
-Names are those of Kubernetes' API. Quantities are exact. Taints, tolerations, and what is only
-copied to an allocation, such as configurations, stay messages of the API.
+Names are those of Kubernetes' API. Quantities are exact. Constraints, taints, tolerations and
+configurations stay messages of the API.
 """
 
 from __future__ import annotations
@@ -190,22 +190,13 @@ class DeviceRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceConstraint:
-    """A constraint of a claim; empty ``requests`` mean all requests."""
-
-    requests: frozenset[str]
-    match_attribute: str = ""
-    distinct_attribute: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ResourceClaim:
     """The spec of a ResourceClaim."""
 
     namespace: str
     name: str
     requests: tuple[DeviceRequest, ...]
-    constraints: tuple[DeviceConstraint, ...]
+    constraints: tuple[v1.DeviceConstraint, ...]
     config: tuple[v1.DeviceClaimConfiguration, ...]
 
     def __str__(self) -> str:

@@ -86,7 +86,8 @@ class Requests:
                 tuple(
                     index
                     for index, constraint in enumerate(claim.constraints)
-                    if not constraint.requests or {request.name, full_name} & constraint.requests
+                    if not constraint.requests
+                    or {request.name, full_name}.intersection(constraint.requests)
                 ),
             )
             self._count(alternative)

@@ -194,16 +194,25 @@ def unbound_claim(
     annotations = claim.metadata.annotations
     if ANN_SELECTED_NODE in annotations:
         return UnboundClaim(key, size, provision, annotations[ANN_SELECTED_NODE])
-    wanted = _wanted(claim, size)
+    spec, selector = claim.spec, _selector(claim)
+    mode, attributes_class = spec.volume_mode or FILESYSTEM, spec.volume_attributes_class_name
+    access_modes = frozenset(spec.access_modes)
     prebound, others = [], []
     for volume in volumes:
         if volume.ref is not None and not refers_to(volume.ref, claim):
             continue
-        if not wanted.suits(volume):
+        if volume.capacity < size or volume.mode != mode or volume.deleting:
             continue
+        if volume.attributes_class != attributes_class:
+            continue
+        # A volume that is pre-bound to the claim need not meet its other requirements.
         if volume.ref is not None:
             prebound.append(volume)
-        elif wanted.is_met_by(volume):
+        elif (
+            volume.available
+            and access_modes <= volume.access_modes
+            and (selector is None or selector.matches(volume.labels))
+        ):
             others.append(volume)
     others.sort(key=lambda volume: volume.capacity)
     return UnboundClaim(key, size, provision, None, _candidates(prebound), _candidates(others))
@@ -211,43 +220,6 @@ def unbound_claim(
 
 def _candidates(volumes: Iterable[KnownVolume]) -> tuple[Candidate, ...]:
     return tuple(Candidate(volume.name, volume.affinity) for volume in volumes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """The requirements of a claim on its volume."""
-
-    size: Fraction
-    mode: str
-    attributes_class: str
-    access_modes: frozenset[str]
-    selector: Selector | None
-
-    def suits(self, volume: KnownVolume) -> bool:
-        """Return whether the volume meets the requirements on all volumes, pre-bound or not."""
-        return (
-            volume.capacity >= self.size
-            and volume.mode == self.mode
-            and volume.attributes_class == self.attributes_class
-            and not volume.deleting
-        )
-
-    def is_met_by(self, volume: KnownVolume) -> bool:
-        """Return whether the volume meets the further requirements on volumes not pre-bound."""
-        if not volume.available or not self.access_modes <= volume.access_modes:
-            return False
-        return self.selector is None or self.selector.matches(volume.labels)
-
-
-def _wanted(claim: v1.PersistentVolumeClaim, size: Fraction) -> _Wanted:
-    spec = claim.spec
-    return _Wanted(
-        size,
-        spec.volume_mode or FILESYSTEM,
-        spec.volume_attributes_class_name,
-        frozenset(spec.access_modes),
-        _selector(claim),
-    )
 
 
 def _selector(claim: v1.PersistentVolumeClaim) -> Selector | None:
