@@ -114,7 +114,12 @@ class DefaultPreemption:
     def _search(
         self, state: CycleState, pod: PodInfo, cluster: ClusterView, runner: FilterRunner
     ) -> PostFilterResult | tuple[Found, int]:
-        """Return the dry runs and the best row, or PostFilter's result if there is none."""
+        """Return the dry runs and the best row, or PostFilter's result if there is none.
+
+        Nodes are tried, from a random one on, until there are enough candidates. If another process
+        made the best row's dry run, it is repeated here. If the results differ, the nodes are tried
+        again in this process.
+        """
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PostFilterResult(unschedulable(PREFIX + eligible.message))
@@ -122,7 +127,14 @@ class DefaultPreemption:
         if not len(rows):
             message = self._fit_error(runner, DryRun())
             return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
-        found, best = self._find_candidates(state, pod, cluster, runner, rows)
+        chunks = self._chunks(rows, self._draw(pod))
+        found = self._found_ahead(state, cluster, runner)
+        if found is None:
+            found = self.dry_runs.search(state, pod, cluster, chunks, runner)
+        best = found.best()
+        if best is not None and not self.dry_runs.confirm(state, pod, cluster, best, runner):
+            found = self.dry_runs.search(state, pod, cluster, chunks, runner)
+            best = found.best()
         if best is None:
             message = self._fit_error(runner, found.results())
             return PostFilterResult(unschedulable(PREFIX + message), nominated_node_name="")
@@ -277,29 +289,6 @@ class DefaultPreemption:
             if going and other.priority < pod.priority:
                 return unschedulable(REASON_TERMINATING)
         return SUCCESS
-
-    def _find_candidates(
-        self,
-        state: CycleState,
-        pod: PodInfo,
-        cluster: ClusterView,
-        runner: FilterRunner,
-        rows: Rows,
-    ) -> tuple[Found, int | None]:
-        """Try nodes until there are enough candidates; return the dry runs and the best row.
-
-        The tries begin at a random node. If another process made the best row's dry run, it is
-        repeated here. If the results differ, the nodes are tried again in this process.
-        """
-        chunks = self._chunks(rows, self._draw(pod))
-        found = self._found_ahead(state, cluster, runner)
-        if found is None:
-            found = self.dry_runs.search(state, pod, cluster, chunks, runner)
-        best = found.best()
-        if best is not None and not self.dry_runs.confirm(state, pod, cluster, best, runner):
-            found = self.dry_runs.search(state, pod, cluster, chunks, runner)
-            best = found.best()
-        return found, best
 
     def _found_ahead(
         self, state: CycleState, cluster: ClusterView, runner: FilterRunner

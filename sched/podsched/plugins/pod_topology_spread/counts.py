@@ -30,7 +30,12 @@ from podsched.framework.nodes import Bools, Int64s, JournaledColumns, NodeColumn
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.plugins.node_affinity import required_affinity
-from podsched.plugins.pod_topology_spread.constraints import Constraint, Constraints, MatchingPods
+from podsched.plugins.pod_topology_spread.constraints import (
+    HOSTNAME,
+    Constraint,
+    Constraints,
+    MatchingPods,
+)
 from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.matching import per_taint_set
 from podsched.plugins.rows.topology_domains import Domains, TopologyDomains
@@ -81,15 +86,12 @@ class HardSpread:
         # maxSkew, which is at least 1.
         return counts + self.self_match - np.minimum(others, counts)
 
-    def exceeded(self, rows: Rows) -> Bools:
-        """Return, for each live row, whether the pod on it would exceed maxSkew."""
+    def exceeded(self, nodes: NodeColumns, rows: Rows) -> Bools:
+        """Return, for each row, whether the pod on it would exceed maxSkew."""
+        if nodes.base is not nodes:
+            return np.greater(self.skew(nodes, rows), self.max_skew)
         minimum = self.minimum if self.enough else 0
         return self.counts[rows] > self.max_skew + minimum - self.self_match
-
-    def exceeded_on_fork(self, fork: NodeColumns, rows: Rows) -> Bools:
-        """Return, for each row of a fork, whether the pod on it would exceed maxSkew."""
-        exceeded: Bools = self.skew(fork, rows) > self.max_skew
-        return exceeded
 
 
 class SoftSpread(NamedTuple):
@@ -296,14 +298,13 @@ def soft_spreads(
     nodes: JournaledColumns,
     participation: Participation,
     scored: ScoredRows,
-    hostname: str,
 ) -> list[SoftSpread]:
     """Return the ScheduleAnyway constraints with their counts, and weights for ``scored``."""
     result = []
     for index, constraint in enumerate(constraints.soft):
         domains, query = participation.soft_domains[index], constraints.soft_queries[index]
         sums = ids = None
-        if constraint.topology_key == hostname:
+        if constraint.topology_key == HOSTNAME:
             size = len(scored.rows)
         else:
             size = scored.domains[index]

@@ -37,7 +37,6 @@ from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
 from podsched.plugins.pod_topology_spread.constraints import (
-    HOSTNAME,
     Constraint,
     Constraints,
     Defaulting,
@@ -170,14 +169,12 @@ class PodTopologySpread:
         The first constraint that a node violates determines its status.
         """
         verdicts = Verdicter(len(rows))
-        on_fork = nodes.base is not nodes
         base = rows_of_base(nodes, rows)
         undecided = np.ones(len(rows), dtype=np.bool_)
         spreads: list[HardSpread] = state.data[self.name]
         for spread in spreads:
             missing = undecided & ~spread.present[base]
-            exceeded = spread.exceeded_on_fork(nodes, rows) if on_fork else spread.exceeded(rows)
-            exceeded &= undecided & ~missing
+            exceeded = spread.exceeded(nodes, rows) & undecided & ~missing
             verdicts.flag(missing, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_MISSING_LABEL)
             verdicts.flag(exceeded, Code.UNSCHEDULABLE, REASON)
             undecided &= ~(missing | exceeded)
@@ -225,7 +222,7 @@ class PodTopologySpread:
             return SKIP
         participation = self._participation(entry, pod, nodes)
         scored = participation.scored(feasible)
-        spreads = soft_spreads(constraints, nodes, participation, scored, HOSTNAME)
+        spreads = soft_spreads(constraints, nodes, participation, scored)
         scoring = _Scoring(spreads, participation.ignored)
         if len(spreads) == 1 and spreads[0].sums is not None:
             scoring.table = _table(spreads[0])
@@ -333,7 +330,8 @@ class PodTopologySpread:
         if old is not None and new is not None:
             return QueueingHint.of(_update_helps(hard, pod, old, new))
         changed = old if new is None else new
-        return QueueingHint.of(changed is not None and _any_matches(hard, changed))
+        labels = None if changed is None else changed.metadata.labels
+        return QueueingHint.of(labels is not None and any(c.selector.matches(labels) for c in hard))
 
     def _after_node_change(
         self, pod: PodInfo, old: v1.Node | None, new: v1.Node | None
@@ -423,10 +421,6 @@ def _update_helps(hard: Sequence[Constraint], pod: PodInfo, old: v1.Pod, new: v1
     if before == after:
         return False
     return any(c.selector.matches(before) != c.selector.matches(after) for c in hard)
-
-
-def _any_matches(hard: Sequence[Constraint], changed: v1.Pod) -> bool:
-    return any(constraint.selector.matches(changed.metadata.labels) for constraint in hard)
 
 
 def _has_all(node: v1.Node | None, keys: Sequence[str]) -> bool:
