@@ -101,13 +101,13 @@ class ClaimBinding:
         names = list(needs.assumed)
         for name in needs.assumed:
             join_allocation(pod, name, cluster)
-        for name, allocation in zip(needs.names, allocations, strict=True):
-            if name == IN_MEMORY:
+        for claim, allocation in zip(needs.claims, allocations, strict=True):
+            if claim.name == IN_MEMORY:
                 made_of = extended_claim(pod.cls, needs.lacking)
                 self._extended.reserve(pod, made_of, allocation, cluster)
             else:
-                assume_allocation(pod, name, allocation, cluster)
-                names.append(name)
+                assume_allocation(pod, claim.name, allocation, cluster)
+                names.append(claim.name)
         if names:
             is_sent = self._in_doubt.pop(pod.uid, None) is not None
             self._reserved[pod.uid] = Reservation(

@@ -46,7 +46,7 @@ _QUICKLY_READ: Final = 10_000
 #: The number of claims that are read between two pauses; one takes 10 µs.
 _CLAIMS_PER_PAUSE: Final = 100
 #: Max different specs that are remembered parsed.
-_MOST_KINDS: Final = 1024
+_MOST_PARSED: Final = 1024
 #: The kinds of objects that decisions on devices read.
 DEVICE_KINDS: Final = (CLAIM, CLASS, SLICE, RULE)
 
@@ -374,7 +374,7 @@ class KnownClaims:
         spec = self.spec(message)
         found = self._known.get(spec)
         if found is None:
-            if len(self._known) >= _MOST_KINDS:
+            if len(self._known) >= _MOST_PARSED:
                 self._known.clear()
             found = self._known[spec] = read_resource_claim(to_manifest(message))
         return replace(found, namespace=message.metadata.namespace, name=message.metadata.name)

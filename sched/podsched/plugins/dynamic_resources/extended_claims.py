@@ -48,11 +48,12 @@ class Provided(NamedTuple):
 class ExtendedClaim:
     """The claim for the extended resources of the pods of a class.
 
-    ``kind``: its serialized spec. ``mappings``: the requests that each container uses, by resource.
+    ``serialized``: its serialized spec. ``mappings``: the requests that each container uses, by
+    resource.
     """
 
     spec: v1.ResourceClaimSpec
-    kind: bytes
+    serialized: bytes
     mappings: Sequence[v1.ContainerExtendedResourceRequest]
     _read: ResourceClaim
 
@@ -127,8 +128,8 @@ def _make(spec: v1.PodSpec, lacking: Iterable[Provided]) -> ExtendedClaim:
         exactly = made.spec.devices.requests.add(name=request.name).exactly
         exactly.device_class_name = request.device_class
         exactly.allocation_mode, exactly.count = EXACT_COUNT, request.amount
-    kind = made.spec.SerializeToString(deterministic=True)
-    return ExtendedClaim(made.spec, kind, mappings, read_resource_claim(to_manifest(made)))
+    serialized = made.spec.SerializeToString(deterministic=True)
+    return ExtendedClaim(made.spec, serialized, mappings, read_resource_claim(to_manifest(made)))
 
 
 def _requests_for(

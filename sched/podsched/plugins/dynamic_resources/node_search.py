@@ -31,9 +31,9 @@ from podsched.plugins.dynamic_resources.model import (
 from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 from podsched.v1 import objects_pb2 as v1
 
-#: Max outcomes that are remembered for kinds of claims and situations of nodes.
+#: Max outcomes that are remembered for specs of claims and situations of nodes.
 _MOST_OUTCOMES: Final = 50_000
-#: Max kinds of claims whose outcomes by row are kept.
+#: Max different specs of claims whose outcomes by row are kept.
 _MOST_COLUMNS: Final = 64
 #: Max alternatives of a request (FirstAvailableDeviceRequestMaxSize).
 _MOST_ALTERNATIVES: Final = 8
@@ -43,9 +43,9 @@ _MOST_ALTERNATIVES: Final = 8
 class PodNeeds:
     """The claims of a pod; plain data.
 
-    ``allocated``: the node selector of each allocated claim. ``names`` and ``claims``: the claims
-    to allocate. ``kind``: their serialized specs. ``assumed``: the names of claims that an earlier
-    attempt allocated for the pod, which is assumed. ``fitting``: the rows on which the claims fit
+    ``allocated``: the node selector of each allocated claim. ``claims``: the claims to allocate.
+    ``specs``: their serialized specs. ``assumed``: the names of claims that an earlier attempt
+    allocated for the pod, which is assumed. ``fitting``: the rows on which the claims fit
     by the columns of ``free_devices``. ``binding_failed``: the driver cannot prepare a device of an
     allocated claim.
 
@@ -56,9 +56,8 @@ class PodNeeds:
     """
 
     allocated: tuple[NodeTerms, ...]
-    names: tuple[str, ...]
     claims: tuple[ResourceClaim, ...]
-    kind: tuple[bytes, ...]
+    specs: tuple[bytes, ...]
     assumed: tuple[str, ...]
     devices: Devices
     fitting: Fitting | None = None
@@ -116,7 +115,7 @@ class Budget:
 
 @dataclass(slots=True)
 class Outcomes:
-    """The outcomes of searches for one kind of claims by row: a score, or a constant below.
+    """The outcomes of searches for claims with the same specs by row: a score, or a constant below.
 
     They are valid for these ``devices`` and ``nodes`` (topology version, size), up to the
     ``position`` in the journals of the devices.
@@ -149,7 +148,7 @@ class NodeSearch:
         """Return the outcomes by row of ``nodes.base``; the caller may write unknown ones."""
         devices, base = needs.devices, nodes.base
         version = (base.topology_version, base.size)
-        found = self._columns.get(needs.kind)
+        found = self._columns.get(needs.specs)
         if found is not None and found.devices is devices and found.nodes == version:
             touched = devices.touched_since(found.position)
             if touched is not None:
@@ -161,7 +160,7 @@ class NodeSearch:
             self._columns.clear()
         by_row = np.full(base.size, Outcomes.UNKNOWN, dtype=np.int64)
         made = Outcomes(devices, version, devices.position, by_row)
-        self._columns[needs.kind] = made
+        self._columns[needs.specs] = made
         return made.by_row
 
     def prepare(
@@ -226,7 +225,9 @@ class NodeSearch:
         Return None if comparing the devices of nodes would take long.
         """
         situation = needs.devices.situation(node)
-        return None if situation is None else (needs.kind, needs.devices.classes_version, situation)
+        return (
+            None if situation is None else (needs.specs, needs.devices.classes_version, situation)
+        )
 
     def _remember(self, key: Hashable, outcome: int) -> None:
         if len(self._outcomes) >= _MOST_OUTCOMES:

@@ -73,7 +73,7 @@ class NeedsReader:
         extended = self.provided(pod, cluster)
         if not extended:
             return parts
-        spec = extended_claim(pod.cls, extended).kind
+        spec = extended_claim(pod.cls, extended).serialized
         namespace = pod.namespace if spec in self._failing else ""
         return parts, extended, spec, namespace
 
@@ -128,7 +128,6 @@ class NeedsReader:
             _check_classes(wanted, devices)
         return PodNeeds(
             tuple(allocated),
-            tuple(claim.metadata.name for claim in new),
             claims,
             tuple(map(self._claims.spec, new)),
             tuple(assumed_names),
@@ -201,11 +200,11 @@ class NeedsReader:
             if not claim.status.HasField("allocation") and in_flight(claim, cluster) is None
         ]
 
-    def note_failing(self, kinds: Collection[bytes]) -> None:
+    def note_failing(self, specs: Collection[bytes]) -> None:
         """Note serialized specs of claims that made an attempt fail."""
         if len(self._failing) >= _MOST_FAILING:
             self._failing.clear()
-        self._failing.update(kinds)
+        self._failing.update(specs)
 
     def note_late(self, claims: Iterable[v1.ResourceClaim], cluster: ClusterView) -> None:
         """Note the allocations whose devices were not prepared in time."""
@@ -266,8 +265,7 @@ def _without(needs: PodNeeds, pod: PodInfo, lacking: tuple[Provided, ...]) -> Po
     made = extended_claim(pod.cls, lacking)
     return replace(
         needs,
-        names=(*needs.names, IN_MEMORY),
         claims=(*needs.claims, made.for_pod(pod)),
-        kind=(*needs.kind, made.kind),
+        specs=(*needs.specs, made.serialized),
         lacking=lacking,
     )
