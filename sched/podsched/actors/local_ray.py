@@ -13,9 +13,10 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import BinaryIO
 
 from podsched.actors.ray_probe import answers
 from podsched.lib.network import free_port
@@ -168,23 +169,22 @@ class LocalRay:
                 start_new_session=True,
             )
 
-    @contextlib.contextmanager
-    def _output(self) -> Iterator[int]:
+    def _output(self) -> BinaryIO:
         target = self._log_dir / "ray.log" if self._log_dir else Path(os.devnull)
-        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            yield handle
-        finally:
-            os.close(handle)
+        return open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
 
     async def _until_listening(self, port: int, directory: Path) -> None:
         """Wait for the head's port and for the socket of its raylet."""
+
+        def has_raylet() -> bool:
+            return any(directory.glob("session_*/sockets/raylet"))
+
         while True:
             self._check_alive()
             with contextlib.suppress(OSError):
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.close()
-                if await asyncio.to_thread(_has_raylet, directory):
+                if await asyncio.to_thread(has_raylet):
                     return
             await asyncio.sleep(0.1)
 
@@ -253,7 +253,3 @@ class LocalRay:
             if asyncio.get_running_loop().time() > give_up:
                 return
             await asyncio.sleep(0.02)
-
-
-def _has_raylet(directory: Path) -> bool:
-    return any(directory.glob("session_*/sockets/raylet"))

@@ -109,7 +109,11 @@ def _node_selector(claim: ResourceClaim, taken: Sequence[Taken], node: Node) -> 
         piece, device = one.candidate.slice, one.candidate.device
         nodes = device.nodes if piece.per_device_node_selection else piece.nodes
         if nodes.node_name or device.binds_to_node:
-            return _only(node)
+            only = NodeSelector()
+            only.node_selector_terms.add().match_fields.add(
+                key="metadata.name", operator="In", values=[node.name]
+            )
+            return only
         terms = nodes.node_selector.node_selector_terms if nodes.node_selector else ()
         if len(terms) > 1:
             raise AllocationError(
@@ -120,14 +124,6 @@ def _node_selector(claim: ResourceClaim, taken: Sequence[Taken], node: Node) -> 
             _add_new(term.match_fields, merged.match_fields)
             _add_new(term.match_expressions, merged.match_expressions)
     return found if merged.match_fields or merged.match_expressions else None
-
-
-def _only(node: Node) -> NodeSelector:
-    selector = NodeSelector()
-    selector.node_selector_terms.add().match_fields.add(
-        key="metadata.name", operator="In", values=[node.name]
-    )
-    return selector
 
 
 def _add_new(

@@ -46,10 +46,10 @@ from podsched.plugins.inter_pod_affinity.terms import (
     REPELLING,
     AffinityTerm,
     AllTerms,
-    Concern,
     RepelledBy,
     SomeTerms,
     TermTarget,
+    concern,
     terms_of,
 )
 from podsched.plugins.rows.base_rows import rows_of_base
@@ -161,7 +161,7 @@ class InterPodAffinity:
 
     def concern(self, pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
         """Return a function that tells whether a required term of one pod matches the other."""
-        return Concern(pod, cluster).has
+        return concern(pod, cluster)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Add up the counts over domains; skip if no required term concerns the pod."""

@@ -6,7 +6,7 @@ Rules: kube-scheduler v1.36 ``framework/types.go`` (AffinityTerm). ``matchLabelK
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -222,24 +222,19 @@ class TermTarget:
         return term.matches(self.namespace, dict(self.labels), dict(self.namespace_labels))
 
 
-class Concern:
-    """Tells whether another pod, on any node, may affect where a pod fits."""
+def concern(pod: PodInfo, cluster: ClusterView) -> Callable[[PodInfo], bool]:
+    """Return a function: whether a required term of one pod matches the other, on any node."""
+    cls, own = pod.cls, terms_of(pod.cls)
+    terms = [resolved(t, cluster) for t in (*own.required_affinity, *own.required_anti_affinity)]
+    labels = namespace_labels(cls.namespace, cluster)
+    target = TermTarget(cls.namespace, frozenset(cls.labels.items()), frozenset(labels.items()))
 
-    def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
-        cls, own = pod.cls, terms_of(pod.cls)
-        terms = (*own.required_affinity, *own.required_anti_affinity)
-        self._terms = [resolved(term, cluster) for term in terms]
-        labels = namespace_labels(cls.namespace, cluster)
-        self._target = TermTarget(
-            cls.namespace, frozenset(cls.labels.items()), frozenset(labels.items())
-        )
-
-    def has(self, other: PodInfo) -> bool:
-        """Return whether a required term of one of the two matches the other."""
-        if any(term.matches_pod(other) for term in self._terms):
+    def concerns(other: PodInfo) -> bool:
+        if any(term.matches_pod(other) for term in terms):
             return True
-        repelling = terms_of(other.cls).required_anti_affinity
-        return any(self._target.matched_by(term) for term in repelling)
+        return any(map(target.matched_by, terms_of(other.cls).required_anti_affinity))
+
+    return concerns
 
 
 @dataclass(frozen=True, slots=True)
