@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from podsched.framework.events import ActionType, ClusterEventWithHint, Queueing
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import FIXED_INPUTS, CycleState, Handle, PreFilterResult, Traits
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodInfo, once_per_class
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
@@ -60,15 +60,12 @@ class RequiredAffinity:
         return self.terms is None or self.terms.matches(labels, node.metadata.name)
 
 
-def required_affinity(cls: PodClass) -> RequiredAffinity:
-    """Return the compiled nodeSelector and required node affinity of a pod class."""
-    compiled = cls.compiled.get(NodeAffinity.name)
-    if compiled is None:
-        selector = _required(cls.spec.affinity.node_affinity)
-        terms = None if selector is None else compile_node_selector(selector)
-        compiled = RequiredAffinity(dict(cls.spec.node_selector), terms)
-        cls.compiled[NodeAffinity.name] = compiled
-    return cast(RequiredAffinity, compiled)
+@once_per_class
+def required_affinity(pod: PodInfo) -> RequiredAffinity:
+    """Return the compiled nodeSelector and required node affinity of a pod."""
+    selector = _required(pod.cls.spec.affinity.node_affinity)
+    terms = None if selector is None else compile_node_selector(selector)
+    return RequiredAffinity(dict(pod.cls.spec.node_selector), terms)
 
 
 class NodeAffinity:
@@ -128,7 +125,7 @@ class NodeAffinity:
         """Reject nodes that addedAffinity or the pod's own affinity does not match."""
         verdicts = Verdicter(len(rows))
         unresolvably = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        matches = required_affinity(pod.cls).match(nodes, rows)
+        matches = required_affinity(pod).match(nodes, rows)
         if self._added is not None:
             enforced = match_terms(self._added, nodes, rows)
             verdicts.flag(~enforced, unresolvably, REASON_ENFORCED)
@@ -144,7 +141,7 @@ class NodeAffinity:
 
         Several terms are one requirement, because a node has to match only one of them.
         """
-        required = required_affinity(pod.cls)
+        required = required_affinity(pod)
         found = [
             Requirement.met(f"label {key}={value}", match_labels({key: value}, nodes, rows))
             for key, value in sorted(required.node_selector.items())
@@ -207,7 +204,7 @@ class NodeAffinity:
         added = self._added
         if added is not None and not added.matches(node.metadata.labels, node.metadata.name):
             return False
-        return required_affinity(pod.cls).matches_node(node)
+        return required_affinity(pod).matches_node(node)
 
 
 def _shown(requirement: LabelRequirement) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
@@ -21,7 +21,7 @@ from podsched.framework.plugin import (
     PreFilterResult,
     Traits,
 )
-from podsched.framework.pods import PodClass, PodInfo, node_or_nominated
+from podsched.framework.pods import PodInfo, node_or_nominated, once_per_class
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
 from podsched.plugins.volumes.claims import (
@@ -42,8 +42,6 @@ REASON_IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already"
     " in-use by another pod"
 )
-
-_COMPILED: Final = "restricted disks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +85,9 @@ def disks_of(volumes: Iterable[v1.Volume]) -> tuple[Disk, ...]:
     return tuple(found)
 
 
-def _disks(cls: PodClass) -> tuple[Disk, ...]:
-    found: tuple[Disk, ...] | None = cls.compiled.get(_COMPILED)
-    if found is None:
-        found = cls.compiled[_COMPILED] = disks_of(cls.volumes)
-    return found
+@once_per_class
+def _disks(pod: PodInfo) -> tuple[Disk, ...]:
+    return disks_of(pod.cls.volumes)
 
 
 def _conflict(mine: Iterable[Disk], theirs: Sequence[Disk]) -> bool:
@@ -107,7 +103,7 @@ class ConflictingDisks:
     disks: tuple[Disk, ...]
 
     def counts(self, pod: PodInfo) -> int:
-        return int(bool(pod.cls.volumes) and _conflict(self.disks, _disks(pod.cls)))
+        return int(bool(pod.cls.volumes) and _conflict(self.disks, _disks(pod)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +155,7 @@ class VolumeRestrictions(WithoutArgs):
         """Return the disks, and the ReadWriteOncePod claims or the name of a missing claim."""
         if not pod.cls.volumes:
             return NOTHING_READ
-        return _disks(pod.cls), self._uses(pod, cluster)
+        return _disks(pod), self._uses(pod, cluster)
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         if not pod_claims(pod):
@@ -172,7 +168,7 @@ class VolumeRestrictions(WithoutArgs):
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Skip pods without disks and without a claim in use; a missing claim is unresolvable."""
-        disks = _disks(pod.cls)
+        disks = _disks(pod)
         uses = self._uses(pod, cluster)
         if isinstance(uses, str):
             return PreFilterResult(unresolvable(not_found("persistentvolumeclaim", uses)))
@@ -228,7 +224,7 @@ def _after_pod_deleted(pod: PodInfo, old: v1.Pod | None, new: v1.Pod | None) -> 
     # As in kube-scheduler, only pods of the namespace can be in conflict.
     if old.metadata.namespace != pod.namespace:
         return QueueingHint.SKIP
-    if _conflict(_disks(pod.cls), disks_of(old.spec.volumes)):
+    if _conflict(_disks(pod), disks_of(old.spec.volumes)):
         return QueueingHint.QUEUE
     mine = {claim.name for claim in pod_claims(pod) if not claim.ephemeral}
     theirs = claims_of(old.spec.volumes, old.metadata.name)
@@ -244,7 +240,7 @@ def _waiting_by_use() -> KeyedIndex:
         meta, volumes = old.metadata, old.spec.volumes
         return _uses(meta.namespace, disks_of(volumes), claims_of(volumes, meta.name))
 
-    return KeyedIndex(lambda pod: _uses(pod.namespace, _disks(pod.cls), pod_claims(pod)), used)
+    return KeyedIndex(lambda pod: _uses(pod.namespace, _disks(pod), pod_claims(pod)), used)
 
 
 def _uses(namespace: str, disks: Iterable[Disk], claims: Iterable[PodClaim]) -> list[Hashable]:

@@ -22,7 +22,7 @@ from podsched.api.extended_resources import EXTENDED_RESOURCE_CLAIM, may_be_devi
 from podsched.api.manifest import to_manifest
 from podsched.api.metadata_defaulting import generated_name
 from podsched.api.quantity import parse
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodClass, PodInfo, once_per_class
 from podsched.plugins.dynamic_resources.documents import read_resource_claim
 from podsched.plugins.dynamic_resources.model import EXACT_COUNT, ResourceClaim
 from podsched.v1 import objects_pb2 as v1
@@ -30,8 +30,7 @@ from podsched.v1 import objects_pb2 as v1
 #: The name of a claim that exists only in memory; not a valid name of an object.
 IN_MEMORY: Final = "<extended-resources>"
 
-#: Keys of ``PodClass.compiled``.
-_MAY_NEED: Final = "may need devices for extended resources"
+#: Key of ``PodClass.compiled``.
 _CLAIMS: Final = "claims for extended resources"
 
 _ALWAYS: Final = "Always"
@@ -73,13 +72,10 @@ class ExtendedClaim:
         return claim
 
 
+@once_per_class
 def may_need_devices(pod: PodInfo) -> bool:
     """Return whether a DeviceClass may provide a resource that the pod requests."""
-    compiled = pod.cls.compiled
-    found: bool | None = compiled.get(_MAY_NEED)
-    if found is None:
-        found = compiled[_MAY_NEED] = any(map(may_be_devices, pod.cls.requests))
-    return found
+    return any(map(may_be_devices, pod.cls.requests))
 
 
 def provided(pod: PodInfo, classes: Mapping[str, str]) -> tuple[Provided, ...]:

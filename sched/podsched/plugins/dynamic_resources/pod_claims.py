@@ -9,7 +9,7 @@ from typing import Final
 
 from podsched.api import device_claims
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodInfo, once_per_class
 from podsched.v1 import objects_pb2 as v1
 
 CLAIM: Final = "ResourceClaim"
@@ -17,44 +17,32 @@ CLASS: Final = "DeviceClass"
 SLICE: Final = "ResourceSlice"
 RULE: Final = "DeviceTaintRule"
 
-# Keys of ``PodClass.compiled``, which belongs to one pod: no two pods with claims share a class.
-_COMPILED: Final = "resource claims"
-_HAS_CLAIMS: Final = "has resource claims"
-_GENERATED: Final = "generated resource claims"
-
 
 class ClaimUnusableError(Exception):
     """A claim does not exist or cannot be used; the text says why."""
 
 
+@once_per_class
 def has_claims(pod: PodInfo) -> bool:
     """Return whether the pod refers to claims or to templates of claims."""
-    compiled = pod.cls.compiled
-    found: bool | None = compiled.get(_HAS_CLAIMS)
-    if found is None:
-        # ``bare``, because this is called for every class, and building the whole spec takes long.
-        found = compiled[_HAS_CLAIMS] = bool(pod.cls.spec_parts.bare.resource_claims)
-    return found
+    # ``bare``, because this is called for every class, and building the whole spec takes long.
+    return bool(pod.cls.spec_parts.bare.resource_claims)
 
 
+@once_per_class
 def claim_names(pod: PodInfo) -> tuple[str | None, ...]:
     """Return the names of the pod's claims in order; None for one that is not created yet."""
-    compiled = pod.cls.compiled
-    found: tuple[str | None, ...] | None = compiled.get(_COMPILED)
-    if found is None:
-        names = device_claims.claim_names(pod.pod) if has_claims(pod) else ()
-        found = compiled[_COMPILED] = tuple(name for _, name in names)
-    return found
+    # The class may remember what its pod's status says: no two pods with claims share a class.
+    names = device_claims.claim_names(pod.pod) if has_claims(pod) else ()
+    return tuple(name for _, name in names)
 
 
+@once_per_class
 def _generated_names(pod: PodInfo) -> frozenset[str]:
     """Return the names of the claims that were made from templates."""
-    compiled = pod.cls.compiled
-    found: frozenset[str] | None = compiled.get(_GENERATED)
-    if found is None:
-        statuses = pod.pod.status.resource_claim_statuses
-        found = compiled[_GENERATED] = frozenset(status.resource_claim_name for status in statuses)
-    return found
+    # As in ``claim_names``.
+    statuses = pod.pod.status.resource_claim_statuses
+    return frozenset(status.resource_claim_name for status in statuses)
 
 
 def _is_own(pod: PodInfo, claim: v1.ResourceClaim) -> bool:

@@ -7,13 +7,13 @@ a CSINode, in-tree volumes count as volumes of the driver that they were migrate
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from podsched.api.objects import object_key
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pods import PodClass, PodInfo
+from podsched.framework.pods import PodInfo, once_per_class
 from podsched.framework.status import Code
 from podsched.plugins.volumes.claims import (
     CLAIM,
@@ -37,7 +37,6 @@ from podsched.plugins.volumes.csi_translation import (
 )
 from podsched.v1 import objects_pb2 as v1
 
-_COMPILED: Final = "inline attachable volumes"
 #: The prefix of handles of volumes that are not provisioned yet; no real handle has it.
 _UNBOUND: Final = "\0"
 
@@ -76,17 +75,11 @@ class Inline:
     any: bool = False
 
 
-def inline_volumes(cls: PodClass) -> Inline:
-    """Return the in-tree volumes that pods of the class mount without a claim."""
-    found: Inline | None = cls.compiled.get(_COMPILED)
-    if found is None:
-        found = cls.compiled[_COMPILED] = _inline(cls.volumes)
-    return found
-
-
-def _inline(volumes: Iterable[v1.Volume]) -> Inline:
+@once_per_class
+def inline_volumes(pod: PodInfo) -> Inline:
+    """Return the in-tree volumes that the pod mounts without a claim."""
     found, error, some = [], "", False
-    for volume in volumes:
+    for volume in pod.cls.volumes:
         plugin = in_tree_plugin(volume)
         if plugin is None:
             continue
@@ -160,7 +153,7 @@ class AttachableVolumes:
             if volume.driver and (csi_node or not volume.migrated):
                 found[volume.name] = volume.driver
         if csi_node:
-            inline = inline_volumes(pod.cls)
+            inline = inline_volumes(pod)
             found.update((volume.name, volume.driver) for volume in inline.volumes)
             if inline.error:
                 raise CannotCount(Code.ERROR, inline.error)

@@ -64,7 +64,7 @@ class VolumeReferences:
     def counts(self, pod: PodInfo) -> int:
         if not pod.cls.volumes:
             return 0
-        return len(pod_claims(pod)) + len(inline_volumes(pod.cls).volumes)
+        return len(pod_claims(pod)) + len(inline_volumes(pod).volumes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class MayFail:
     def counts(self, pod: PodInfo) -> int:
         if not pod.cls.volumes:
             return 0
-        if inline_volumes(pod.cls).error:
+        if inline_volumes(pod).error:
             return 1
         return int(any(claim.ephemeral or not claim.name for claim in pod_claims(pod)))
 
@@ -340,7 +340,7 @@ class NodeVolumeLimits:
 
 
 def _concerns(pod: PodInfo) -> bool:
-    return bool(pod_claims(pod)) or (bool(pod.cls.volumes) and inline_volumes(pod.cls).any)
+    return bool(pod_claims(pod)) or (bool(pod.cls.volumes) and inline_volumes(pod).any)
 
 
 def _new_volumes(volumes: AttachableVolumes, pod: PodInfo, csi_node: bool) -> NewVolumes:

@@ -241,7 +241,7 @@ def _taking_part(
 
 def _honored_affinity(pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Bools:
     result = np.zeros(nodes.size, dtype=np.bool_)
-    result[rows] = required_affinity(pod.cls).match(nodes, rows)
+    result[rows] = required_affinity(pod).match(nodes, rows)
     return result
 
 

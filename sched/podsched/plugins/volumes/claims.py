@@ -18,7 +18,7 @@ from podsched.api.storage_classes import CLASS_ANNOTATION
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pods import PodInfo
+from podsched.framework.pods import PodInfo, once_per_class
 from podsched.v1 import objects_pb2 as v1
 
 CLAIM: Final = "PersistentVolumeClaim"
@@ -33,7 +33,6 @@ WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 FILESYSTEM: Final = "Filesystem"
 
-_COMPILED: Final = "volume claims"
 _NO_CLAIMS: Final[tuple[PodClaim, ...]] = ()
 
 
@@ -45,13 +44,10 @@ class PodClaim:
     ephemeral: bool = False
 
 
+@once_per_class
 def pod_claims(pod: PodInfo) -> tuple[PodClaim, ...]:
     """Return the claims in the order of the pod's volumes, with repetitions."""
-    compiled = pod.cls.compiled
-    found: tuple[PodClaim, ...] | None = compiled.get(_COMPILED)
-    if found is None:
-        found = compiled[_COMPILED] = claims_of(pod.cls.volumes, pod.name)
-    return found
+    return claims_of(pod.cls.volumes, pod.name)
 
 
 def claims_of(volumes: Sequence[v1.Volume], pod_name: str) -> tuple[PodClaim, ...]:
