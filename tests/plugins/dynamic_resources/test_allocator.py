@@ -19,7 +19,7 @@ from podsched.plugins.dynamic_resources.errors import AllocationAborted
 from podsched.plugins.dynamic_resources.model import Node
 from support.device_world import AttributeSelector, Document, allocator_of, cases
 
-NODE = Node("node", {})
+NODE = Node(name="node")
 
 
 def results_of(case: Document) -> list[Document]:

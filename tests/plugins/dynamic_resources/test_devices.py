@@ -18,7 +18,7 @@ from podsched.plugins.dynamic_resources.model import Node
 from support.device_world import DRIVER, AttributeSelector
 from support.examples import examples
 
-NODES = [Node(name, {}) for name in ("a", "b")]
+NODES = [Node(name=name) for name in ("a", "b")]
 
 
 def piece(name: str, pool: str, node: str, count: int) -> ResourceSlice:

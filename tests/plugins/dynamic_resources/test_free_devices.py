@@ -34,7 +34,7 @@ from podsched.plugins.dynamic_resources.selectors import RememberedSelectors
 from support.device_world import DRIVER, AttributeSelector, Document, cases
 from support.examples import examples
 
-NODE = Node("node", {})
+NODE = Node(name="node")
 
 
 def by_pool(slices: Sequence[ResourceSlice]) -> dict[PoolKey, list[ResourceSlice]]:

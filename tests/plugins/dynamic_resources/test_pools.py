@@ -8,7 +8,7 @@ from podsched.plugins.dynamic_resources.documents import read_resource_slice
 from podsched.plugins.dynamic_resources.model import Features, Node
 from podsched.plugins.dynamic_resources.pools import Pool, gather_pools
 
-NODE = Node("node-1", {})
+NODE = Node(name="node-1")
 
 
 def pools_of(*specs: dict[str, Any]) -> list[Pool]:

@@ -20,7 +20,7 @@ from podsched.plugins.dynamic_resources.extended_claims import (
 )
 from podsched.plugins.dynamic_resources.extended_reservation import ExtendedReservations
 from podsched.plugins.dynamic_resources.model import Features, Node
-from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, PodNeeds, node_of
+from podsched.plugins.dynamic_resources.node_search import Budget, NodeSearch, PodNeeds
 from podsched.plugins.dynamic_resources.pod_claims import ClaimUnusableError, usable_claims
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
 from podsched.plugins.dynamic_resources.reservation import (
@@ -80,7 +80,7 @@ class ClaimBinding:
             needs = self._reader.on_row(pod, cluster, row)
         except ClaimUnusableError as why:
             return unresolvable(str(why))
-        node = node_of(cluster.nodes, row)
+        node = cluster.nodes.node(row).metadata
         try:
             allocations = self._allocate(node, needs, cluster) if needs.claims else []
         except AllocationError as why:

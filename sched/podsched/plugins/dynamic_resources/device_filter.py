@@ -29,7 +29,6 @@ from podsched.plugins.dynamic_resources.node_search import (
     NodeSearch,
     Outcomes,
     PodNeeds,
-    node_of,
 )
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
@@ -104,7 +103,7 @@ class DeviceFilter:
         found[list(changes)] = Outcomes.UNKNOWN
         budget = Budget(self._most_pauses)
         for index in np.flatnonzero(unsure & (found == Outcomes.UNKNOWN)).tolist():
-            node = node_of(nodes, int(rows[index]))
+            node = nodes.node(int(rows[index])).metadata
             try:
                 if index in changes:
                     found[index] = self._search.find_after(node, needs, changes[index], budget)
@@ -162,7 +161,7 @@ class DeviceFilter:
         needs = needs if row is None else needs.on(row)
         if row is None or not needs.claims:
             return False
-        node, devices = node_of(cluster.nodes, row), needs.devices
+        node, devices = cluster.nodes.node(row).metadata, needs.devices
         keys = devices.in_use.claims_in(devices.pools_for(node))
         claims = [claim for key in keys if (claim := cluster.get(CLAIM, *key)) is not None]
         left = Changed(without_users(claims, cluster), ())

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from google.protobuf.json_format import ParseDict
-
 from podsched.api import codec
 from podsched.api.device_selectors import Device as DeviceView
 from podsched.api.objects import Message, NodeSelector
@@ -38,7 +36,7 @@ _M = TypeVar("_M", bound=Message)
 def read_node(document: Document) -> Node:
     """Read the name and labels of a Node."""
     metadata = document["metadata"]
-    return Node(metadata["name"], metadata.get("labels") or {})
+    return Node(name=metadata["name"], labels=metadata.get("labels"))
 
 
 def read_device_class(document: Document) -> DeviceClass:
@@ -210,7 +208,7 @@ def _node_selection(document: Document) -> NodeSelection:
     return NodeSelection(
         document.get("nodeName") or "",
         bool(document.get("allNodes")),
-        None if selector is None else ParseDict(selector, NodeSelector()),
+        None if selector is None else _message(NodeSelector(), selector),
     )
 
 

@@ -17,7 +17,7 @@ from podsched.framework.requirements import Parts, Requirement
 from podsched.framework.verdicts import Rows
 from podsched.plugins.dynamic_resources.errors import AllocationError
 from podsched.plugins.dynamic_resources.in_use import users_of_devices
-from podsched.plugins.dynamic_resources.node_search import PodNeeds, node_of
+from podsched.plugins.dynamic_resources.node_search import PodNeeds
 from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 from podsched.plugins.dynamic_resources.shortfalls import Measured, Users, measure, verdicts
 from podsched.plugins.rows.base_rows import rows_of_base
@@ -67,7 +67,7 @@ def parts_of(
     for variant, mine in needs.by_variant(rows_of_base(nodes, np.array([row]))):
         if mine[0] and variant.claims:
             try:
-                found += verdicts(node_of(nodes, row), variant, compile_selector, users)
+                found += verdicts(nodes.node(row).metadata, variant, compile_selector, users)
             except AllocationError:
                 return []
     return found
@@ -85,7 +85,7 @@ def _measured(
     measured: dict[Hashable, list[Measured]] = {}
     by_row: list[list[Measured]] = [[] for _ in range(len(rows))]
     for place in np.flatnonzero(mine)[:_MOST_ROWS].tolist():
-        node = node_of(nodes, int(rows[place]))
+        node = nodes.node(int(rows[place])).metadata
         situation = needs.devices.situation(node) or node.name
         if situation not in measured and len(measured) < _MOST_MEASURED:
             measured[situation] = measure(node, needs, compile_selector, users)

@@ -16,6 +16,8 @@ from podsched.api.device_selectors import Device as DeviceView
 from podsched.api.objects import NodeSelector
 from podsched.v1 import objects_pb2 as v1
 
+#: The metadata of the node on which devices are allocated: its name and labels are read.
+Node = v1.ObjectMeta
 #: An exact amount: an int where possible, because ints are many times as fast as fractions.
 Amount = Fraction | int
 
@@ -201,14 +203,6 @@ class ResourceClaim:
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """The name and labels of the node on which devices are allocated."""
-
-    name: str
-    labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

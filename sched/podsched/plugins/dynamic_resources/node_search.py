@@ -172,7 +172,7 @@ class NodeSearch:
         for row in unknown.tolist():
             if row >= nodes.size or not nodes.alive[row]:
                 continue
-            node = node_of(nodes, row)
+            node = nodes.node(row).metadata
             key = self._key(node, needs)
             if key is None or key in self._outcomes:
                 continue
@@ -261,12 +261,6 @@ class NodeSearch:
             self._compile_selector,
             Features(),
         )
-
-
-def node_of(nodes: NodeColumns, row: int) -> Node:
-    """Return the node of a row."""
-    metadata = nodes.node(row).metadata
-    return Node(metadata.name, dict(metadata.labels))
 
 
 def _outcome(needs: PodNeeds, allocations: list[v1.AllocationResult] | None) -> int:

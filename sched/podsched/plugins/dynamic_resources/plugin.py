@@ -62,7 +62,6 @@ from podsched.plugins.dynamic_resources.node_search import (
     NodeSearch,
     Outcomes,
     PodNeeds,
-    node_of,
 )
 from podsched.plugins.dynamic_resources.pod_claims import (
     CLAIM,
@@ -321,7 +320,7 @@ class DynamicResources:
         for variant, mine in needs.by_variant(base):
             known = self._search.outcomes(variant, nodes)
             for index in np.flatnonzero(mine & (known[base] == Outcomes.UNKNOWN)).tolist():
-                node = node_of(nodes, int(rows[index]))
+                node = nodes.node(int(rows[index])).metadata
                 known[base[index]] = self._search.find(node, variant, budget)
             scores[mine] = np.maximum(known[base][mine], 0)
         return scores

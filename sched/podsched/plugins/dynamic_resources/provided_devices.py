@@ -14,7 +14,6 @@ from podsched.framework.pods import PodInfo
 from podsched.plugins.dynamic_resources.devices import DEVICE_KINDS, Devices, KnownDevices
 from podsched.plugins.dynamic_resources.errors import AllocationAborted
 from podsched.plugins.dynamic_resources.model import DeviceClass, DeviceID, Node
-from podsched.plugins.dynamic_resources.node_search import node_of
 from podsched.plugins.dynamic_resources.pod_claims import CLAIM
 from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
 from podsched.plugins.dynamic_resources.pools import reaches
@@ -73,7 +72,7 @@ class DeviceCounts:
         for place, row in enumerate(rows, start=1):
             # Nodes may be gone after a pause; then all is counted again.
             if row < nodes.size and nodes.alive[row]:
-                counts[:, row] = self._count(of_class, devices, node_of(nodes, row))
+                counts[:, row] = self._count(of_class, devices, nodes.node(row).metadata)
             if place % _ROWS_PER_PAUSE == 0:
                 yield
         self._known[class_name] = _Known(devices, version, position, counts)

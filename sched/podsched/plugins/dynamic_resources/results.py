@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
-from podsched.api.objects import NodeSelector, NodeSelectorRequirement
+from podsched.api.objects import NodeSelectorRequirement
 from podsched.api.quantity import format_quantity
 from podsched.plugins.dynamic_resources.choices import Alternative
 from podsched.plugins.dynamic_resources.errors import AllocationError
@@ -27,6 +27,8 @@ FROM_CLAIM = "FromClaim"
 #: it (``reservation.allocated_for``).
 NEW_SHARE = "*"
 
+_Configuration = v1.DeviceClassConfiguration | v1.DeviceClaimConfiguration
+
 
 def make_allocation(
     claim: ResourceClaim,
@@ -41,46 +43,50 @@ def make_allocation(
     validation would refuse.
     """
     made = v1.AllocationResult()
-    made.devices.SetInParent()
-    made.devices.results.extend(_result(one, features) for one in taken)
-    made.devices.config.extend(_configurations(claim, chosen))
-    selector = _node_selector(claim, taken, node)
-    if selector is not None:
-        made.node_selector.CopyFrom(selector)
+    devices = made.devices
+    devices.SetInParent()
+    for one in taken:
+        _add_result(one, features, devices)
+    for source, requests, config in _configurations(claim, chosen):
+        opaque = config.opaque if config.HasField("opaque") else None
+        devices.config.add(source=source, requests=requests, opaque=opaque)
+    _set_node_selector(made, claim, taken, node)
     return made
 
 
-def _result(taken: Taken, features: Features) -> v1.DeviceRequestAllocationResult:
-    request, device = taken.alternative.request, taken.candidate.device
-    made = v1.DeviceRequestAllocationResult(
-        request=taken.alternative.full_name,
-        driver=taken.candidate.id.driver,
-        pool=taken.candidate.id.pool,
-        device=taken.candidate.id.device,
-        admin_access=request.admin_access or None,
-        tolerations=request.tolerations,
-    )
-    if features.binding_conditions:
+def _add_result(taken: Taken, features: Features, devices: v1.DeviceAllocationResult) -> None:
+    alternative, device, identity = taken.alternative, taken.candidate.device, taken.candidate.id
+    driver, pool, name = identity
+    made = devices.results.add(request=alternative.full_name, driver=driver, pool=pool, device=name)
+    # This is also made for every node that Filter searches, so nothing is set that is empty.
+    if alternative.request.tolerations:
+        made.tolerations.extend(alternative.request.tolerations)
+    if alternative.request.admin_access:
+        made.admin_access = True
+    if features.binding_conditions and device.binding_conditions:
         made.binding_conditions.extend(device.binding_conditions)
+    if features.binding_conditions and device.binding_failure_conditions:
         made.binding_failure_conditions.extend(device.binding_failure_conditions)
     if taken.consumed is not None:
         made.share_id = NEW_SHARE
         for name, amount in taken.consumed.items():
             made.consumed_capacity[name] = format_quantity(amount)
-    return made
 
 
 def _configurations(
     claim: ResourceClaim, chosen: Sequence[Alternative]
-) -> Iterator[v1.DeviceAllocationConfiguration]:
-    """Yield the configurations of each used class once, then those of the claim."""
+) -> Iterator[tuple[str, Iterable[str], _Configuration]]:
+    """Yield the configurations of each used class once, then those of the claim.
+
+    Each with its source and the requests that it is for.
+    """
     by_class: dict[str, list[Alternative]] = {}
     for alternative in chosen:
         by_class.setdefault(alternative.device_class.name, []).append(alternative)
     for alternatives in by_class.values():
         names = [alternative.full_name for alternative in alternatives]
         for of_class in alternatives[0].device_class.config:
-            yield _allocated(FROM_CLASS, names, of_class)
+            yield FROM_CLASS, names, of_class
     for config in claim.config:
         users = [
             alternative
@@ -89,31 +95,22 @@ def _configurations(
         ]
         # As in Kubernetes, it is repeated for each request that it names.
         for _ in users if config.requests else ("all",):
-            yield _allocated(FROM_CLAIM, config.requests, config)
+            yield FROM_CLAIM, config.requests, config
 
 
-def _allocated(
-    source: str,
-    requests: Iterable[str],
-    config: v1.DeviceClassConfiguration | v1.DeviceClaimConfiguration,
-) -> v1.DeviceAllocationConfiguration:
-    opaque = config.opaque if config.HasField("opaque") else None
-    return v1.DeviceAllocationConfiguration(source=source, requests=requests, opaque=opaque)
-
-
-def _node_selector(claim: ResourceClaim, taken: Sequence[Taken], node: Node) -> NodeSelector | None:
-    """Return a selector of the nodes that reach all devices; None for all nodes."""
-    found = NodeSelector()
-    merged = found.node_selector_terms.add()
+def _set_node_selector(
+    made: v1.AllocationResult, claim: ResourceClaim, taken: Sequence[Taken], node: Node
+) -> None:
+    """Set the selector of the nodes that reach all devices; none if all nodes do."""
+    merged = v1.NodeSelectorTerm()
     for one in taken:
         piece, device = one.candidate.slice, one.candidate.device
         nodes = device.nodes if piece.per_device_node_selection else piece.nodes
         if nodes.node_name or device.binds_to_node:
-            only = NodeSelector()
-            only.node_selector_terms.add().match_fields.add(
+            made.node_selector.node_selector_terms.add().match_fields.add(
                 key="metadata.name", operator="In", values=[node.name]
             )
-            return only
+            return
         terms = nodes.node_selector.node_selector_terms if nodes.node_selector else ()
         if len(terms) > 1:
             raise AllocationError(
@@ -123,7 +120,8 @@ def _node_selector(claim: ResourceClaim, taken: Sequence[Taken], node: Node) -> 
         for term in terms:
             _add_new(term.match_fields, merged.match_fields)
             _add_new(term.match_expressions, merged.match_expressions)
-    return found if merged.match_fields or merged.match_expressions else None
+    if merged.match_fields or merged.match_expressions:
+        made.node_selector.node_selector_terms.append(merged)
 
 
 def _add_new(
