@@ -28,7 +28,7 @@ from podsched.plugins.volumes.claims import (
     CLAIM,
     CLASS,
     VOLUME,
-    claim_class,
+    class_of,
     get_claim,
     get_class,
     get_volume,
@@ -142,7 +142,7 @@ class CountedVolumes:
         volume = get_volume(cluster, bound) if bound else None
         if volume is not None:
             return self._disk.id_of(volume.spec)
-        storage_class = get_class(cluster, claim_class(claim))
+        storage_class = get_class(cluster, class_of(claim))
         if storage_class is None or storage_class.provisioner != self._disk.provisioner:
             return None
         return f"{_UNBOUND}{claim.metadata.namespace}/{claim.metadata.name}"

@@ -30,8 +30,8 @@ from podsched.plugins.volumes.claims import (
     CLASS,
     VOLUME,
     WAIT_FOR_FIRST_CONSUMER,
-    claim_class,
     claim_events,
+    class_of,
     get_claim,
     get_class,
     get_volume,
@@ -141,7 +141,7 @@ class VolumeZone(WithoutArgs):
 
 def _check_delayed(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> None:
     """Raise Rejected unless the unbound claim's class has the mode WaitForFirstConsumer."""
-    name = claim_class(claim)
+    name = class_of(claim)
     if not name:
         raise Rejected("PersistentVolumeClaim had no pv name and storageClass name")
     storage_class = get_class(cluster, name)

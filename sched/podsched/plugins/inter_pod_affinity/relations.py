@@ -6,9 +6,9 @@ if a namespace changes. In a cluster without terms, a pod costs one comparison o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Set
+from collections.abc import Hashable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from podsched.framework.nodes import ClusterView, NodeColumns, PodQuery
@@ -28,6 +28,8 @@ from podsched.plugins.inter_pod_affinity.terms import (
     resolved,
     terms_of,
 )
+
+T = TypeVar("T")
 
 #: Max terms for which a class remembers whether they match.
 _MAX_KNOWN: Final = 1 << 14
@@ -155,33 +157,30 @@ class RelationsIndex:
         near = tuple(resolved(term, cluster) for term in terms.required_affinity)
         far = [(1, resolved(term, cluster)) for term in terms.required_anti_affinity]
         preferred = [(weight, resolved(term, cluster)) for weight, term in terms.preferred]
-        weighted: dict[str, list[tuple[int, PodQuery]]] = {}
-        if preferred or not self._ignore_preferred:
-            weighted = self._weighted(matches, cluster.nodes)
+        repelling: Any = cluster.nodes.terms_in_cluster(REPELLING)
+        scores = bool(preferred) or not self._ignore_preferred
         return Relations(
             matches.target,
             AllTerms(near) if near else None,
             tuple(dict.fromkeys(term.topology_key for term in near)),
-            _by_key(far),
-            _repelled(matches, cluster.nodes),
-            _by_key(preferred),
-            tuple((key, tuple(queries)) for key, queries in weighted.items()),
+            _queries(far),
+            _by_key((term, query) for term, query in repelling.items() if matches.by(term)),
+            _queries(preferred),
+            _by_key(self._weighted(matches, cluster.nodes)) if scores else (),
         )
 
     def _weighted(
         self, matches: _MatchMemo, nodes: NodeColumns
-    ) -> dict[str, list[tuple[int, PodQuery]]]:
-        """Return the terms of placed pods that score the pod, by topology key, with weights."""
-        found: dict[str, list[tuple[int, PodQuery]]] = {}
+    ) -> Iterator[tuple[AffinityTerm, tuple[int, PodQuery]]]:
+        """Yield the terms of placed pods that score the pod, with weight and query."""
         required: Any = nodes.terms_in_cluster(ATTRACTING) if self._hard_weight else {}
         for term, query in required.items():
             if matches.by(term):
-                found.setdefault(term.topology_key, []).append((self._hard_weight, query))
+                yield term, (self._hard_weight, query)
         preferred: Any = nodes.terms_in_cluster(PREFERRING)
         for (weight, term), query in preferred.items():
             if matches.by(term):
-                found.setdefault(term.topology_key, []).append((weight, query))
-        return found
+                yield term, (weight, query)
 
 
 class _MatchMemo:
@@ -203,22 +202,17 @@ class _MatchMemo:
         return found
 
 
-def _repelled(
-    matches: _MatchMemo, nodes: NodeColumns
-) -> tuple[tuple[str, tuple[PodQuery, ...]], ...]:
-    found: dict[str, list[PodQuery]] = {}
-    terms: Any = nodes.terms_in_cluster(REPELLING)
-    for term, query in terms.items():
-        if matches.by(term):
-            found.setdefault(term.topology_key, []).append(query)
-    return tuple((key, tuple(queries)) for key, queries in found.items())
+def _by_key(found: Iterable[tuple[AffinityTerm, T]]) -> tuple[tuple[str, tuple[T, ...]], ...]:
+    """Return what belongs to terms, by the terms' topology keys."""
+    by_key: dict[str, list[T]] = {}
+    for term, item in found:
+        by_key.setdefault(term.topology_key, []).append(item)
+    return tuple((key, tuple(items)) for key, items in by_key.items())
 
 
-def _by_key(terms: list[Weighted]) -> tuple[tuple[str, SomeTerms], ...]:
-    by_key: dict[str, list[Weighted]] = {}
-    for weighted in terms:
-        by_key.setdefault(weighted[1].topology_key, []).append(weighted)
-    return tuple((key, SomeTerms(tuple(of_key))) for key, of_key in by_key.items())
+def _queries(terms: Iterable[Weighted]) -> tuple[tuple[str, SomeTerms], ...]:
+    by_key = _by_key((weighted[1], weighted) for weighted in terms)
+    return tuple((key, SomeTerms(of_key)) for key, of_key in by_key)
 
 
 class LabelKeys:

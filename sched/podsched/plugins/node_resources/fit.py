@@ -159,13 +159,10 @@ class NodeResourcesFit:
         return tuple(wanted)
 
     def _compares(self, name: str) -> bool:
-        return name in NATIVE or (is_scalar(name) and not self._ignores(name))
-
-    def _ignores(self, name: str) -> bool:
         if not is_extended(name):
-            return False
+            return name in NATIVE or is_scalar(name)
         group = name.split("/", 1)[0]
-        return name in self._ignored_resources or group in self._ignored_groups
+        return name not in self._ignored_resources and group not in self._ignored_groups
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject rows where a resource is short, with a reason for each such resource.
@@ -283,8 +280,15 @@ class NodeResourcesFit:
     def score_placements(
         self, group: PodGroup, tried: Sequence[TriedPlacement], cluster: ClusterView
     ) -> Sequence[float]:
-        """Return the used percentage of each placement's nodes."""
-        scores: list[float] = score_placements(cluster.nodes, tried, self._resources).tolist()
+        """Return the used percentage of each placement's nodes.
+
+        As in kube-scheduler v1.36, it is MostAllocated over the sums of each placement's nodes for
+        every scoring strategy, and is not normalised.
+        """
+        nodes = cluster.nodes
+        rows = [one.placement.rows(nodes) for one in tried]
+        columns = [_column(nodes, tried, rows, resource) for resource in self._resources]
+        scores: list[float] = most_allocated(columns).tolist()
         return scores
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
@@ -370,18 +374,6 @@ def _fits(wanted: Iterable[tuple[str, int]], free: Sequence[int]) -> bool:
         if amount > (cpu if name == CPU else memory if name == MEMORY else -1):
             return False
     return pods > 0
-
-
-def score_placements(
-    nodes: NodeColumns, tried: Sequence[TriedPlacement], resources: Sequence[ResourceSpec]
-) -> Scores:
-    """Return the scores of the placements, 0 to 100, shape ``(len(tried),)``.
-
-    As in kube-scheduler v1.36, it is MostAllocated over the sums of each placement's nodes for
-    every scoring strategy, and is not normalised.
-    """
-    rows = [one.placement.rows(nodes) for one in tried]
-    return most_allocated([_column(nodes, tried, rows, resource) for resource in resources])
 
 
 def _column(

@@ -19,7 +19,7 @@ from podsched.plugins.volumes.claims import (
     CLAIM,
     CLASS,
     VOLUME,
-    claim_class,
+    class_of,
     controller_uid,
     get_claim,
     get_class,
@@ -204,7 +204,7 @@ def _driver_info(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> tuple
 def _driver_of_class(
     claim: v1.PersistentVolumeClaim, cluster: ClusterView
 ) -> tuple[str, str, bool]:
-    name = claim_class(claim)
+    name = class_of(claim)
     storage_class = get_class(cluster, name) if name else None
     if storage_class is None:
         return "", "", False

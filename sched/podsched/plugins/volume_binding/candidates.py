@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from podsched.api.node_selectors import NodeTerm, NodeTerms, compile_node_selector
 from podsched.api.objects import object_key
-from podsched.api.quantity import value
+from podsched.api.quantity import parse, value
 from podsched.api.selectors import Requirement, Selector, SelectorError, compile_selector
 from podsched.framework.assumed_objects import AssumedObjects
 from podsched.framework.nodes import ClusterView
@@ -20,12 +20,9 @@ from podsched.plugins.volumes.claims import (
     ANN_SELECTED_NODE,
     FILESYSTEM,
     VOLUME,
-    capacity,
-    claim_class,
+    class_of,
     get_class,
     refers_to,
-    requested_storage,
-    volume_class,
 )
 from podsched.v1 import objects_pb2 as v1
 
@@ -87,8 +84,8 @@ def known_volume(volume: v1.PersistentVolume) -> KnownVolume:
     spec = volume.spec
     return KnownVolume(
         volume.metadata.name,
-        volume_class(volume),
-        capacity(volume),
+        class_of(volume),
+        parse(spec.capacity.get("storage", "0")),
         spec.volume_mode or FILESYSTEM,
         spec.volume_attributes_class_name,
         frozenset(spec.access_modes),
@@ -189,7 +186,7 @@ def unbound_claim(
     claim: v1.PersistentVolumeClaim, volumes: Iterable[KnownVolume], cluster: ClusterView
 ) -> UnboundClaim:
     """Read a claim. Raises MatchingFailed, QuantityError. ``volumes``: those of its class."""
-    key, size = object_key(claim), requested_storage(claim)
+    key, size = object_key(claim), parse(claim.spec.resources.requests.get("storage", "0"))
     provision = _provision(claim, cluster)
     annotations = claim.metadata.annotations
     if ANN_SELECTED_NODE in annotations:
@@ -235,7 +232,7 @@ def _selector(claim: v1.PersistentVolumeClaim) -> Selector | None:
 
 def _provision(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Provision:
     """Return where a volume could be provisioned for the claim. Raises MatchingFailed."""
-    name = claim_class(claim)
+    name = class_of(claim)
     if not name:
         raise MatchingFailed(f'no class for claim "{object_key(claim)}"')
     storage_class = get_class(cluster, name)

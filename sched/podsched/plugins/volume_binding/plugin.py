@@ -55,8 +55,8 @@ from podsched.plugins.volumes.claims import (
     CLASS,
     VOLUME,
     WAIT_FOR_FIRST_CONSUMER,
-    claim_class,
     claim_events,
+    class_of,
     controller_uid,
     get_claim,
     get_class,
@@ -185,7 +185,7 @@ class VolumeBinding:
             return None
         unbound = []
         for claim in delayed:
-            volumes = self._volumes.of_class(cluster, claim_class(claim))
+            volumes = self._volumes.of_class(cluster, class_of(claim))
             unbound.append(unbound_claim(claim, volumes, cluster))
         return BindingState(tuple(bound), tuple(unbound))
 
@@ -360,7 +360,7 @@ def _unusable_claim(pod: PodInfo, cluster: ClusterView) -> str:
 
 def _waits_for_pod(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> bool:
     """Return whether the claim's class has WaitForFirstConsumer. Raises MatchingFailed."""
-    name = claim_class(claim)
+    name = class_of(claim)
     storage_class = get_class(cluster, name) if name else None
     if storage_class is None:
         return False

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final, cast
 
 from podsched.api.owners import controller_of
-from podsched.api.quantity import parse
 from podsched.api.storage_classes import CLASS_ANNOTATION
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
@@ -112,14 +110,9 @@ def not_owner(pod: PodInfo, claim_name: str) -> str:
     return f"PVC {claim} was not created for pod {pod.key} (pod is not owner)"
 
 
-def claim_class(claim: v1.PersistentVolumeClaim) -> str:
-    """Return the name of the claim's storage class, "" if it has none."""
-    return claim.metadata.annotations.get(CLASS_ANNOTATION, claim.spec.storage_class_name)
-
-
-def volume_class(volume: v1.PersistentVolume) -> str:
-    """Return the name of the volume's storage class, "" if it has none."""
-    return volume.metadata.annotations.get(CLASS_ANNOTATION, volume.spec.storage_class_name)
+def class_of(item: v1.PersistentVolumeClaim | v1.PersistentVolume) -> str:
+    """Return the name of the storage class of a claim or volume, "" if it has none."""
+    return item.metadata.annotations.get(CLASS_ANNOTATION, item.spec.storage_class_name)
 
 
 def is_fully_bound(claim: v1.PersistentVolumeClaim) -> bool:
@@ -134,16 +127,6 @@ def refers_to(ref: v1.ObjectReference, claim: v1.PersistentVolumeClaim) -> bool:
     """
     meta = claim.metadata
     return (ref.namespace, ref.name) == (meta.namespace, meta.name) and ref.uid in ("", meta.uid)
-
-
-def requested_storage(claim: v1.PersistentVolumeClaim) -> Fraction:
-    """Return the bytes that the claim requests. Raises QuantityError."""
-    return parse(claim.spec.resources.requests.get("storage", "0"))
-
-
-def capacity(volume: v1.PersistentVolume) -> Fraction:
-    """Return the capacity of the volume in bytes. Raises QuantityError."""
-    return parse(volume.spec.capacity.get("storage", "0"))
 
 
 def get_volume(cluster: ClusterView, name: str) -> v1.PersistentVolume | None:
