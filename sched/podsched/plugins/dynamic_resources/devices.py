@@ -26,7 +26,13 @@ from podsched.plugins.dynamic_resources.documents import (
     read_resource_slice,
 )
 from podsched.plugins.dynamic_resources.free_devices import FreeDevices
-from podsched.plugins.dynamic_resources.in_use import ClaimKey, DevicesInUse, PoolKey, uses_of
+from podsched.plugins.dynamic_resources.in_use import (
+    ClaimKey,
+    ClaimsByKey,
+    DevicesInUse,
+    PoolKey,
+    uses_of,
+)
 from podsched.plugins.dynamic_resources.model import (
     AllocatedState,
     DeviceClass,
@@ -189,9 +195,8 @@ class KnownDevices:
         #: A slice that was read in a thread, by name.
         self._ahead: dict[str, _Slice] = {}
         self._rules_version = -1
-        #: The claims for extended resources, by the uid of the pod, and the uids by claim.
-        self._extended: dict[str, dict[ClaimKey, None]] = {}
-        self._owners: dict[ClaimKey, str] = {}
+        #: The claims for extended resources, by the uid of the pod.
+        self._extended: ClaimsByKey[str] = ClaimsByKey()
         #: The positions in the journals of slices and of claims up to which they are read.
         self._slices_position = self._claims_position = -1
         self._stale_claims: dict[ClaimKey, None] = {}
@@ -232,21 +237,10 @@ class KnownDevices:
         self.of(cluster)
         return self._free
 
-    def _note_owner(self, claim: ClaimKey, owner: str) -> None:
-        """Note the uid of the pod for whose extended resources a claim was made; "" for none."""
-        before = self._owners.pop(claim, "")
-        if before:
-            del self._extended[before][claim]
-            if not self._extended[before]:
-                del self._extended[before]
-        if owner:
-            self._owners[claim] = owner
-            self._extended.setdefault(owner, {})[claim] = None
-
     def extended_claims(self, pod: PodInfo, cluster: ClusterView) -> list[v1.ResourceClaim]:
         """Return the claims that are stored for the extended resources of a pod."""
         self.in_use(cluster)
-        stored = (cluster.get(CLAIM, *name) for name in self._extended.get(pod.uid, ()))
+        stored = (cluster.get(CLAIM, *name) for name in self._extended.claims(pod.uid))
         return [claim for claim in stored if claim is not None]
 
     def _note_changes(self, cluster: ClusterView) -> None:
@@ -335,7 +329,7 @@ class KnownDevices:
         if changed is None:
             metas = [claim.metadata for claim in (*cluster.list(CLAIM), *assumed.assumed())]
             changed = {(meta.namespace, meta.name) for meta in metas}
-            changed |= in_use.claims | self._owners.keys()
+            changed |= in_use.claims | self._extended.of_claim.keys()
         self._claims_position = assumed.position
         self._stale_claims.update(dict.fromkeys(changed))
         while self._stale_claims:
@@ -345,8 +339,9 @@ class KnownDevices:
             in_use.put(name, uses)
             if self._tracks_consumers:
                 consumers = claim.status.reserved_for if claim is not None and uses else ()
-                in_use.reserve(name, frozenset(consumer.uid for consumer in consumers))
-            self._note_owner(name, "" if claim is None else extended_claim_owner(claim))
+                in_use.consumers.put(name, (consumer.uid for consumer in consumers))
+            owner = "" if claim is None else extended_claim_owner(claim)
+            self._extended.put(name, [owner] if owner else ())
             if len(self._stale_claims) % _CLAIMS_PER_PAUSE == 1:
                 yield
 

@@ -83,8 +83,6 @@ def provided(pod: PodInfo, classes: Mapping[str, str]) -> tuple[Provided, ...]:
 
     ``classes``: the DeviceClass of each resource.
     """
-    if not classes or not may_need_devices(pod):
-        return ()
     requests = pod.cls.requests
     names = sorted(name for name in requests.keys() & classes.keys() if requests[name])
     return tuple(Provided(name, classes[name]) for name in names)

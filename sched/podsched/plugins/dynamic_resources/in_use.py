@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence, Set
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import ClusterView
@@ -19,6 +19,7 @@ _MOST_PODS: Final = 2
 PoolKey = tuple[str, str]
 #: Namespace and name of a claim.
 ClaimKey = tuple[str, str]
+K = TypeVar("K", PoolKey, str)
 #: A device, and the capacity that a share consumes of it; None if it is allocated exclusively.
 Use = tuple[DeviceID, Mapping[str, Amount] | None]
 
@@ -39,6 +40,29 @@ def uses_of(claim: v1.ResourceClaim | None) -> Sequence[Use]:
     ]
 
 
+class ClaimsByKey(Generic[K]):
+    """Claims by keys that they have, such as the uids of their consumers."""
+
+    def __init__(self) -> None:
+        self.of_claim: dict[ClaimKey, frozenset[K]] = {}
+        self._claims: dict[K, dict[ClaimKey, None]] = {}
+
+    def put(self, claim: ClaimKey, keys: Iterable[K]) -> None:
+        """Set the keys of a claim."""
+        for key in self.of_claim.pop(claim, ()):
+            del self._claims[key][claim]
+            if not self._claims[key]:
+                del self._claims[key]
+        if now := frozenset(keys):
+            self.of_claim[claim] = now
+            for key in now:
+                self._claims.setdefault(key, {})[claim] = None
+
+    def claims(self, key: K) -> Collection[ClaimKey]:
+        """Return the claims that have a key."""
+        return self._claims.get(key, ())
+
+
 class DevicesInUse:
     """The devices in use; ``allocated`` is a view that stays current.
 
@@ -53,12 +77,9 @@ class DevicesInUse:
         self._names: dict[PoolKey, set[str]] = {}
         self._of_pool: dict[PoolKey, Hashable] = {}
         self._uses: dict[ClaimKey, Sequence[Use]] = {}
-        #: The claims with devices of each pool.
-        self._in_pool: dict[PoolKey, dict[ClaimKey, None]] = {}
-        #: The uids of each claim's consumers, and the claims of each consumer, if ``reserve`` is
-        #: used.
-        self._consumers: dict[ClaimKey, frozenset[str]] = {}
-        self._claims: dict[str, set[ClaimKey]] = {}
+        self._pools: ClaimsByKey[PoolKey] = ClaimsByKey()
+        #: The consumers of claims with devices, by uid; the owner may fill it, for ``freed_by``.
+        self.consumers: ClaimsByKey[str] = ClaimsByKey()
         #: The journal of pools in which the use of a device changed.
         self._touched: ChangedKeys[PoolKey] = ChangedKeys()
         self.changed: Callable[[DeviceID], None] = _ignore
@@ -86,37 +107,25 @@ class DevicesInUse:
             return
         for use in self._uses.pop(claim, ()):
             self._remove(*use)
-            self._in_pool.get(use[0][:2], {}).pop(claim, None)
         for use in uses:
             self._add(*use)
-            self._in_pool.setdefault(use[0][:2], {})[claim] = None
+        self._pools.put(claim, (device[:2] for device, _ in uses))
         if uses:
             self._uses[claim] = uses
 
-    def reserve(self, claim: ClaimKey, consumers: frozenset[str]) -> None:
-        """Set the uids of the consumers for which a claim with devices is reserved."""
-        for uid in self._consumers.pop(claim, ()):
-            self._claims[uid].discard(claim)
-            if not self._claims[uid]:
-                del self._claims[uid]
-        if consumers:
-            self._consumers[claim] = consumers
-            for uid in consumers:
-                self._claims.setdefault(uid, set()).add(claim)
-
     def freed_by(self, gone: Set[str]) -> frozenset[ClaimKey]:
         """Return the claims whose consumers are all among the pods with these uids."""
-        claims = {claim for uid in gone for claim in self._claims.get(uid, ())}
-        return frozenset(claim for claim in claims if self._consumers[claim] <= gone)
+        claims = {claim for uid in gone for claim in self.consumers.claims(uid)}
+        return frozenset(claim for claim in claims if self.consumers.of_claim[claim] <= gone)
 
     def users(self, device: DeviceID) -> list[ClaimKey]:
         """Return the claims that have a device."""
-        claims = self._in_pool.get(device[:2], ())
+        claims = self._pools.claims(device[:2])
         return [claim for claim in claims if any(used == device for used, _ in self._uses[claim])]
 
     def claims_in(self, pools: Iterable[PoolKey]) -> list[ClaimKey]:
         """Return the claims with devices of some pools."""
-        found = (claim for pool in pools for claim in self._in_pool.get(pool, ()))
+        found = (claim for pool in pools for claim in self._pools.claims(pool))
         return list(dict.fromkeys(found))
 
     def without(self, claims: Iterable[ClaimKey], pools: Iterable[PoolKey]) -> AllocatedState:
