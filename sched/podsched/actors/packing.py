@@ -49,11 +49,10 @@ def pack_numbers(values: NDArray[Any]) -> PackedNumbers:
     low, high = int(values.min()), int(values.max())
     if low == high:
         return PackedNumbers(low, len(values), "", b"")
-    span = high - low
-    kind = next(k for k in ("u1", "u2", "u4", "u8") if span < 1 << 8 * int(k[1]))
+    kind = np.min_scalar_type(high - low)
     # Differences wrap around in 64 bits on both sides, so that any two values have one.
     wide = values.astype(np.uint64) - np.uint64(low % (1 << 64))
-    return PackedNumbers(low, len(values), kind, wide.astype(kind).tobytes())
+    return PackedNumbers(low, len(values), kind.str, wide.astype(kind).tobytes())
 
 
 def unpack_numbers(packed: PackedNumbers) -> NDArray[np.uint64]:

@@ -69,23 +69,19 @@ async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def finish(result: T | None, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(result)  # type: ignore[arg-type]
-        else:
-            done.set_exception(error)
-
     def run() -> None:
-        result: T | None = None
-        failed: BaseException | None = None
+        tell: Callable[[], None]
         try:
-            result = function()
+            tell = partial(done.set_result, function())
         except BaseException as exc:
-            failed = exc
+            tell = partial(done.set_exception, exc)
+
+        def finish() -> None:
+            if not done.done():
+                tell()
+
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(finish, result, failed)
+            loop.call_soon_threadsafe(finish)
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return await done
