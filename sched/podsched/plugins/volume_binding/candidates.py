@@ -63,7 +63,7 @@ def affinity_holds(terms: NodeTerms | None, node: v1.Node) -> bool:
 class KnownVolume:
     """The parts of a PersistentVolume that matching reads.
 
-    ``ref``: the claim that it is bound or pre-bound to.
+    ``ref``: (namespace, name, uid) of the claim that it is bound or pre-bound to.
     """
 
     name: str
@@ -74,14 +74,14 @@ class KnownVolume:
     access_modes: frozenset[str]
     labels: Mapping[str, str]
     affinity: NodeTerms | None
-    ref: v1.ObjectReference | None
+    ref: tuple[str, str, str] | None
     available: bool
     deleting: bool
 
 
 def known_volume(volume: v1.PersistentVolume) -> KnownVolume:
     """Read a volume. Raises QuantityError."""
-    spec = volume.spec
+    spec, ref = volume.spec, volume.spec.claim_ref
     return KnownVolume(
         volume.metadata.name,
         class_of(volume),
@@ -91,7 +91,7 @@ def known_volume(volume: v1.PersistentVolume) -> KnownVolume:
         frozenset(spec.access_modes),
         dict(volume.metadata.labels),
         affinity_terms(spec.node_affinity),
-        spec.claim_ref if spec.HasField("claim_ref") else None,
+        (ref.namespace, ref.name, ref.uid) if spec.HasField("claim_ref") else None,
         volume.status.phase == "Available",
         volume.metadata.HasField("deletion_timestamp"),
     )

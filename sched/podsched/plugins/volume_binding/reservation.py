@@ -212,7 +212,7 @@ def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1
     Source: ``GetBindVolumeToClaim`` of component-helpers.
     """
     meta, ref = claim.metadata, volume.spec.claim_ref
-    mine = refers_to(ref, claim)
+    mine = refers_to((ref.namespace, ref.name, ref.uid), claim)
     if mine and ref.uid == meta.uid:
         return volume
     bound = v1.PersistentVolume()

@@ -120,13 +120,13 @@ def is_fully_bound(claim: v1.PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and ANN_BIND_COMPLETED in claim.metadata.annotations
 
 
-def refers_to(ref: v1.ObjectReference, claim: v1.PersistentVolumeClaim) -> bool:
+def refers_to(ref: tuple[str, str, str], claim: v1.PersistentVolumeClaim) -> bool:
     """Return whether a volume's claimRef names this claim: the volume is bound or pre-bound to it.
 
-    A claimRef without a uid is that of a pre-bound volume.
+    ``ref``: namespace, name and uid; a pre-bound volume may have no uid there.
     """
-    meta = claim.metadata
-    return (ref.namespace, ref.name) == (meta.namespace, meta.name) and ref.uid in ("", meta.uid)
+    meta, (namespace, name, uid) = claim.metadata, ref
+    return name == meta.name and namespace == meta.namespace and uid in ("", meta.uid)
 
 
 def get_volume(cluster: ClusterView, name: str) -> v1.PersistentVolume | None:
