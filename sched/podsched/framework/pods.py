@@ -7,14 +7,11 @@ pod costs a dictionary look-up. ``PodInfo`` adds what differs from pod to pod.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from podsched.v1 import objects_pb2 as v1
-
-T = TypeVar("T")
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
@@ -198,28 +195,6 @@ class PodInfo:
     @property
     def priority(self) -> int:
         return self.cls.priority
-
-
-def once_per_class(find: Callable[[PodInfo], T]) -> Callable[[PodInfo], T]:
-    """Make a function remember its results, which are never None, in ``PodClass.compiled``.
-
-    A result may depend only on what all pods of a class have in common.
-    """
-    key = f"{find.__module__}.{find.__name__}"
-
-    @wraps(find)
-    def remembered(pod: PodInfo) -> T:
-        found: T | None = pod.cls.compiled.get(key)
-        if found is None:
-            found = pod.cls.compiled[key] = find(pod)
-        return found
-
-    return remembered
-
-
-def node_or_nominated(pod: v1.Pod) -> str:
-    """Return the name of the node that a pod has or is nominated to, "" for neither."""
-    return pod.spec.node_name or pod.status.nominated_node_name
 
 
 #: Max failed attempts remembered per pod.

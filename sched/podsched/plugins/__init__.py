@@ -3,6 +3,6 @@
 A plugin is one module or, if it is large, one package with a module ``plugin``. All have the same
 order: docstring with the rule and its source, reasons as constants, then the class with its name,
 traits, extension points in cycle order, and events last. ``registry`` lists them. Several plugins
-share ``rows`` and ``volumes``; ``per_node`` is for users' plugins. Plugins import only
+share ``rows``, ``pods`` and ``volumes``; ``per_node`` is for users' plugins. Plugins import only
 ``podsched.framework``, ``podsched.api``, and their arguments from ``podsched.config.plugin_args``.
 """

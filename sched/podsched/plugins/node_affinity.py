@@ -23,10 +23,11 @@ from podsched.framework.events import ActionType, ClusterEventWithHint, Queueing
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import FIXED_INPUTS, CycleState, Handle, PreFilterResult, Traits
-from podsched.framework.pods import PodInfo, once_per_class
+from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
+from podsched.plugins.pods import once_per_class
 from podsched.plugins.rows.matching import match_labels, match_requirement, match_term, match_terms
 from podsched.plugins.rows.normalize import default_normalize
 from podsched.v1 import objects_pb2 as v1

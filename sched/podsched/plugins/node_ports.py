@@ -15,10 +15,11 @@ from podsched.framework.events import ActionType, ClusterEventWithHint, Queueing
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import Bools, ClusterView, NodeColumns
 from podsched.framework.plugin import FIXED_INPUTS, CycleState, PreFilterResult, Traits
-from podsched.framework.pods import PodInfo, node_or_nominated
+from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicts, rejecting
+from podsched.plugins.pods import node_or_nominated
 from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 

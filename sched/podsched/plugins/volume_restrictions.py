@@ -21,9 +21,10 @@ from podsched.framework.plugin import (
     PreFilterResult,
     Traits,
 )
-from podsched.framework.pods import PodInfo, node_or_nominated, once_per_class
+from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.plugins.pods import node_or_nominated, once_per_class
 from podsched.plugins.volumes.claims import (
     CLAIM,
     READ_WRITE_ONCE_POD,

@@ -22,9 +22,10 @@ from podsched.api.extended_resources import EXTENDED_RESOURCE_CLAIM, may_be_devi
 from podsched.api.manifest import to_manifest
 from podsched.api.metadata_defaulting import generated_name
 from podsched.api.quantity import parse
-from podsched.framework.pods import PodClass, PodInfo, once_per_class
+from podsched.framework.pods import PodClass, PodInfo
 from podsched.plugins.dynamic_resources.documents import read_resource_claim
 from podsched.plugins.dynamic_resources.model import EXACT_COUNT, ResourceClaim
+from podsched.plugins.pods import once_per_class
 from podsched.v1 import objects_pb2 as v1
 
 #: The name of a claim that exists only in memory; not a valid name of an object.

@@ -9,7 +9,8 @@ from typing import Final
 
 from podsched.api import device_claims
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pods import PodInfo, once_per_class
+from podsched.framework.pods import PodInfo
+from podsched.plugins.pods import once_per_class
 from podsched.v1 import objects_pb2 as v1
 
 CLAIM: Final = "ResourceClaim"

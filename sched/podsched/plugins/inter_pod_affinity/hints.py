@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from podsched.framework.events import QueueingHint
 from podsched.framework.plugin import Handle
-from podsched.framework.pods import PodInfo, node_or_nominated
+from podsched.framework.pods import PodInfo
 from podsched.plugins.inter_pod_affinity.terms import (
     NO_LABELS,
     AffinityTerm,
@@ -27,6 +27,7 @@ from podsched.plugins.inter_pod_affinity.terms import (
     resolved,
     terms_of,
 )
+from podsched.plugins.pods import node_or_nominated
 from podsched.v1 import objects_pb2 as v1
 
 

@@ -33,7 +33,8 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import ThresholdIndex
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pods import PodClass, PodInfo, node_or_nominated
+from podsched.framework.pods import PodClass, PodInfo
+from podsched.plugins.pods import node_or_nominated
 from podsched.v1 import objects_pb2 as v1
 
 #: Returns the compared requests of a class, including one pod.

@@ -13,8 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from podsched.api.objects import object_key
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pods import PodInfo, once_per_class
+from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
+from podsched.plugins.pods import once_per_class
 from podsched.plugins.volumes.claims import (
     CLAIM,
     CLASS,

@@ -26,7 +26,7 @@ from podsched.framework.plugin import (
     PreFilterResult,
     Traits,
 )
-from podsched.framework.pods import PodInfo, node_or_nominated
+from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, Code
 from podsched.framework.verdicts import Rows, Verdicter, Verdicts
@@ -35,6 +35,7 @@ from podsched.plugins.node_volume_limits.attachable_volumes import (
     CannotCount,
     inline_volumes,
 )
+from podsched.plugins.pods import node_or_nominated
 from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.volumes.claims import (
     CLAIM,

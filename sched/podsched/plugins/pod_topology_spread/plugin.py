@@ -32,7 +32,7 @@ from podsched.framework.plugin import (
     Remedy,
     Traits,
 )
-from podsched.framework.pods import PodClass, PodInfo, node_or_nominated
+from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SKIP, SUCCESS, Code, Status, error
 from podsched.framework.verdicts import Rows, Scores, Verdicter, Verdicts
@@ -50,6 +50,7 @@ from podsched.plugins.pod_topology_spread.counts import (
     soft_spreads,
 )
 from podsched.plugins.pod_topology_spread.lookahead import ConstraintLookahead, SpreadLookahead
+from podsched.plugins.pods import node_or_nominated
 from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.rows.topology_domains import TopologyDomains
 from podsched.v1 import objects_pb2 as v1

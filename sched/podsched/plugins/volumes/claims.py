@@ -16,7 +16,8 @@ from podsched.api.storage_classes import CLASS_ANNOTATION
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.nodes import ClusterView
-from podsched.framework.pods import PodInfo, once_per_class
+from podsched.framework.pods import PodInfo
+from podsched.plugins.pods import once_per_class
 from podsched.v1 import objects_pb2 as v1
 
 CLAIM: Final = "PersistentVolumeClaim"
