@@ -12,7 +12,7 @@ only the fields that lead to one are followed, which costs some microseconds an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
@@ -28,10 +28,6 @@ from podsched.api.objects import RawJSON
 #: Levels of objects and lists in a field without a schema; managed fields have about 12.
 MAX_STRUCT_DEPTH: Final = 24
 
-_TIMESTAMP = Timestamp.DESCRIPTOR.full_name
-_STRUCT = Struct.DESCRIPTOR.full_name
-_RAW = RawJSON.DESCRIPTOR.full_name
-
 
 def validate_storable(
     message: Message, path: str = "", without: Collection[str] = ()
@@ -42,87 +38,80 @@ def validate_storable(
     """
     errors: list[FieldError] = []
     # Paths are put together only where there is something to say: 1.5 µs a pod instead of 4.
-    if not _is_storable(message, without):
+    if _is_unstorable(message, without):
         _walk(message, path, errors, without)
     return errors
 
 
-def _is_storable(message: Message, without: Collection[str] = ()) -> bool:
-    for name, _, is_repeated, is_map, holds in _followed(type(message)):
+def _is_unstorable(message: Message, without: Collection[str] = ()) -> bool:
+    for name, _, is_repeated, is_map, fault in _followed(type(message)):
         if name in without:
             continue
         if is_repeated:
             found = getattr(message, name)
-            if found and not all(map(holds, found.values() if is_map else found)):
-                return False
-        elif message.HasField(name) and not holds(getattr(message, name)):
-            return False
-    return True
-
-
-def _is_time(stamp: Timestamp) -> bool:
-    return FIRST_SECOND <= stamp.seconds <= LAST_SECOND and 0 <= stamp.nanos < 10**9
-
-
-def _is_plain(struct: Struct) -> bool:
-    return not _fault(struct)
-
-
-def _is_raw(raw: RawJSON) -> bool:
-    return not _raw_fault(raw)
+            if found and any(map(fault, found.values() if is_map else found)):
+                return True
+        elif message.HasField(name) and fault(getattr(message, name)):
+            return True
+    return False
 
 
 def _walk(
     message: Message, path: str, errors: list[FieldError], without: Collection[str] = ()
 ) -> None:
     for field in _followed(type(message)):
-        value = getattr(message, field.name)
-        here = f"{path}.{field.json_name}" if path else field.json_name
         if field.name in without:
             continue
-        if not field.is_repeated:
-            if message.HasField(field.name):
-                _check(value, here, errors)
-        elif field.is_map:
-            for key in value:
-                _check(value[key], f"{here}[{key}]", errors)
+        value = getattr(message, field.name)
+        here = f"{path}.{field.json_name}" if path else field.json_name
+        if field.is_map:
+            items = {f"{here}[{key}]": value[key] for key in value}
+        elif field.is_repeated:
+            items = {f"{here}[{index}]": item for index, item in enumerate(value)}
         else:
-            for index, item in enumerate(value):
-                _check(item, f"{here}[{index}]", errors)
+            items = {here: value} if message.HasField(field.name) else {}
+        for place, item in items.items():
+            fault = field.fault(item)
+            if fault is True:
+                _walk(item, place, errors)
+            elif fault:
+                shown = item.seconds if isinstance(item, Timestamp) else "object"
+                errors.append(invalid(place, shown, fault))
 
 
-def _check(value: Message, path: str, errors: list[FieldError]) -> None:
-    if isinstance(value, Timestamp):
-        if not _is_time(value):
-            reason = "must be a time from the year 1 to the year 9999"
-            errors.append(invalid(path, value.seconds, reason))
-    elif isinstance(value, Struct | RawJSON):
-        reason = _fault(value) if isinstance(value, Struct) else _raw_fault(value)
-        if reason:
-            errors.append(invalid(path, "object", reason))
-    else:
-        _walk(value, path, errors)
+def _time_fault(stamp: Timestamp) -> str:
+    if FIRST_SECOND <= stamp.seconds <= LAST_SECOND and 0 <= stamp.nanos < 10**9:
+        return ""
+    return "must be a time from the year 1 to the year 9999"
 
 
-def _fault(struct: Struct) -> str:
-    """Return what makes a structure unreadable, "" for nothing. Not recursive: it may be deep."""
-    waiting: list[tuple[Any, int]] = [(struct, 1)]
+def _fault(content: Any) -> str:
+    """Return what makes a ``Struct`` or a JSON object unreadable, "" for nothing.
+
+    Not recursive: it may be deep.
+    """
+    waiting = [(content, 1)]
     while waiting:
         part, depth = waiting.pop()
         if depth > MAX_STRUCT_DEPTH:
             return f"must not be nested more than {MAX_STRUCT_DEPTH} levels deep"
-        values: Iterable[Value] = (
-            part.values if isinstance(part, ListValue) else part.fields.values()
-        )
-        for value in values:
-            which = value.WhichOneof("kind")
-            if which in ("struct_value", "list_value"):
-                waiting.append((getattr(value, which), depth + 1))
-            elif which == "number_value" and not isfinite(value.number_value):
+        for value in _members(part):
+            if isinstance(value, Value):
+                which = value.WhichOneof("kind")
+                if which is None:
+                    return "must hold a value under each key"
+                value = getattr(value, which)
+            if isinstance(value, Struct | ListValue | dict | list):
+                waiting.append((value, depth + 1))
+            elif isinstance(value, float) and not isfinite(value):
                 return "must hold finite numbers only"
-            elif which is None:
-                return "must hold a value under each key"
     return ""
+
+
+def _members(part: Any) -> Iterable[Any]:
+    if isinstance(part, Struct | dict):
+        return (part.fields if isinstance(part, Struct) else part).values()
+    return part.values if isinstance(part, ListValue) else part
 
 
 def _raw_fault(raw: RawJSON) -> str:
@@ -131,29 +120,28 @@ def _raw_fault(raw: RawJSON) -> str:
         content = load_json(raw.text.encode())
     except ValueError:
         return "must be JSON"
-    if not isinstance(content, dict):
-        return "must be a JSON object"
-    waiting: list[tuple[Any, int]] = [(content, 1)]
-    while waiting:
-        part, depth = waiting.pop()
-        if depth > MAX_STRUCT_DEPTH:
-            return f"must not be nested more than {MAX_STRUCT_DEPTH} levels deep"
-        for value in part.values() if isinstance(part, dict) else part:
-            if isinstance(value, dict | list):
-                waiting.append((value, depth + 1))
-            elif isinstance(value, float) and not isfinite(value):
-                return "must hold finite numbers only"
-    return ""
+    return _fault(content) if isinstance(content, dict) else "must be a JSON object"
+
+
+#: How messages are judged that can be wrong in themselves.
+_FAULTS: Final[Mapping[str, Callable[[Any], str]]] = {
+    Timestamp.DESCRIPTOR.full_name: _time_fault,
+    Struct.DESCRIPTOR.full_name: _fault,
+    RawJSON.DESCRIPTOR.full_name: _raw_fault,
+}
 
 
 class _Field(NamedTuple):
-    """A field that leads to what is checked; ``holds`` says of a value whether all is well."""
+    """A field that leads to what is checked.
+
+    ``fault``: returns what is wrong with a value, True for a message within which something is.
+    """
 
     name: str
     json_name: str
     is_repeated: bool
     is_map: bool
-    holds: Callable[[Any], bool]
+    fault: Callable[[Any], str | bool]
 
 
 #: By class of message.
@@ -169,7 +157,7 @@ def _followed(message: Any) -> tuple[_Field, ...]:
                 field.json_name,
                 field.is_repeated,
                 field.message_type.GetOptions().map_entry,
-                _judge_of(field),
+                _fault_of(field),
             )
             for field in message.DESCRIPTOR.fields
             if _leads(field, frozenset())
@@ -177,15 +165,11 @@ def _followed(message: Any) -> tuple[_Field, ...]:
     return found
 
 
-def _judge_of(field: Any) -> Callable[[Any], bool]:
+def _fault_of(field: Any) -> Callable[[Any], str | bool]:
     inner = field.message_type
     if inner.GetOptions().map_entry:
         inner = inner.fields_by_name["value"].message_type
-    if inner.full_name == _TIMESTAMP:
-        return _is_time
-    if inner.full_name == _RAW:
-        return _is_raw
-    return _is_plain if inner.full_name == _STRUCT else _is_storable
+    return _FAULTS.get(inner.full_name, _is_unstorable)
 
 
 def _leads(field: Any, above: frozenset[str]) -> bool:
@@ -194,7 +178,7 @@ def _leads(field: Any, above: frozenset[str]) -> bool:
         return False
     if inner.GetOptions().map_entry:
         return _leads(inner.fields_by_name["value"], above)
-    if inner.full_name in (_TIMESTAMP, _STRUCT, _RAW):
+    if inner.full_name in _FAULTS:
         return True
     if inner.full_name in above:
         return False
