@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum, auto
-from importlib import import_module
 from typing import Any, cast
 
 from podsched.api import columns as c
@@ -116,10 +115,3 @@ def _plural(singular: str) -> str:
     if singular.endswith("ss"):
         return f"{singular}es"
     return f"{singular.removesuffix('s')}s"  # endpoints
-
-
-def function(name: str) -> Callable[..., Any] | None:
-    """Return a function below ``podsched.api`` by name; None if its module has none."""
-    module, _, attribute = name.rpartition(".")
-    found = getattr(import_module(f"podsched.api.{module}"), attribute, None) if name else None
-    return cast(Callable[..., Any] | None, found)

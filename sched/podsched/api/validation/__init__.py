@@ -12,38 +12,37 @@ cloud would refuse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from importlib import import_module
 
 from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
-from podsched.api.kind import function
 from podsched.api.kinds import KINDS, Kind
+from podsched.api.pod_parts import POD_PARTS
+from podsched.api.validation import names
 from podsched.api.validation.meta import validate_metadata, validate_metadata_update
+from podsched.api.validation.names import NameRule
 from podsched.api.validation.place import Place
 from podsched.api.validation.storable import validate_storable
 
 __all__ = ["validate", "validate_status"]
 
 
-def _rules(of: Callable[[Kind], str]) -> Mapping[str, Callable[..., Any]]:
-    """Return the functions of the kinds that have one; ``of`` returns its name."""
-    found = {kind.name: function(of(kind)) for kind in KINDS.values()}
-    return {name: rule for name, rule in found.items() if rule is not None}
+def _rules() -> Iterator[tuple[tuple[str, str], Callable[..., None]]]:
+    """Yield the rules by the name of the kind and the change that they are about."""
+    changes = ("", "_update", "_replacement", "_status", "_status_update")
+    for kind in KINDS.values():
+        module = import_module(f"{__name__}.{kind.rules}") if kind.rules else None
+        for change in (*changes, *(f"_{part}" for part in POD_PARTS)):
+            rule = getattr(module, f"validate_{kind.oneof_field}{change}", None)
+            if rule is not None:
+                yield (kind.name, change), rule
 
 
-def _rule_of(kind: Kind, change: str = "") -> str:
-    module = f"validation.{kind.rules}.validate_{kind.oneof_field}"
-    return f"{module}{change}" if kind.rules else ""
-
-
-_NAME_RULES = _rules(lambda kind: f"validation.names.{kind.name_rule}")
-_CREATE = _rules(_rule_of)
-_UPDATE = _rules(lambda kind: _rule_of(kind, "_update"))
-#: Rules of an update instead of both, for kinds of which what is stored already is checked less.
-_REPLACEMENT = _rules(lambda kind: _rule_of(kind, "_replacement"))
-_STATUS = _rules(lambda kind: _rule_of(kind, "_status"))
-_STATUS_UPDATE = _rules(lambda kind: _rule_of(kind, "_status_update"))
+_RULES = dict(_rules())
+_NAME_RULES: dict[str, NameRule] = {
+    kind.name: getattr(names, kind.name_rule) for kind in KINDS.values()
+}
 
 
 def validate(
@@ -67,14 +66,14 @@ def validate(
     unreadable = validate_storable(message, without=("spec",) if found.name == "Pod" else ())
     if unreadable:
         return at.errors + unreadable
-    if old is not None and (check := _REPLACEMENT.get(found.name)):
+    if old is not None and (check := _RULES.get((found.name, "_replacement"))):
+        # In place of both others: what is stored already is checked less.
         check(at, message, old)
         return at.errors
-    if check := _CREATE.get(found.name):
+    if check := _RULES.get((found.name, "")):
         check(at, message)
-    update = function(_rule_of(found, f"_{part}")) if part else _UPDATE.get(found.name)
-    if old is not None and update:
-        update(at, message, old)
+    if old is not None and (check := _RULES.get((found.name, f"_{part or 'update'}"))):
+        check(at, message, old)
     return at.errors
 
 
@@ -84,8 +83,8 @@ def validate_status(kind: Kind | str, message: o.AnyObject, old: o.AnyObject) ->
     validate_metadata_update(at("metadata"), message.metadata, old.metadata)
     if unreadable := validate_storable(message, without=("spec",)):
         return at.errors + unreadable
-    if check := _STATUS.get(found.name):
+    if check := _RULES.get((found.name, "_status")):
         check(at, message)
-    if check := _STATUS_UPDATE.get(found.name):
+    if check := _RULES.get((found.name, "_status_update")):
         check(at, message, old)
     return at.errors
