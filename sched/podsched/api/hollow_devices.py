@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from podsched.api.names import dns1123_subdomain
 from podsched.api.objects import (
     CounterSet,
     Device,
@@ -25,7 +26,6 @@ from podsched.api.objects import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from podsched.api.validation.names import dns1123_subdomain
 
 Part = TypeVar("Part")
 

@@ -49,7 +49,7 @@ class Kind:
     #: validate_KIND, with _update, _replacement, _status or _status_update at its end. They are not
     #: imported here: programs that only read and print objects need no rules.
     rules: str = ""
-    #: The function of ``validation.names`` that checks its objects' names.
+    #: The function of ``names`` that checks its objects' names.
     name_rule: str = "dns1123_subdomain"
     #: The least of Kubernetes' roles of a namespace that may write it; of VIEW, read it.
     role: Access = Access.NONE

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from podsched.api.validation.names import dns1123_label, dns1123_subdomain
+from podsched.api.names import dns1123_label, dns1123_subdomain
 from podsched.config.durations import format_duration
 from podsched.config.errors import ConfigError, FieldError, invalid, required
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from podsched.api import name_syntax as names
+from podsched.api import names
 from podsched.api.cel.declarations import declare
 from podsched.api.cel.kubernetes import parse_url
 from podsched.api.cel.times import parse_timestamp

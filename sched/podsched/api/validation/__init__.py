@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib import import_module
 
+from podsched.api import names
 from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
 from podsched.api.kinds import KINDS, Kind
+from podsched.api.names import NameRule
 from podsched.api.pod_parts import POD_PARTS
-from podsched.api.validation import names
 from podsched.api.validation.meta import validate_metadata, validate_metadata_update
-from podsched.api.validation.names import NameRule
 from podsched.api.validation.place import Place
 from podsched.api.validation.storable import validate_storable
 

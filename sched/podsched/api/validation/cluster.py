@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from podsched.api import objects as o
+from podsched.api.names import dns1123_label, label_value, percent, qualified_name
 from podsched.api.priorities import (
     HIGHEST_USER_DEFINABLE_PRIORITY,
     PREEMPT_LOWER_PRIORITY,
@@ -11,7 +12,6 @@ from podsched.api.priorities import (
     SYSTEM_PREFIX,
 )
 from podsched.api.validation.meta import validate_label_selector, validate_labels
-from podsched.api.validation.names import dns1123_label, label_value, percent, qualified_name
 from podsched.api.validation.place import Place
 from podsched.api.validation.placement import TAINT_EFFECTS, validate_tolerations
 from podsched.api.validation.resource_lists import validate_quantities, validate_requirements

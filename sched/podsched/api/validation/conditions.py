@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from podsched.api import objects as o
-from podsched.api.validation.names import qualified_name
+from podsched.api.names import qualified_name
 from podsched.api.validation.place import Place
 
 _MOST_REASON_BYTES: Final = 1024

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from podsched.api import objects as o
 from podsched.api.device_selectors import MAX_COST, CompileError, compile_selector
 from podsched.api.field_errors import ErrorType, FieldError
-from podsched.api.validation.names import (
+from podsched.api.names import (
     dns1123_label,
     dns1123_subdomain,
     label_value,

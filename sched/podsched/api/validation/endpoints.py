@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Collection
 
 from podsched.api import objects as o
-from podsched.api.validation.names import dns1123_label, dns1123_subdomain
+from podsched.api.names import dns1123_label, dns1123_subdomain
 from podsched.api.validation.place import Place
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")

@@ -11,8 +11,8 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.codec import format_time, write
+from podsched.api.names import qualified_name
 from podsched.api.objects import Event
-from podsched.api.validation.names import qualified_name
 from podsched.api.validation.place import Place
 
 #: Characters.

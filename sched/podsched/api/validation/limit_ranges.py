@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from podsched.api.limit_ranges import CLAIM, CONTAINER, POD
+from podsched.api.names import qualified_name
 from podsched.api.objects import LimitRange, LimitRangeItem
-from podsched.api.validation.names import qualified_name
 from podsched.api.validation.place import Place
 from podsched.api.validation.resource_lists import (
     container_resource_name,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from podsched.api.codec import format_time
+from podsched.api.names import NameRule, dns1123_label, label_value, qualified_name
 from podsched.api.objects import LabelSelector, ObjectMeta, OwnerReference
 from podsched.api.owners import FOREGROUND_FINALIZER, KUBERNETES_FINALIZER, ORPHAN_FINALIZER
-from podsched.api.validation.names import NameRule, dns1123_label, label_value, qualified_name
 from podsched.api.validation.place import Place
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from podsched.api.codec import write
 from podsched.api.field_errors import ErrorType, FieldError, not_supported
-from podsched.api.validation.names import NameRule
+from podsched.api.names import NameRule
 
 MAX_ITEMS: Final = 1000
 #: Mistakes in one list after which the rest of it is not looked at: a client that sends thousands

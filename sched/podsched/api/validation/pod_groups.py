@@ -9,13 +9,13 @@ from google.protobuf.message import Message
 
 from podsched.api import objects as o
 from podsched.api.conditions import QUOTA_RESERVED
-from podsched.api.priorities import HIGHEST_USER_DEFINABLE_PRIORITY
-from podsched.api.validation.names import (
+from podsched.api.names import (
     dns1123_label,
     dns1123_subdomain,
     path_segment_name,
     qualified_name,
 )
+from podsched.api.priorities import HIGHEST_USER_DEFINABLE_PRIORITY
 from podsched.api.validation.place import Place
 from podsched.api.validation.queue_labels import (
     validate_queue_labels,

@@ -9,11 +9,11 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from podsched.api import objects as o
 from podsched.api.field_errors import FieldError
+from podsched.api.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.resources import is_sidecar
 from podsched.api.spec_parts import take_resources
 from podsched.api.validation import placement, resource_lists
 from podsched.api.validation.meta import validate_labels
-from podsched.api.validation.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.validation.place import MAX_ITEMS, MOST_ERRORS, Place, errors_of
 from podsched.api.validation.pod_parts import (
     validate_pod_ephemeralcontainers as validate_pod_ephemeralcontainers,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from podsched.api import objects as o
+from podsched.api.names import dns1123_subdomain
 from podsched.api.queue_labels import (
     ADMISSION_ANNOTATIONS,
     MAX_EXEC_TIME,
@@ -18,7 +19,6 @@ from podsched.api.queue_labels import (
     QUEUE_NAME,
     QUEUE_PRIORITY_CLASS,
 )
-from podsched.api.validation.names import dns1123_subdomain
 from podsched.api.validation.place import Place
 
 _BOTH: Final = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from podsched.api.names import qualified_name
 from podsched.api.objects import ResourceQuota, ResourceQuotaSpec
 from podsched.api.quota import COUNT_PREFIX, is_quota_resource
 from podsched.api.quota_scopes import (
@@ -18,7 +19,6 @@ from podsched.api.quota_scopes import (
     selector_expressions,
 )
 from podsched.api.resources import CPU, PODS
-from podsched.api.validation.names import qualified_name
 from podsched.api.validation.place import Place
 from podsched.api.validation.resource_lists import parse_or_report
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsched.api import objects as o
+from podsched.api.names import dns1123_subdomain, path_segment_name
 from podsched.api.validation.meta import validate_label_selector
-from podsched.api.validation.names import dns1123_subdomain, path_segment_name
 from podsched.api.validation.place import Place
 
 RBAC_GROUP = "rbac.authorization.k8s.io"

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from podsched.api import quantity, resources
+from podsched.api.names import dns1123_label, qualified_name
 from podsched.api.objects import Pod, PodSpec, ResourceRequirements
-from podsched.api.validation.names import dns1123_label, qualified_name
 from podsched.api.validation.place import Place
 
 #: Of the names that an error lists; of a valid name all letters.

@@ -14,6 +14,7 @@ from typing import Any, Final
 from podsched.api import objects as o
 from podsched.api import quantity
 from podsched.api.device_claims import MOST_DEVICES
+from podsched.api.names import dns1123_label, dns1123_subdomain
 from podsched.api.validation.device_parts import (
     MOST_TAINTS,
     attribute_name,
@@ -24,7 +25,6 @@ from podsched.api.validation.device_parts import (
     validate_binding_conditions,
     validate_device_taint,
 )
-from podsched.api.validation.names import dns1123_label, dns1123_subdomain
 from podsched.api.validation.place import Place, errors_of
 from podsched.api.validation.placement import validate_node_selector
 from podsched.api.validation.resource_lists import parse_or_report

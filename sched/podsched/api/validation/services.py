@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 
 from podsched.api import objects as o
+from podsched.api.names import dns1123_label, dns1123_subdomain
 from podsched.api.services import (
     HEADLESS,
     has_addresses,
@@ -13,7 +14,6 @@ from podsched.api.services import (
     may_have_node_ports,
 )
 from podsched.api.validation.meta import validate_labels
-from podsched.api.validation.names import dns1123_label, dns1123_subdomain
 from podsched.api.validation.place import Place
 
 #: Ports of a Service whose ports are also ports of the nodes: their keys are written in one

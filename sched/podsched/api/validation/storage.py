@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from podsched.api import objects as o
+from podsched.api.names import dns1123_subdomain
 from podsched.api.validation.meta import validate_label_selector
-from podsched.api.validation.names import dns1123_subdomain
 from podsched.api.validation.place import Place
 from podsched.api.validation.placement import validate_node_selector
 from podsched.api.validation.resource_lists import (

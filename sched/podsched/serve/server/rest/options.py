@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from podsched.api.names import label_value
 from podsched.api.selectors import SelectorError, parse_selector
-from podsched.api.validation.names import label_value
 from podsched.serve.server.rest.failures import RestError, bad_request, failed_option
 
 _TRUE: Final = frozenset({"1", "true", "t", "T", "TRUE", "True", ""})

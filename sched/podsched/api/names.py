@@ -1,4 +1,7 @@
-"""The syntax of names, labels and keys (apimachinery/pkg/util/validation)."""
+"""The syntax of names, labels and keys (apimachinery/pkg/util/validation).
+
+Outside of ``validation``, because device selectors read it, which that package checks.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,50 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from podsched.api.name_syntax import (
-    KEY_ERROR,
-    LABEL,
-    LABEL_1035,
-    LABEL_1035_ERROR,
-    LABEL_ERROR,
-    NAME_PART_ERROR,
-    QUALIFIED,
-    SUBDOMAIN,
-    SUBDOMAIN_ERROR,
-    VALUE,
-    VALUE_ERROR,
-    regex_error,
-)
-
 NameRule = Callable[[str], Sequence[str]]
 """Returns what is wrong with a name; nothing if it is valid."""
+
+LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
+LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+VALUE = f"({QUALIFIED})?"
+
+
+def _regex_error(what: str, pattern: str, *examples: str) -> str:
+    """Return the message on a text that does not match a pattern, with examples that do."""
+    quoted = ",  or ".join(f"'{example}'" for example in examples)
+    return f"{what} (e.g. {quoted}, regex used for validation is '{pattern}')"
+
+
+_ALPHANUMERIC = "must start and end with an alphanumeric character"
+LABEL_ERROR = _regex_error(
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    + _ALPHANUMERIC,
+    *(LABEL, "my-name", "123-abc"),
+)
+SUBDOMAIN_ERROR = _regex_error(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    f"'.', and {_ALPHANUMERIC}",
+    *(SUBDOMAIN, "example.com"),
+)
+LABEL_1035_ERROR = _regex_error(
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
+    "alphabetic character, and end with an alphanumeric character",
+    *(LABEL_1035, "my-name", "abc-123"),
+)
+_NAME = f"must consist of alphanumeric characters, '-', '_' or '.', and {_ALPHANUMERIC}"
+_EXAMPLES = ("MyName", "my.name", "123-abc")
+NAME_PART_ERROR = _regex_error(f"name part {_NAME}", QUALIFIED, *_EXAMPLES)
+KEY_ERROR = (
+    _regex_error(f"a valid label key {_NAME}", QUALIFIED, *_EXAMPLES)
+    + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+)
+VALUE_ERROR = _regex_error(
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    f"'.', and {_ALPHANUMERIC}",
+    *(VALUE, "MyValue", "my_value", "12345"),
+)
 
 _PERCENT = "[0-9]+%"
 _LABEL_RE, _SUBDOMAIN_RE = re.compile(LABEL), re.compile(SUBDOMAIN)
@@ -119,4 +149,4 @@ def percent(value: str) -> list[str]:
     if _PERCENT_RE.fullmatch(value):
         return []
     what = "a valid percent string must be a numeric string followed by an ending '%'"
-    return [regex_error(what, _PERCENT, "1%", "93%")]
+    return [_regex_error(what, _PERCENT, "1%", "93%")]
