@@ -20,7 +20,6 @@ from podsched.api.names import dns1123_subdomain
 from podsched.api.objects import (
     CounterSet,
     Device,
-    DeviceAttribute,
     DeviceClass,
     Node,
     ResourceSlice,
@@ -154,21 +153,17 @@ def _parts(items: Sequence[Part], most: int) -> Iterator[Sequence[Part]]:
 
 def _gpu(devices: HollowDevices, number: int) -> Device:
     device = _of_gpu(devices, f"gpu-{number}", number)
-    device.attributes["nvlinkDomain"].CopyFrom(
-        DeviceAttribute(int_value=number // _GPUS_PER_DOMAIN)
-    )
+    device.attributes["nvlinkDomain"].int_value = number // _GPUS_PER_DOMAIN
     device.capacity["memory"].value = "80Gi"
     return device
 
 
 def _of_gpu(devices: HollowDevices, name: str, number: int) -> Device:
     device = Device(name=name)
-    device.attributes["model"].CopyFrom(DeviceAttribute(string_value=devices.model))
-    device.attributes["index"].CopyFrom(DeviceAttribute(int_value=number))
-    device.attributes["driverVersion"].CopyFrom(DeviceAttribute(version_value="580.65.6"))
-    device.attributes[PCIE_ROOT].CopyFrom(
-        DeviceAttribute(string_value=_root(number // _GPUS_PER_ROOT))
-    )
+    device.attributes["model"].string_value = devices.model
+    device.attributes["index"].int_value = number
+    device.attributes["driverVersion"].version_value = "580.65.6"
+    device.attributes[PCIE_ROOT].string_value = _root(number // _GPUS_PER_ROOT)
     return device
 
 
@@ -180,9 +175,7 @@ def _partitions(devices: HollowDevices, number: int) -> Iterator[Device]:
     for compute, memory, starts in _PROFILES:
         for start in starts:
             device = _of_gpu(devices, f"gpu-{number}-mig-{compute}g{memory}gb-{start}", number)
-            device.attributes["profile"].CopyFrom(
-                DeviceAttribute(string_value=f"{compute}g.{memory}gb")
-            )
+            device.attributes["profile"].string_value = f"{compute}g.{memory}gb"
             device.capacity["memory"].value = f"{memory}Gi"
             consumed = device.consumes_counters.add(counter_set=f"gpu-{number}")
             for place in range(start, start + memory // 10):
@@ -199,8 +192,8 @@ def _counters(number: int) -> CounterSet:
 
 def _nic(devices: HollowDevices, number: int) -> Device:
     device = Device(name=f"nic-{number}")
-    device.attributes["model"].CopyFrom(DeviceAttribute(string_value=devices.model))
-    device.attributes["index"].CopyFrom(DeviceAttribute(int_value=number))
-    device.attributes["rdma"].CopyFrom(DeviceAttribute(bool_value=True))
-    device.attributes[PCIE_ROOT].CopyFrom(DeviceAttribute(string_value=_root(number)))
+    device.attributes["model"].string_value = devices.model
+    device.attributes["index"].int_value = number
+    device.attributes["rdma"].bool_value = True
+    device.attributes[PCIE_ROOT].string_value = _root(number)
     return device

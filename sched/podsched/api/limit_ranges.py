@@ -21,8 +21,6 @@ CONTAINER, POD, CLAIM = "Container", "Pod", "PersistentVolumeClaim"
 ANNOTATION = "kubernetes.io/limit-ranger"
 
 _Quantities = Mapping[str, str]
-#: Suffixes of multiples of 1024, the largest first.
-_BINARY = tuple(zip(("Ei", "Pi", "Ti", "Gi", "Mi", "Ki"), range(60, 0, -10), strict=True))
 
 
 def default_limit_range(limit_range: LimitRange) -> None:
@@ -69,19 +67,19 @@ def claim_errors(
             for name in sorted({*item.min, *item.max}):
                 if name in requests and requests[name] == before.get(name):
                     continue
-                if name in item.min:
-                    found.append(_minimum(CLAIM, name, item.min[name], requests, {}))
-                if name in item.max:
-                    found.append(_maximum_request(name, item.max[name], requests))
+                for which, bounds in (("minimum", item.min), ("maximum", item.max)):
+                    if name in bounds:
+                        asked = ("request", requests)
+                        found.append(_bound(which, CLAIM, name, bounds[name], asked))
     except quantity.QuantityError:
         return []
     return [error for error in found if error]
 
 
 def aggregate(errors: Sequence[str]) -> str:
-    """Return several errors as one text, as Kubernetes joins them."""
-    distinct = [*dict.fromkeys(errors)]
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+    """Return errors as one text, as Kubernetes joins them; "" for none."""
+    distinct = dict.fromkeys(errors)
+    return f"[{', '.join(distinct)}]" if len(distinct) > 1 else "".join(distinct)
 
 
 def _items(ranges: Iterable[LimitRange]) -> Iterator[LimitRangeItem]:
@@ -125,9 +123,10 @@ def _pod_errors(item: LimitRangeItem, pod: Pod) -> Iterator[str]:
 
 
 def _errors(item: LimitRangeItem, requests: _Quantities, limits: _Quantities) -> Iterator[str]:
+    asked, limited = ("request", requests), ("limit", limits)
     found = [
-        *(_minimum(item.type, n, item.min[n], requests, limits) for n in sorted(item.min)),
-        *(_maximum(item.type, n, item.max[n], requests, limits) for n in sorted(item.max)),
+        *(_bound("minimum", item.type, n, item.min[n], asked, limited) for n in sorted(item.min)),
+        *(_bound("maximum", item.type, n, item.max[n], limited, asked) for n in sorted(item.max)),
         *(
             _ratio(item.type, n, item.max_limit_request_ratio[n], requests, limits)
             for n in sorted(item.max_limit_request_ratio)
@@ -136,38 +135,17 @@ def _errors(item: LimitRangeItem, requests: _Quantities, limits: _Quantities) ->
     return (error for error in found if error)
 
 
-def _minimum(
-    kind: str, name: str, enforced: str, requests: _Quantities, limits: _Quantities
+def _bound(
+    which: str, kind: str, name: str, enforced: str, *usage: tuple[str, _Quantities]
 ) -> str | None:
-    rule, least = f"minimum {name} usage per {kind} is {enforced}", quantity.parse(enforced)
-    if name not in requests:
-        return f"{rule}.  No request is specified"
-    if quantity.parse(requests[name]) < least:
-        return f"{rule}, but request is {requests[name]}"
-    if name in limits and quantity.parse(limits[name]) < least:
-        return f"{rule}, but limit is {limits[name]}"
-    return None
-
-
-def _maximum(
-    kind: str, name: str, enforced: str, requests: _Quantities, limits: _Quantities
-) -> str | None:
-    rule, most = f"maximum {name} usage per {kind} is {enforced}", quantity.parse(enforced)
-    if name not in limits:
-        return f"{rule}.  No limit is specified"
-    if quantity.parse(limits[name]) > most:
-        return f"{rule}, but limit is {limits[name]}"
-    if name in requests and quantity.parse(requests[name]) > most:
-        return f"{rule}, but request is {requests[name]}"
-    return None
-
-
-def _maximum_request(name: str, enforced: str, requests: _Quantities) -> str | None:
-    rule = f"maximum {name} usage per {CLAIM} is {enforced}"
-    if name not in requests:
-        return f"{rule}.  No request is specified"
-    if quantity.parse(requests[name]) > quantity.parse(enforced):
-        return f"{rule}, but request is {requests[name]}"
+    """Return the violation of a "minimum" or "maximum"; the first usage must name the resource."""
+    rule, bound = f"{which} {name} usage per {kind} is {enforced}", quantity.parse(enforced)
+    if name not in usage[0][1]:
+        return f"{rule}.  No {usage[0][0]} is specified"
+    for what, quantities in usage:
+        amount = quantity.parse(quantities.get(name, enforced))
+        if amount < bound if which == "minimum" else amount > bound:
+            return f"{rule}, but {what} is {quantities[name]}"
     return None
 
 
@@ -199,9 +177,9 @@ def _written(name: str, amount: Fraction, pod: Pod) -> str:
     """Return a sum with the same sort of suffix as its parts."""
     parts = (c.resources.requests.get(name, "") for c in _containers(pod))
     if amount and any(part.endswith("i") for part in parts):
-        for suffix, exponent in _BINARY:
-            if not amount % (1 << exponent):
-                return f"{amount / (1 << exponent)}{suffix}"
+        for suffix, bits in reversed(quantity.BINARY.items()):
+            if not amount % (1 << bits):
+                return f"{amount / (1 << bits)}{suffix}"
     return quantity.format_decimal(amount)
 
 

@@ -36,8 +36,7 @@ def admit_pod(pod: Pod, ranges: Sequence[LimitRange], runtime_class: RuntimeClas
 
 def admit_resize(pod: Pod, ranges: Sequence[LimitRange]) -> str:
     """Fill in what limit ranges say of containers; return why they are refused, or ""."""
-    errors = apply_limit_ranges(pod, ranges)
-    return aggregate(errors) if errors else ""
+    return aggregate(apply_limit_ranges(pod, ranges))
 
 
 def apply_runtime_class(spec: PodSpec, runtime_class: RuntimeClass | None) -> str:

@@ -186,8 +186,8 @@ def _check_policies(
         default = "" if before or names_class(message) else sources.default_storage_class()
         if default:
             message.spec.storage_class_name = default
-        found = claim_errors(message, sources.limit_ranges(metadata.namespace), before)
-        why = aggregate(found) if found else ""
+        ranges = sources.limit_ranges(metadata.namespace)
+        why = aggregate(claim_errors(message, ranges, before))
     if why:
         raise errors.forbidden(kind, metadata.name, why)
 
