@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Mapping
 
 from podsched.api.objects import ConfigMap, Secret, ServiceAccount
 from podsched.api.validation.place import Place
@@ -25,14 +26,20 @@ def validate_config_map(at: Place, item: ConfigMap) -> None:
         if key in item.binary_data:
             here.invalid(key, "duplicate of key present in binaryData")
         size += len(item.data[key].encode())
-    for key in at("binaryData").keys(item.binary_data, _MOST_KEYS):
-        here, value = at("binaryData")[key], item.binary_data[key]
-        _check_key(here, key)
-        try:
-            size += len(base64.b64decode(value, validate=True))
-        except ValueError:  # binascii.Error, and what is not ASCII
-            here.invalid(value[:64], "must be base64")
+    size += _binary_size(at("binaryData"), item.binary_data)
     at.within(size, MAX_CONFIG_MAP_BYTES)
+
+
+def _binary_size(at: Place, data: Mapping[str, str], *, secret: bool = False) -> int:
+    """Check the keys and the base64 of data; return its size. secret: do not show values."""
+    size = 0
+    for key in at.keys(data, _MOST_KEYS):
+        _check_key(at[key], key)
+        try:
+            size += len(base64.b64decode(data[key], validate=True))
+        except ValueError:  # binascii.Error, and what is not ASCII
+            at[key].invalid("" if secret else data[key][:64], "must be base64")
+    return size
 
 
 #: Keys that a Secret of a type must have.
@@ -48,15 +55,7 @@ _ACCOUNT_NAME = "kubernetes.io/service-account.name"
 
 def validate_secret(at: Place, item: Secret) -> None:
     """Validate the keys and the size of the data. Errors do not show values."""
-    size = 0
-    for key in at("data").keys(item.data, _MOST_KEYS):
-        here = at("data")[key]
-        _check_key(here, key)
-        try:
-            size += len(base64.b64decode(item.data[key], validate=True))
-        except ValueError:
-            here.invalid("", "must be base64")
-    at.within(size, MAX_CONFIG_MAP_BYTES)
+    at.within(_binary_size(at("data"), item.data, secret=True), MAX_CONFIG_MAP_BYTES)
     for key in _SECRET_KEYS.get(item.type, ()):
         if key not in item.data:
             at("data")[key].required()

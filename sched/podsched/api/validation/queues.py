@@ -6,9 +6,9 @@ and resources of a ClusterQueue hold for a Cohort, too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from podsched.api import objects as o
@@ -88,8 +88,9 @@ def validate_cluster_queue(at: Place, item: o.ClusterQueue) -> None:
     """Validate quota, cohort, order, policies, weight, checks and annotations about time."""
     _check_times(at("metadata.annotations"), item)
     spec, at = item.spec, at("spec")
-    of = _Owner("" if spec.cohort_name else "cohort", lends_within_nominal=True)
-    _check_groups(at("resourceGroups"), spec.resource_groups, of)
+    missing = "" if spec.cohort_name else "cohort"
+    check_quota = partial(_check_quota, missing=missing, lends_within_nominal=True)
+    _check_groups(at("resourceGroups"), spec.resource_groups, check_quota)
     if spec.cohort_name:
         at("cohortName").rule(spec.cohort_name, dns1123_subdomain)
     at("queueingStrategy").one_of(spec.queueing_strategy, ("StrictFIFO", "BestEffortFIFO"))
@@ -214,8 +215,9 @@ def validate_local_queue_status(at: Place, item: o.LocalQueue) -> None:
 def validate_cohort(at: Place, item: o.Cohort) -> None:
     """Validate quota, parent and weight. A cycle of parents is allowed: it stops admission."""
     spec, at = item.spec, at("spec")
-    of = _Owner("" if spec.parent_name else "parent", lends_within_nominal=False)
-    _check_groups(at("resourceGroups"), spec.resource_groups, of)
+    missing = "" if spec.parent_name else "parent"
+    check_quota = partial(_check_quota, missing=missing, lends_within_nominal=False)
+    _check_groups(at("resourceGroups"), spec.resource_groups, check_quota)
     if spec.parent_name:
         at("parentName").rule(spec.parent_name, dns1123_subdomain)
     _check_fair_sharing(at("fairSharing"), spec.fair_sharing)
@@ -258,27 +260,10 @@ def validate_topology_update(at: Place, new: o.Topology, old: o.Topology) -> Non
 # ------------------------------------------------------------------ parts
 
 
-@dataclass(frozen=True, slots=True)
-class _Owner:
-    """Whose quota is checked.
-
-    missing: what it has no limits without, if that is not set. lends_within_nominal: whether no
-    more than the nominal quota may be lent.
-    """
-
-    missing: str
-    lends_within_nominal: bool
+_CheckQuota = Callable[[Place, o.FlavorResourceQuota], None]
 
 
-@dataclass(slots=True)
-class _Seen:
-    """Names that occur in one group only."""
-
-    resources: set[str] = field(default_factory=set)
-    flavors: set[str] = field(default_factory=set)
-
-
-def _check_groups(at: Place, groups: Sequence[o.ResourceGroup], of: _Owner) -> None:
+def _check_groups(at: Place, groups: Sequence[o.ResourceGroup], check_quota: _CheckQuota) -> None:
     if not at.bounded(groups, _MOST_GROUPS):
         return
     flavors = sum(len(group.flavors) for group in groups)
@@ -290,12 +275,15 @@ def _check_groups(at: Place, groups: Sequence[o.ResourceGroup], of: _Owner) -> N
                 f"got {total}"
             )
             at.invalid(total, reason)
-    seen = _Seen()
+    seen: set[tuple[str, str]] = set()
     for each, group in at.each(groups):
-        _check_group(each, group, of, seen)
+        _check_group(each, group, check_quota, seen)
 
 
-def _check_group(at: Place, group: o.ResourceGroup, of: _Owner, seen: _Seen) -> None:
+def _check_group(
+    at: Place, group: o.ResourceGroup, check_quota: _CheckQuota, seen: set[tuple[str, str]]
+) -> None:
+    """Check a group. seen: its resources and flavors are added, which occur in one group only."""
     names, pairs = group.covered_resources, sum(len(f.resources) for f in group.flavors)
     if pairs > _MOST_PAIRS:
         at.invalid(
@@ -308,21 +296,28 @@ def _check_group(at: Place, group: o.ResourceGroup, of: _Owner, seen: _Seen) -> 
     at("flavors").present(group.flavors)
     for each, name in at("coveredResources").each(names, _MOST_OF_GROUP):
         each.rule(name, qualified_name)
-        each.once(name, seen.resources)
+        each.once(("resource", name), seen, name)
     if any(len(flavor.resources) != len(names) for flavor in group.flavors):
         at.invalid("", "flavors must have the same number of resources as the coveredResources")
     for each, flavor in at("flavors").each(group.flavors, _MOST_OF_GROUP):
         each("name").name(flavor.name, dns1123_subdomain)
-        each("name").once(flavor.name, seen.flavors)
+        each("name").once(("flavor", flavor.name), seen, flavor.name)
         for (quota_at, quota), name in zip(
             each("resources").each(flavor.resources, _MOST_OF_GROUP), names, strict=False
         ):
             if quota.name != name:
                 quota_at("name").invalid(quota.name, "must match the name in coveredResources")
-            _check_quota(quota_at, quota, of)
+            check_quota(quota_at, quota)
 
 
-def _check_quota(at: Place, quota: o.FlavorResourceQuota, of: _Owner) -> None:
+def _check_quota(
+    at: Place, quota: o.FlavorResourceQuota, *, missing: str, lends_within_nominal: bool
+) -> None:
+    """Check a quota.
+
+    missing: what there are no limits without, if that is not set. lends_within_nominal: whether no
+    more than the nominal quota may be lent.
+    """
     if not at("nominalQuota").present(quota.nominal_quota):
         return
     nominal = not_negative(at("nominalQuota"), quota.nominal_quota)
@@ -331,10 +326,10 @@ def _check_quota(at: Place, quota: o.FlavorResourceQuota, of: _Owner) -> None:
             continue
         text, where = getattr(quota, name), at(path)
         limit = not_negative(where, text)
-        if of.missing:
-            where.invalid(text, f"must be nil when {of.missing} is empty")
+        if missing:
+            where.invalid(text, f"must be nil when {missing} is empty")
         too_much = nominal is not None and limit is not None and limit > nominal
-        if name == "lending_limit" and of.lends_within_nominal and too_much:
+        if name == "lending_limit" and lends_within_nominal and too_much:
             where.invalid(text, "must be less than or equal to the nominalQuota")
 
 

@@ -20,7 +20,7 @@ from podsched.api.quota_scopes import (
 )
 from podsched.api.resources import CPU, PODS
 from podsched.api.validation.place import Place
-from podsched.api.validation.resource_lists import parse_or_report
+from podsched.api.validation.resource_lists import not_negative
 
 #: Of which scopes that exclude one another a quota may have one.
 _CONFLICTING = ({BEST_EFFORT, NOT_BEST_EFFORT}, {TERMINATING, NOT_TERMINATING})
@@ -139,17 +139,11 @@ def validate_resource_quota_status(at: Place, item: ResourceQuota) -> None:
 
 def _check_quantities(at: Place, quantities: Mapping[str, str]) -> None:
     for name in at.keys(quantities):
-        here, text = at[name], quantities[name]
+        here = at[name]
         here.rule(name, qualified_name)
         if not is_quota_resource(name):
             here.invalid(name, _NOT_COUNTED)
-        amount = parse_or_report(here, text)
-        if amount is None:
-            continue
-        if amount < 0:
-            here.invalid(text, "must be greater than or equal to 0")
-        elif not _may_be_divided(name) and amount.denominator != 1:
-            here.invalid(text, "must be an integer")
+        not_negative(here, quantities[name], whole=not _may_be_divided(name))
 
 
 def _may_be_divided(name: str) -> bool:

@@ -52,22 +52,21 @@ def validate_quantities(at: Place, quantities: Mapping[str, str], *, dotted: boo
 
 def _amount(at: Place, name: str, text: str) -> Fraction | None:
     """Return the amount, with an error if there cannot be so much; None if it is none."""
-    amount = parse_or_report(at, text)
-    if amount is None:
-        return None
     extended = not is_native(name) and not name.startswith("requests.")
-    if amount.numerator < 0:
-        at.invalid(text, "must be greater than or equal to 0")
-    elif amount.denominator != 1 and (extended or is_huge_page(name) or name == resources.PODS):
-        at.invalid(text, "must be an integer")
-    return amount
+    whole = extended or is_huge_page(name) or name == resources.PODS
+    return not_negative(at, text, whole=whole)
 
 
-def not_negative(at: Place, text: str) -> Fraction | None:
-    """Return the amount, with an error if it is negative; None if it is none."""
+def not_negative(at: Place, text: str, *, whole: bool = False) -> Fraction | None:
+    """Return the amount, with an error if it is negative; None if it is none.
+
+    whole: with an error if it has a fraction, too.
+    """
     amount = parse_or_report(at, text)
-    if amount is not None and amount < 0:
+    if amount is not None and amount.numerator < 0:
         at.invalid(text, "must be greater than or equal to 0")
+    elif amount is not None and whole and amount.denominator != 1:
+        at.invalid(text, "must be an integer")
     return amount
 
 
