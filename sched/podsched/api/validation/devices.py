@@ -15,7 +15,6 @@ from podsched.api import objects as o
 from podsched.api.codec import write
 from podsched.api.device_claims import MOST_ALTERNATIVES, MOST_CONSUMERS, MOST_REQUESTS
 from podsched.api.names import dns1123_label, dns1123_subdomain, qualified_name
-from podsched.api.validation.conditions import validate_conditions
 from podsched.api.validation.device_parts import (
     MOST_CONFIGS,
     are_worth_compiling,
@@ -31,7 +30,11 @@ from podsched.api.validation.device_parts import (
     validate_json_size,
     validate_selectors,
 )
-from podsched.api.validation.meta import validate_annotations, validate_labels
+from podsched.api.validation.meta import (
+    validate_annotations,
+    validate_conditions,
+    validate_labels,
+)
 from podsched.api.validation.place import Place
 from podsched.api.validation.placement import validate_node_selector
 from podsched.api.validation.resource_lists import is_native, parse_or_report

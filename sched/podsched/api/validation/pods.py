@@ -15,10 +15,10 @@ from podsched.api.spec_parts import take_resources
 from podsched.api.validation import placement, resource_lists
 from podsched.api.validation.meta import validate_labels
 from podsched.api.validation.place import MAX_ITEMS, MOST_ERRORS, Place, errors_of
-from podsched.api.validation.pod_parts import (
+from podsched.api.validation.pod_updates import (
     validate_pod_ephemeralcontainers as validate_pod_ephemeralcontainers,
 )
-from podsched.api.validation.pod_parts import validate_pod_resize as validate_pod_resize
+from podsched.api.validation.pod_updates import validate_pod_resize as validate_pod_resize
 from podsched.api.validation.pod_updates import validate_pod_update as validate_pod_update
 from podsched.api.validation.queue_labels import validate_queue_group, validate_queue_labels
 from podsched.api.validation.storable import validate_storable

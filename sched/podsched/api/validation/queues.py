@@ -15,8 +15,11 @@ from podsched.api import objects as o
 from podsched.api.codec import write
 from podsched.api.names import dns1123_subdomain, label_value, qualified_name
 from podsched.api.queue_labels import BACKFILL, DEFAULT_EXEC_TIME, LONGEST_EXEC_TIME
-from podsched.api.validation.conditions import validate_conditions
-from podsched.api.validation.meta import validate_label_selector, validate_labels
+from podsched.api.validation.meta import (
+    validate_conditions,
+    validate_label_selector,
+    validate_labels,
+)
 from podsched.api.validation.place import Place
 from podsched.api.validation.placement import TAINT_EFFECTS, validate_tolerations
 from podsched.api.validation.resource_lists import not_negative, validate_quantities
