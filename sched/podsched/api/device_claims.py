@@ -131,8 +131,7 @@ def released(claim: o.ResourceClaim, uid: str) -> o.ResourceClaim | None:
     left = [of for of in claim.status.reserved_for if of.uid != uid]
     if len(left) == len(claim.status.reserved_for):
         return None
-    changed = o.ResourceClaim()
-    changed.CopyFrom(claim)
+    changed = o.copy_of(claim)
     del changed.status.reserved_for[:]
     changed.status.reserved_for.extend(left)
     if not left:

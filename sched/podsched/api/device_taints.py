@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from podsched.api.objects import DeviceTaintRule, ResourceSlice
+from podsched.api.objects import DeviceTaintRule, ResourceSlice, copy_of
 
 
 def rule_matches(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
@@ -36,8 +36,7 @@ def rules_for_slice(
 
 def with_rules(piece: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> ResourceSlice:
     """Return a slice whose devices have the taints of the rules after their own."""
-    made = ResourceSlice()
-    made.CopyFrom(piece)
+    made = copy_of(piece)
     driver, pool = piece.spec.driver, piece.spec.pool.name
     for device in made.spec.devices:
         device.taints.extend(

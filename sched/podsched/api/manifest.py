@@ -24,7 +24,7 @@ import yaml
 from podsched.api import codec
 from podsched.api.former_versions import current_version
 from podsched.api.kinds import KINDS, Kind, kind_of
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, copy_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +302,7 @@ def apply_merge_patch(
 
     Raises ManifestError.
     """
-    patched = type(message)()
-    patched.CopyFrom(message)  # type: ignore[arg-type]
+    patched = copy_of(message)
     kind = kind_of(message)
     content = {key: item for key, item in patch.items() if key not in ("apiVersion", "kind")}
     where = f"{kind.name} {message.metadata.name}"

@@ -15,8 +15,7 @@ _Pool = tuple[str, str, int]
 
 def copy_of_node(node: o.Node, name: str) -> o.Node:
     """Return a copy with another name and host name that is not cordoned."""
-    copy = o.Node()
-    copy.CopyFrom(node)
+    copy = o.copy_of(node)
     copy.metadata.name, copy.metadata.uid = name, f"uid-of-copy-{name}"
     if HOSTNAME in copy.metadata.labels:
         copy.metadata.labels[HOSTNAME] = name
@@ -45,8 +44,7 @@ class NodeDevices:
         counts = Counter(map(_pool, mine))
         copies = []
         for piece in mine:
-            copy = o.ResourceSlice()
-            copy.CopyFrom(piece)
+            copy = o.copy_of(piece)
             copy.metadata.name = f"{piece.metadata.name}-of-{name}"
             copy.metadata.uid = f"uid-of-copy-{copy.metadata.name}"
             copy.spec.node_name = name

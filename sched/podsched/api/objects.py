@@ -5,6 +5,9 @@ The protobuf messages are the objects: there is no second hierarchy of classes b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from google.protobuf.message import Message as Message
 from google.protobuf.struct_pb2 import Struct as Struct
 from google.protobuf.timestamp_pb2 import Timestamp as Timestamp
@@ -13,6 +16,17 @@ from podsched.lib.ids import PodKey
 from podsched.v1.any_object import AnyObject as AnyObject
 from podsched.v1.objects_pb2 import *  # noqa: F403
 from podsched.v1.objects_pb2 import Pod
+
+M = TypeVar("M", bound=Message)
+
+
+def copy_of(message: M, without: Iterable[str] = ()) -> M:
+    """Return a copy of a message, without some of its fields."""
+    made = type(message)()
+    made.CopyFrom(message)
+    for name in without:
+        made.ClearField(name)
+    return made
 
 
 def key_of(pod: Pod) -> PodKey:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Pod, copy_of
 
 EPHEMERAL_CONTAINERS: Final = "ephemeralcontainers"
 #: Changes requests and limits of a pod that may be running (in-place resize).
@@ -24,8 +24,7 @@ def with_part(old: Pod, new: Pod, subresource: str) -> Pod:
 
     A list in which containers were added, removed or renamed is taken as it is, to be refused.
     """
-    found = Pod()
-    found.CopyFrom(old)
+    found = copy_of(old)
     for name in ("uid", "resource_version"):
         setattr(found.metadata, name, getattr(new.metadata, name))
     _replace(found.metadata.managed_fields, new.metadata.managed_fields)

@@ -33,8 +33,7 @@ def validate_pod_update(at: Place, new: o.Pod, old: o.Pod) -> None:
     _check_active_deadline(at("activeDeadlineSeconds"), new.spec, old.spec)
     _check_tolerations(at("tolerations"), new.spec, old.spec)
     _check_gates(at("schedulingGates"), new.spec, old.spec)
-    comparable = o.PodSpec()
-    comparable.CopyFrom(new.spec)
+    comparable = o.copy_of(new.spec)
     _put_back(comparable, old.spec)
     if old.spec.scheduling_gates:
         _check_gated_node_selector(at("nodeSelector"), new.spec, old.spec)
@@ -172,8 +171,7 @@ def validate_pod_resize(at: Place, new: o.Pod, old: o.Pod) -> None:
         return
     if at.errors:
         return  # of quantities that cannot be read, for example
-    at, before, after = at("spec"), old.spec, o.PodSpec()
-    after.CopyFrom(new.spec)
+    at, before, after = at("spec"), old.spec, o.copy_of(new.spec)
     if qos_class(new) != (old.status.qos_class or qos_class(old)):
         reason = "Pod QOS Class may not change as a result of resizing"
         at.invalid(old.status.qos_class, reason)

@@ -50,9 +50,7 @@ def validate_pod(at: Place, pod: o.Pod) -> None:
     if spec.HasField("scheduling_group"):
         # Each gang has a name of its own: without it, the pods of all gangs share one content.
         _check_group(at("spec"), spec.scheduling_group)
-        spec = o.PodSpec()
-        spec.CopyFrom(pod.spec)
-        spec.ClearField("scheduling_group")
+        spec = o.copy_of(spec, without=("scheduling_group",))
     try:
         content = spec.SerializeToString(deterministic=True)
         if len(content) > _MOST_CACHED:

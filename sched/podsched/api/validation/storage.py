@@ -103,8 +103,7 @@ def validate_persistent_volume_claim_update(
     at: Place, new: o.PersistentVolumeClaim, old: o.PersistentVolumeClaim
 ) -> None:
     """Check that the spec stays, but for the binding, a class given late, and growth."""
-    comparable = o.PersistentVolumeClaimSpec()
-    comparable.CopyFrom(new.spec)
+    comparable = o.copy_of(new.spec)
     if not old.spec.volume_name:
         comparable.volume_name = ""
     if not old.spec.HasField("storage_class_name"):

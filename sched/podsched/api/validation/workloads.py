@@ -21,8 +21,7 @@ def validate_replica_set(at: Place, item: o.ReplicaSet | o.Deployment) -> None:
 def validate_stateful_set(at: Place, item: o.StatefulSet) -> None:
     """Check replicas, the selector and the template, which its controller completes."""
     _check_replicas(at, item)
-    template = o.PodTemplateSpec()
-    template.CopyFrom(item.spec.template)
+    template = o.copy_of(item.spec.template)
     for name in ("hostname", "subdomain"):
         template.spec.ClearField(name)
     claimed = {claim.metadata.name for claim in item.spec.volume_claim_templates}

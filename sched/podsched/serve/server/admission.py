@@ -32,6 +32,7 @@ from podsched.api.objects import (
     ResourceClaimTemplate,
     Service,
     ServiceAccount,
+    copy_of,
     timestamp,
 )
 from podsched.api.pod_admission import admit_pod, admit_resize
@@ -240,8 +241,7 @@ def admit_status(
     """
     if not kind.has_status:
         raise errors.bad_request(f"{errors.resource(kind)} have no status", "kind")
-    updated = kind.new()
-    updated.CopyFrom(old)  # type: ignore[arg-type]
+    updated = copy_of(old)
     _copy_field(updated, message, "status")
     if isinstance(updated, PersistentVolume) and isinstance(old, PersistentVolume):
         _note_phase(updated, old, now)
@@ -350,9 +350,5 @@ def _copy_field(target: object, source: object, field: str) -> None:
 
 def _without_metadata(message: AnyObject) -> AnyObject:
     """Return a copy without metadata and status: the part whose changes increase the generation."""
-    bare = type(message)()
-    bare.CopyFrom(message)  # type: ignore[arg-type]
-    bare.ClearField("metadata")
-    if "status" in bare.DESCRIPTOR.fields_by_name:
-        bare.ClearField("status")
-    return bare
+    status = ["status"] if "status" in message.DESCRIPTOR.fields_by_name else []
+    return copy_of(message, without=("metadata", *status))

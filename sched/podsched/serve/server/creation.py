@@ -20,7 +20,16 @@ from typing import Final, NamedTuple
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
 from podsched.api.metadata_defaulting import generated_name
-from podsched.api.objects import AnyObject, Event, Namespace, Pod, Service, object_key, timestamp
+from podsched.api.objects import (
+    AnyObject,
+    Event,
+    Namespace,
+    Pod,
+    Service,
+    copy_of,
+    object_key,
+    timestamp,
+)
 from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason
@@ -320,8 +329,7 @@ class Creator:
         """
         exclusive: tuple[str, ...] = ()
         if isinstance(message, Service):
-            allocated = Service()
-            allocated.CopyFrom(message)
+            allocated = copy_of(message)
             exclusive = tuple(self._addresses.allocate(allocated, Service(), taken))
             message = allocated
         key = local_key(new.kind, message.metadata.namespace, message.metadata.name)

@@ -15,7 +15,7 @@ from typing import Any
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import Kind, kind_of
-from podsched.api.objects import AnyObject, Namespace
+from podsched.api.objects import AnyObject, Namespace, copy_of
 from podsched.api.reasons import StatusCode
 from podsched.serve.server import errors
 from podsched.serve.server.access.object_checks import check_change, check_own, check_status
@@ -154,9 +154,7 @@ class Registry:
                 raise errors.conflict(kind, metadata.name)
             check_preconditions(entry, Preconditions(uid=uid))
             # A step changes its message in place, and may be computed again for a newer version.
-            copy = kind.new()
-            copy.CopyFrom(message)  # type: ignore[arg-type]
-            return step(kind, copy, entry)
+            return step(kind, copy_of(message), entry)
 
         mutation = Mutation(kind, key, change)
         if subresource != "status":

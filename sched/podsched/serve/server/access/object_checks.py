@@ -33,6 +33,7 @@ from podsched.api.objects import (
     ResourceClaimStatus,
     Role,
     RoleBinding,
+    copy_of,
 )
 from podsched.api.priorities import HIGHEST_USER_DEFINABLE_PRIORITY
 from podsched.api.validation.devices import shared_device_id
@@ -109,8 +110,9 @@ def check_status(kind: Kind, old: AnyObject, new: AnyObject, verb: str) -> None:
         return
     found: list[FieldError] = []
     now, before = new.status, old.status
-    why = "" if _bound(now) == _bound(before) else _refusal(own, verb, kind, "", "", "binding")
-    if why:
+    # Apart from ``devices``, which drivers write.
+    same = copy_of(now, without=("devices",)) == copy_of(before, without=("devices",))
+    if why := "" if same else _refusal(own, verb, kind, "", "", "binding"):
         text = (
             "changing status.allocation or status.reservedFor requires "
             f'resource="resourceclaims/binding", verb="{verb}" permission: {why}'
@@ -126,14 +128,6 @@ def check_status(kind: Kind, old: AnyObject, new: AnyObject, verb: str) -> None:
             found.append(forbidden("status", text))
     if found:
         raise errors.invalid_fields(kind, new.metadata.name, found)
-
-
-def _bound(status: ResourceClaimStatus) -> ResourceClaimStatus:
-    """Return a copy of a claim's status without ``devices``, the part that drivers write."""
-    bound = ResourceClaimStatus()
-    bound.CopyFrom(status)
-    bound.ClearField("devices")
-    return bound
 
 
 def _refusal(
@@ -170,8 +164,7 @@ def _granting(message: AnyObject) -> AnyObject:
 
     They grant nothing. As Kubernetes' ``IsOnlyMutatingGCFields``.
     """
-    bare = type(message)()
-    bare.CopyFrom(message)  # type: ignore[arg-type]
+    bare = copy_of(message)
     for field in ("owner_references", "finalizers", "managed_fields", "resource_version"):
         bare.metadata.ClearField(field)
     return bare
