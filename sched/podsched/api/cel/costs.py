@@ -90,16 +90,12 @@ def scaled(size: int, factor: float) -> int:
 
 def rule_of(function: str, overloads: tuple[str, ...]) -> Rule:
     """Return what a call costs when evaluated, where it may mean any of the overloads."""
-    if len(overloads) == 1 and overloads[0] in _BY_OVERLOAD:
-        return _BY_OVERLOAD[overloads[0]]
-    return _BY_NAME.get(function, _BY_OVERLOAD.get(f"{function}*", _CONSTANT))
+    return rule_of_overload(function, overloads[0] if len(overloads) == 1 else "")
 
 
 def rule_of_overload(function: str, overload: str) -> Rule:
     """Return what a call of one overload costs, for the estimate."""
-    if overload in _BY_OVERLOAD:
-        return _BY_OVERLOAD[overload]
-    return _BY_NAME.get(function, _BY_OVERLOAD.get(f"{function}*", _CONSTANT))
+    return _BY_OVERLOAD.get(overload) or _BY_NAME.get(function, _CONSTANT)
 
 
 _CONSTANT = Rule(lambda _, __: 1, lambda _: (1, None))

@@ -8,12 +8,15 @@ MAX_NODES nodes.
 from __future__ import annotations
 
 import re
-from typing import NoReturn
+from collections.abc import Callable, Iterator
+from typing import NoReturn, TypeVar
 
 from podsched.api.cel.errors import CompileError
 from podsched.api.cel.macros import expand
 from podsched.api.cel.tree import Call, Ident, Literal, MakeList, MakeMap, Node, Select
 from podsched.api.cel.values import Uint
+
+_T = TypeVar("_T")
 
 #: In characters, as cel-go's parser has it; objects of the API have a lower limit.
 MAX_LENGTH = 100_000
@@ -246,19 +249,17 @@ class _Parser:
 
     def call(self, function: str, target: Node | None) -> Node:
         position = self.expect("(")
-        arguments = tuple(self.items(")", trailing=False))
+        arguments = tuple(self.arguments())
         expanded = expand(self.fail, position, function, target, arguments)
         return expanded or Call(position, function, target, arguments)
 
-    def items(self, end: str, *, trailing: bool = True) -> list[Node]:
-        found: list[Node] = []
-        while not self.accept(end):
-            if found:
+    def arguments(self) -> Iterator[Node]:
+        first = True
+        while not self.accept(")"):
+            if not first:
                 self.expect(",")
-                if trailing and self.accept(end):
-                    break
-            found.append(self.expression())
-        return found
+            first = False
+            yield self.expression()
 
     def primary(self) -> Node:
         kind, text, position = self.take()
@@ -273,9 +274,11 @@ class _Parser:
             self.expect(")")
             return node
         if text == "[":
-            return self.list(position)
+            elements, optional = self.entries("]", self.expression)
+            return MakeList(position, elements, optional)
         if text == "{":
-            return self.map(position)
+            pairs, optional = self.entries("}", self.pair)
+            return MakeMap(position, pairs, optional)
         leading = text == "."
         if leading:
             kind, text, position = self.take()
@@ -290,41 +293,28 @@ class _Parser:
             return self.call(name, None)
         return Ident(position, name)
 
-    def list(self, position: int) -> Node:
-        elements: list[Node] = []
+    def entries(self, end: str, read: Callable[[], _T]) -> tuple[tuple[_T, ...], frozenset[int]]:
+        """Read a list or a map up to its end; return its entries, and which are optional."""
+        found: list[_T] = []
         optional: set[int] = set()
-        while not self.accept("]"):
-            if elements:
+        while not self.accept(end):
+            if found:
                 self.expect(",")
-            if self.accept("]"):
+            if self.accept(end):
                 break
-            if not elements and self.peek() == ",":
+            if not found and self.peek() == ",":
                 self.take()
-                self.expect("]")
+                self.expect(end)
                 break
             if self.accept("?"):
-                optional.add(len(elements))
-            elements.append(self.expression())
-        return MakeList(position, tuple(elements), frozenset(optional))
+                optional.add(len(found))
+            found.append(read())
+        return tuple(found), frozenset(optional)
 
-    def map(self, position: int) -> Node:
-        entries: list[tuple[Node, Node]] = []
-        optional: set[int] = set()
-        while not self.accept("}"):
-            if entries:
-                self.expect(",")
-            if self.accept("}"):
-                break
-            if not entries and self.peek() == ",":
-                self.take()
-                self.expect("}")
-                break
-            if self.accept("?"):
-                optional.add(len(entries))
-            key = self.expression()
-            self.expect(":")
-            entries.append((key, self.expression()))
-        return MakeMap(position, tuple(entries), frozenset(optional))
+    def pair(self) -> tuple[Node, Node]:
+        key = self.expression()
+        self.expect(":")
+        return key, self.expression()
 
     def number(self, kind: str, text: str, position: int) -> Node:
         if kind == "float":
