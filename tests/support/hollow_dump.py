@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podsched.api.hollow_devices import DEVICES_ANNOTATION, class_of, parse_devices, slices_of
+from podsched.api.hollow_nodes import DEVICES_ANNOTATION, class_of, parse_devices, slices_of
 from podsched.api.manifest import from_manifest, to_manifest
 
 API = "resource.k8s.io/v1"

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Literal
 from urllib.parse import urlsplit
 
-from podsched.api.hollow_devices import BadDevicesError, parse_devices
+from podsched.api.hollow_nodes import BadDevicesError, parse_devices
 from podsched.api.quantity import QuantityError, parse
 from podsched.config.errors import ConfigError, FieldError, invalid, not_supported, required
 from podsched.config.flags import flag

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from podsched.api.hollow_devices import DEVICES_ANNOTATION
+from podsched.api.hollow_nodes import DEVICES_ANNOTATION
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject, DeviceClass, Node, ResourceSlice
 from podsched.serve.agent import agent

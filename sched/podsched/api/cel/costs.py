@@ -101,15 +101,17 @@ def rule_of_overload(function: str, overload: str) -> Rule:
 _CONSTANT = Rule(lambda _, __: 1, lambda _: (1, None))
 
 
-def _traversal(factor: float = _TEXT, argument: int = 0, *, keeps_size: bool = False) -> Rule:
-    """Return the rule of reading through an argument."""
+def _traversal(
+    factor: float = _TEXT, argument: int = 0, *, result: Callable[[Size], Size] | None = None
+) -> Rule:
+    """Return the rule of reading through an argument; result: from its size to the result's."""
 
     def actual(arguments: tuple[Any, ...], _: Any) -> int:
         return math.ceil(size_of(arguments[argument]) * factor)
 
     def estimate(arguments: Arguments) -> Estimate:
         size = arguments[argument].size
-        return scaled(size.most, factor), size if keeps_size else None
+        return scaled(size.most, factor), result(size) if result else None
 
     return Rule(actual, estimate)
 
@@ -279,22 +281,6 @@ def _added_lists_estimate(arguments: Arguments) -> Estimate:
     return 1, arguments[0].size.plus(arguments[1].size)
 
 
-def _bytes_estimate(arguments: Arguments) -> Estimate:
-    size = arguments[0].size
-    # Go's integers wrap around.
-    return scaled(size.most, _TEXT), Size(size.least, size.most * 4 % 2**64)
-
-
-def _decoded_estimate(arguments: Arguments) -> Estimate:
-    size = arguments[0].size
-    return scaled(size.most, _TEXT), Size(size.least // 4, size.most)
-
-
-def _quoted_estimate(arguments: Arguments) -> Estimate:
-    size = arguments[0].size
-    return scaled(size.most, _TEXT), Size(size.least + 2, (size.most * 2 + 2) % 2**64)
-
-
 def _sets_rule(factor: float) -> Rule:
     def actual(arguments: tuple[Any, ...], _: Any) -> int:
         return 1 + int(size_of(arguments[0]) * size_of(arguments[1]) * factor)
@@ -362,7 +348,8 @@ _TRAVERSAL = _traversal()
 _BY_NAME: dict[str, Rule] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _AGGREGATE),
     **dict.fromkeys(
-        ("url", "lowerAscii", "upperAscii", "substring", "trim"), _traversal(keeps_size=True)
+        ("url", "lowerAscii", "upperAscii", "substring", "trim"),
+        _traversal(result=lambda size: size),
     ),
     "replace": Rule(_traversal(2 * _TEXT).actual, _replace_estimate),
     "split": Rule(_traversal(2 * _TEXT).actual, _split_estimate),
@@ -398,9 +385,12 @@ _BY_OVERLOAD: dict[str, Rule] = {
     ".contains(string, string)": Rule(_contains_cost, _contains_estimate),
     ".matches(string, string)": Rule(_pattern_cost, _pattern_estimate),
     ".format(string, list(dyn))": _TRAVERSAL,
-    "strings.quote(string)": Rule(_TRAVERSAL.actual, _quoted_estimate),
-    "bytes(string)": Rule(_TRAVERSAL.actual, _bytes_estimate),
-    "string(bytes)": Rule(_TRAVERSAL.actual, _decoded_estimate),
+    # Go's integers wrap around.
+    "strings.quote(string)": _traversal(
+        result=lambda size: Size(size.least + 2, (size.most * 2 + 2) % 2**64)
+    ),
+    "bytes(string)": _traversal(result=lambda size: Size(size.least, size.most * 4 % 2**64)),
+    "string(bytes)": _traversal(result=lambda size: Size(size.least // 4, size.most)),
     "sets.contains(list('T), list('T))": _sets_rule(1),
     "sets.intersects(list('T), list('T))": _sets_rule(1),
     "sets.equivalent(list('T), list('T))": _sets_rule(2),

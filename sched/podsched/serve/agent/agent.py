@@ -26,7 +26,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, cast
 
 from podsched.api.conditions import is_finished, is_node_ready
-from podsched.api.hollow_devices import DEVICES_ANNOTATION
+from podsched.api.hollow_nodes import DEVICES_ANNOTATION
 from podsched.api.objects import Node, Pod
 from podsched.config.settings import AgentSettings
 from podsched.lib.tasks import TaskSet

@@ -1,6 +1,6 @@
 """Publishes the devices of hollow nodes: their ResourceSlices, and the DeviceClasses for them.
 
-The slices of a node are those of its annotation (``api.hollow_devices``). One that is missing is
+The slices of a node are those of its annotation (``api.hollow_nodes``). One that is missing is
 created, one that is of an earlier node or annotation is deleted. Slices that others have made are
 left alone. A class is created if there is none; it stays when the nodes leave. What could not be
 created is tried again.
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from podsched.api.hollow_devices import (
+from podsched.api.hollow_nodes import (
     DEVICES_ANNOTATION,
     BadDevicesError,
     class_of,

@@ -14,8 +14,14 @@ from typing import Any, NamedTuple
 from podsched import __version__
 from podsched.api.codec import write
 from podsched.api.conditions import FALSE, NODE_READY, TRUE, UNKNOWN
-from podsched.api.hollow_devices import DEVICES_ANNOTATION, BadDevicesError, slices_of
-from podsched.api.hollow_nodes import HOLLOW_LABEL, HOLLOW_TEXT, is_hollow
+from podsched.api.hollow_nodes import (
+    DEVICES_ANNOTATION,
+    HOLLOW_LABEL,
+    HOLLOW_TEXT,
+    BadDevicesError,
+    is_hollow,
+    slices_of,
+)
 from podsched.api.objects import Node, NodeCondition, timestamp
 from podsched.config.settings import AgentSettings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.api.hollow_devices import (
+from podsched.api.hollow_nodes import (
     DEVICES_ANNOTATION,
     BadDevicesError,
     class_of,
