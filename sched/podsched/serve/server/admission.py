@@ -147,7 +147,7 @@ def admit_update(
     if isinstance(message, Namespace) and isinstance(old, Namespace):
         message.spec.finalizers[:] = old.spec.finalizers
     if kind.has_status:
-        _copy_field(message, old, "status")
+        copy_field(message, old, "status")
     if _without_metadata(message) != _without_metadata(old):
         message.metadata.generation = old.metadata.generation + 1
     found = validate(kind, message, old, part)
@@ -242,7 +242,7 @@ def admit_status(
     if not kind.has_status:
         raise errors.bad_request(f"{errors.resource(kind)} have no status", "kind")
     updated = copy_of(old)
-    _copy_field(updated, message, "status")
+    copy_field(updated, message, "status")
     if isinstance(updated, PersistentVolume) and isinstance(old, PersistentVolume):
         _note_phase(updated, old, now)
     if isinstance(updated, CertificateSigningRequest) and isinstance(
@@ -271,7 +271,7 @@ def _note_phase(volume: PersistentVolume, old: PersistentVolume, now: float) -> 
     if new.phase != before.phase and (same or not new.HasField("last_phase_transition_time")):
         new.last_phase_transition_time.CopyFrom(timestamp(now, whole=True))
     elif not new.HasField("last_phase_transition_time"):
-        _copy_field(new, before, "last_phase_transition_time")
+        copy_field(new, before, "last_phase_transition_time")
 
 
 def encoded(kind: Kind, message: AnyObject) -> bytes:
@@ -329,15 +329,10 @@ def _keep_metadata(message: AnyObject, old: AnyObject) -> None:
     new.generate_name = before.generate_name
     new.resource_version = ""
     for field in ("creation_timestamp", "deletion_timestamp", "deletion_grace_period_seconds"):
-        _copy_field(new, before, field)
+        copy_field(new, before, field)
 
 
-def copy_status(target: AnyObject, source: AnyObject) -> None:
-    """Copy the status from another object of the same kind."""
-    _copy_field(target, source, "status")
-
-
-def _copy_field(target: object, source: object, field: str) -> None:
+def copy_field(target: object, source: object, field: str) -> None:
     """Copy a field from another message of the same type; clear it if absent there."""
     target.ClearField(field)  # type: ignore[attr-defined]
     if source.HasField(field):  # type: ignore[attr-defined]

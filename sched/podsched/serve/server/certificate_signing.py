@@ -49,8 +49,7 @@ from podsched.serve.server.access.bootstrap_tokens import (
     USER_PREFIX,
     has_expired,
 )
-from podsched.serve.server.access.identity import Authentication, Identity
-from podsched.serve.server.access.nodes import NODES
+from podsched.serve.server.access.identity import NODES, Authentication, Identity
 from podsched.serve.server.access.nodes import USER_PREFIX as NODE_PREFIX
 from podsched.serve.server.access.settings import SigningSettings
 from podsched.serve.server.admission import encoded

@@ -26,8 +26,7 @@ from podsched.serve.server.namespaces import Namespaces
 from podsched.serve.server.pods import PodOperations
 from podsched.serve.server.quotas.charging import QuotaCharging
 from podsched.serve.server.quotas.growth import GrowthCharging
-from podsched.serve.server.quotas.namespaces import QuotaIndex
-from podsched.serve.server.quotas.recount import UsageRecounter
+from podsched.serve.server.quotas.recount import QuotaIndex, UsageRecounter
 from podsched.serve.server.registry import Registry
 from podsched.serve.server.rewriting import Rewriter
 from podsched.serve.server.service_addresses import ServiceAddresses

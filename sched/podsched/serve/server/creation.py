@@ -42,8 +42,7 @@ from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.call_warnings import add_warnings
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.event_rates import EventRates
-from podsched.serve.server.expiry import EVENT, EventExpiry
+from podsched.serve.server.expiry import EVENT, EventExpiry, EventRates
 from podsched.serve.server.fairness.turns import Work
 from podsched.serve.server.namespaces import NAMESPACE, Namespaces
 from podsched.serve.server.quotas.charging import QuotaCharging

@@ -26,14 +26,17 @@ Kubernetes'.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 from podsched.api.field_errors import FieldError
 from podsched.api.field_errors import invalid as field_error
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.store import errors as store_errors
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 #: Max violations reported for one object: 100,000 of them would make an answer of 100 MB.
 MAX_VIOLATIONS: Final = 100
@@ -112,12 +115,7 @@ def conflict(kind: Kind, name: str, why: str = "") -> ApiError:
         "the object has been modified; "
         "please apply your changes to the latest version and try again"
     )
-    return ApiError(
-        StatusCode.ABORTED,
-        StatusReason.CONFLICT,
-        _cannot_be_fulfilled(kind, name, why),
-        about=(kind, name),
-    )
+    return _cannot_be_fulfilled(StatusCode.ABORTED, StatusReason.CONFLICT, kind, name, why)
 
 
 def overtaken(node: str, why: str, revision: int) -> ApiError:
@@ -125,22 +123,18 @@ def overtaken(node: str, why: str, revision: int) -> ApiError:
 
     revision: the least revision on which the scheduler must base its next decision.
     """
-    message = _cannot_be_fulfilled(KINDS["Node"], node, f"{why} since the pod was decided on")
-    metadata = {"revision": str(revision)}
-    return ApiError(StatusCode.ABORTED, StatusReason.CONFLICT, message, metadata=metadata)
+    error = conflict(KINDS["Node"], node, f"{why} since the pod was decided on")
+    error.metadata["revision"] = str(revision)
+    return error
 
 
 def precondition(kind: Kind, name: str, what: str, wanted: str, actual: str) -> ApiError:
     """Make the error for an object whose uid or resourceVersion differs from a precondition."""
     why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
-    message = _cannot_be_fulfilled(kind, name, why)
-    return ApiError(
-        StatusCode.ABORTED,
-        StatusReason.PRECONDITION_FAILED,
-        message,
-        metadata={"what": what, "wanted": wanted, "actual": actual},
-        about=(kind, name),
-    )
+    reason = StatusReason.PRECONDITION_FAILED
+    error = _cannot_be_fulfilled(StatusCode.ABORTED, reason, kind, name, why)
+    error.metadata.update(what=what, wanted=wanted, actual=actual)
+    return error
 
 
 def invalid(kind: Kind, name: str, violations: Sequence[Violation]) -> ApiError:
@@ -209,19 +203,16 @@ def fence_lost(lock: str, term: int) -> ApiError:
 
 def already_bound(kind: Kind, name: str, node: str) -> ApiError:
     """Make the error for a pod that already has a node."""
-    return ApiError(
-        StatusCode.FAILED_PRECONDITION,
-        StatusReason.ALREADY_BOUND,
-        _cannot_be_fulfilled(kind, name, f'pod {name} is already assigned to node "{node}"'),
-        metadata={"node": node},
-        about=(kind, name),
-    )
+    why = f'is already assigned to node "{node}"'
+    error = not_bindable(kind, name, StatusReason.ALREADY_BOUND, why)
+    error.metadata["node"] = node
+    return error
 
 
 def not_bindable(kind: Kind, name: str, reason: StatusReason, why: str) -> ApiError:
     """Make the error for a pod whose state forbids a binding."""
-    message = _cannot_be_fulfilled(kind, name, f"pod {name} {why}")
-    return ApiError(StatusCode.FAILED_PRECONDITION, reason, message, about=(kind, name))
+    code = StatusCode.FAILED_PRECONDITION
+    return _cannot_be_fulfilled(code, reason, kind, name, f"pod {name} {why}")
 
 
 def too_large(message: str) -> ApiError:
@@ -328,5 +319,16 @@ def overloaded(cause: str) -> ApiError:
     )
 
 
-def _cannot_be_fulfilled(kind: Kind, name: str, why: str) -> str:
-    return f"Operation cannot be fulfilled on {named(kind, name)}: {why}"
+def _cannot_be_fulfilled(
+    code: StatusCode, reason: StatusReason, kind: Kind, name: str, why: str
+) -> ApiError:
+    message = f"Operation cannot be fulfilled on {named(kind, name)}: {why}"
+    return ApiError(code, reason, message, about=(kind, name))
+
+
+def attempted(make: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T | ApiError:
+    """Return what a function returns, or the ApiError that it raises."""
+    try:
+        return make(*args, **kwargs)
+    except ApiError as error:
+        return error

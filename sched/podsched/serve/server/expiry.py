@@ -1,18 +1,27 @@
-"""Limits the number of Events: shared etcd leases expire them, and new ones replace the oldest.
+"""Limits the number of Events, and those that a source may create about an object.
 
-A lease per event would cost an etcd write each. Events created within the same tenth of their TTL
-share one lease, so an event lives between 1 and 1.1 times its TTL.
+Shared etcd leases expire Events, and new ones replace the oldest. A lease per event would cost an
+etcd write each. Events created within the same tenth of their TTL share one lease, so an event
+lives between 1 and 1.1 times its TTL.
+
+``EventRates`` is kube-apiserver's EventRateLimit: a token bucket for each user, source and object,
+with client-go's burst. Events of a source that reports in a loop are refused one by one, all others
+are stored. A repetition of a stored Event is a patch and needs no token.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
+from typing import Final
 
 from podsched.api.etcd_keys import object_key
 from podsched.api.kinds import KINDS
+from podsched.api.objects import Event
+from podsched.serve.server import errors
+from podsched.serve.server.access.identity import caller
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.server.watchcache import WatchCache
 from podsched.serve.store.protocol import Delete, Store
@@ -20,6 +29,12 @@ from podsched.serve.store.protocol import Delete, Store
 EVENT = KINDS["Event"]
 #: Leases within one TTL.
 _BUCKETS = 10
+#: Size of a bucket, and seconds in which it gains a token.
+BURST, EVERY = 25, 10.0
+#: Number of recently used buckets kept: EventRateLimit's default.
+KEPT: Final = 4096
+
+_Key = tuple[str, str, str, str]
 
 
 class EventExpiry:
@@ -77,3 +92,30 @@ class EventExpiry:
             Delete(object_key(EVENT, self._oldest.popleft()))
             for _ in range(min(excess, added, len(self._oldest)))
         ]
+
+
+class EventRates:
+    """The token buckets of one server."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """clock: monotonic seconds."""
+        self._clock = clock
+        # The time when the bucket will be full encodes its level in one number.
+        self._full_at: OrderedDict[_Key, float] = OrderedDict()
+
+    def admit(self, event: Event) -> None:
+        """Take a token for an Event. Raises ApiError RESOURCE_EXHAUSTED if there is none."""
+        about = event.involved_object
+        source = event.source.component or event.reporting_controller
+        key = (caller().user, source, about.namespace, about.uid or f"{about.kind}/{about.name}")
+        now = self._clock()
+        full_at = max(self._full_at.get(key, now), now) + EVERY
+        if full_at > now + BURST * EVERY:
+            raise errors.too_many_requests(
+                f"{source or 'this source'} reports too many Events about one object",
+                full_at - now - BURST * EVERY,
+            )
+        self._full_at[key] = full_at
+        self._full_at.move_to_end(key)
+        if len(self._full_at) > KEPT:
+            self._full_at.popitem(last=False)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from podsched.api.conditions import DISRUPTION_TARGET, TRUE, set_pod_condition
 from podsched.api.disruption_budgets import needs_no_budget
 from podsched.api.etcd_keys import object_key
-from podsched.api.field_errors import required
 from podsched.api.kinds import KINDS
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
 from podsched.api.objects import Pod, PodCondition, timestamp
@@ -75,9 +74,10 @@ class PodOperations:
         fenced = fence is not None
         if fence is not None:
             await self._guard.admit(fence)
-        check = _check_bind if fenced else _check_bind_unfenced
 
         def mutation_of(binding: Binding) -> Mutation:
+            _check_binding(binding, fenced=fenced)
+
             def change(entry: Entry) -> Step | None:
                 step = bind_step(entry, binding, now, fenced=fenced)
                 if step is None:
@@ -90,7 +90,7 @@ class PodOperations:
 
             return Mutation(POD, _key(binding.namespace, binding.name), change, refusal)
 
-        planned = [_binding_error(b, check) or mutation_of(b) for b in bindings]
+        planned = [errors.attempted(mutation_of, binding) for binding in bindings]
         return await self._storage.mutate_planned(planned, fence, dry_run=dry_run)
 
     async def bind_like_kubernetes(
@@ -102,8 +102,7 @@ class PodOperations:
         these bindings (``bind_guard``). add_metadata: adds the binding's labels and annotations.
         Raises ApiError.
         """
-        if (refused := _binding_error(binding, _check_bind)) is not None:
-            raise refused
+        _check_binding(binding)
         now = timestamp(self._now(), whole=True)
         if not dry_run:
             await self._guard.admit(None)
@@ -126,18 +125,17 @@ class PodOperations:
         """Set conditions and nominated nodes of pods, each independently."""
         now = timestamp(self._now(), whole=True)
 
-        def change_by(patch: PodStatusPatch) -> Callable[[Entry], Step | None]:
+        def mutation_of(patch: PodStatusPatch) -> Mutation:
+            namespace, name = patch.namespace or DEFAULT_NAMESPACE, patch.name
+            rights().check("patch", POD, namespace, name, "status")
+
             def change(entry: Entry) -> Step | None:
                 check_own(entry)
                 return status_step(entry, patch, now)
 
-            return change
+            return Mutation(POD, _key(namespace, name), change)
 
-        planned = [
-            _status_error(patch)
-            or Mutation(POD, _key(patch.namespace, patch.name), change_by(patch))
-            for patch in patches
-        ]
+        planned = [errors.attempted(mutation_of, patch) for patch in patches]
         return await self._storage.mutate_planned(planned, fence, dry_run=dry_run)
 
     async def evict(
@@ -148,7 +146,9 @@ class PodOperations:
         Evictions that ignore disruption budgets share transactions. Others are made one by one,
         because two of them may need the same budget.
         """
-        outcomes: list[Outcome | None] = [_eviction_error(request) for request in requests]
+        outcomes: list[Outcome | None] = [
+            errors.attempted(_check_eviction, request) for request in requests
+        ]
         permitted = [i for i, outcome in enumerate(outcomes) if outcome is None]
         free = [i for i in permitted if requests[i].ignore_disruption_budgets]
         mutations = [
@@ -233,53 +233,28 @@ class PodOperations:
         raise errors.conflict(POD, request.name)
 
 
-def _check_bind(binding: Binding) -> None:
-    """Raise ApiError if the caller may not bind the pod."""
+def _check_binding(binding: Binding, *, fenced: bool = True) -> None:
+    """Raise ApiError if a binding is invalid, or the caller may not make it."""
     namespace = binding.namespace or DEFAULT_NAMESPACE
-    rights().check("create", POD, namespace, binding.name, "binding")
-
-
-def _check_bind_unfenced(binding: Binding) -> None:
-    """Raise ApiError if the caller may not bind the pod without a fence."""
-    _check_bind(binding)
-    namespace = binding.namespace or DEFAULT_NAMESPACE
-    rights().check("bindunfenced", POD, namespace, binding.name, "binding")
-
-
-def _binding_error(binding: Binding, check: Callable[[Binding], None]) -> ApiError | None:
-    try:
-        check(binding)
-    except ApiError as error:
-        return error
+    for verb in ("create",) if fenced else ("create", "bindunfenced"):
+        rights().check(verb, POD, namespace, binding.name, "binding")
     # The wording of Kubernetes' ValidatePodBinding.
-    if not binding.node_name:
-        return errors.invalid_fields(POD, binding.name, [required("target.name")])
-    at = Place("metadata.annotations")
-    validate_annotations(at, binding.annotations)
-    return errors.invalid_fields(POD, binding.name, at.errors) if at.errors else None
+    at = Place()
+    if at("target.name").present(binding.node_name):
+        validate_annotations(at("metadata.annotations"), binding.annotations)
+    if at.errors:
+        raise errors.invalid_fields(POD, binding.name, at.errors)
 
 
-def _eviction_error(request: EvictRequest) -> ApiError | None:
-    """Return the error if the caller may not evict a pod in this way; else None."""
+def _check_eviction(request: EvictRequest) -> None:
+    """Raise ApiError if the caller may not evict a pod in this way."""
     namespace, name = request.namespace or DEFAULT_NAMESPACE, request.name
     own = rights()
-    try:
-        own.check("create", POD, namespace, name, "eviction")
-        if request.ignore_disruption_budgets:
-            own.check("delete", POD, namespace, name)
-        if request.HasField("condition") and request.condition != EVICTED:
-            own.check("patch", POD, namespace, name, "status")
-    except ApiError as error:
-        return error
-    return None
-
-
-def _status_error(patch: PodStatusPatch) -> ApiError | None:
-    try:
-        rights().check("patch", POD, patch.namespace or DEFAULT_NAMESPACE, patch.name, "status")
-    except ApiError as error:
-        return error
-    return None
+    own.check("create", POD, namespace, name, "eviction")
+    if request.ignore_disruption_budgets:
+        own.check("delete", POD, namespace, name)
+    if request.HasField("condition") and request.condition != EVICTED:
+        own.check("patch", POD, namespace, name, "status")
 
 
 def _key(namespace: str, name: str) -> str:

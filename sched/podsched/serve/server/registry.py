@@ -24,7 +24,7 @@ from podsched.serve.server.admission import (
     admit_status,
     admit_update,
     check_deletable,
-    copy_status,
+    copy_field,
     encoded,
     local_namespace,
 )
@@ -202,12 +202,7 @@ class Registry:
         self, requests: Sequence[PatchRequest], fence: Fence | None, *, dry_run: bool = False
     ) -> list[Outcome]:
         """Patch objects, each independently."""
-        planned: list[Mutation | ApiError] = []
-        for request in requests:
-            try:
-                planned.append(self._patch_mutation(request))
-            except ApiError as error:
-                planned.append(error)
+        planned = [errors.attempted(self._patch_mutation, request) for request in requests]
         mutations = [plan for plan in planned if isinstance(plan, Mutation)]
         charged = iter(await self._growth.charged(mutations))
         planned = [next(charged) if isinstance(plan, Mutation) else plan for plan in planned]
@@ -243,7 +238,7 @@ class Registry:
                 admit_update(kind, message, old, now=self._now(), sources=self._sources)
                 check_change(kind, old, message)
                 if with_status is not None:
-                    copy_status(message, with_status)
+                    copy_field(message, with_status, "status")
             if can_be_removed(message):
                 return Step(None)
             return None if message == old else Step(encoded(kind, message))

@@ -51,13 +51,6 @@ class Rewrite:
     dry_run: bool = False
 
 
-@dataclass(slots=True)
-class _LastState:
-    """The state of an object when a change removed its last finalizer, and so the object."""
-
-    value: bytes = b""
-
-
 class Rewriter:
     """Executes rewrites. now: Unix time in seconds."""
 
@@ -85,8 +78,18 @@ class Rewriter:
         namespace = local_namespace(kind, change.namespace)
         rights().check(change.verb, kind, namespace, name, change.subresource)
         key = local_key(kind, namespace, name)
-        last = _LastState()
-        mutation = Mutation(kind, key, lambda entry: self._step(change, entry, last))
+        last = b""
+
+        def step(entry: Entry) -> Step | None:
+            nonlocal last
+            message = self._changed(change, entry)
+            # Its last state, if the change removes its last finalizer, and so the object.
+            last = encoded(kind, message) if can_be_removed(message) else b""
+            if last:
+                return Step(None)
+            return None if message == entry.message else Step(encoded(kind, message))
+
+        mutation = Mutation(kind, key, step)
         if change.subresource not in ("status", APPROVAL):
             (mutation,) = await self._growth.charged([mutation])
         mutation = self._guarded(mutation, None)
@@ -94,15 +97,10 @@ class Rewriter:
         if change.dry_run:
             return entry
         await self._sources.settle([entry])
-        if last.value:
-            return Entry(kind, key, last.value, entry.revision, entry.created)
-        return entry
+        return Entry(kind, key, last, entry.revision, entry.created) if last else entry
 
-    def _step(self, change: Rewrite, entry: Entry, last: _LastState) -> Step | None:
-        """Return the step that replaces a version of an object; None if nothing changes.
-
-        last: set to the new state if the step removes the object. Raises ApiError.
-        """
+    def _changed(self, change: Rewrite, entry: Entry) -> AnyObject:
+        """Return the new version of an object, admitted. Raises ApiError."""
         kind, old = change.kind, entry.message
         message = change.make(entry)
         version = message.metadata.resource_version
@@ -128,11 +126,7 @@ class Rewriter:
             if change.subresource == "finalize" and isinstance(message, Namespace):
                 message.spec.finalizers[:] = wanted
         check_change(kind, old, message)
-        last.value = b""
-        if can_be_removed(message):
-            last.value = encoded(kind, message)
-            return Step(None)
-        return None if message == old else Step(encoded(kind, message))
+        return message
 
 
 def _keep_qos_class(kind: Kind, updated: AnyObject, old: AnyObject) -> None:

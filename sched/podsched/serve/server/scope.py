@@ -50,7 +50,7 @@ class Scope:
     Raises ApiError for unknown kinds and invalid selectors.
     """
 
-    __slots__ = ("_everything", "_fields", "_labels", "_local_prefix", "kinds")
+    __slots__ = ("_fields", "_labels", "_local_prefix", "every_object", "kinds")
 
     def __init__(
         self,
@@ -77,21 +77,17 @@ class Scope:
                     check_fields(self._fields, kind.message.DESCRIPTOR)
         except SelectorError as error:
             raise errors.bad_request(str(error), "fieldSelector") from None
-        self._everything = not (namespace or self._labels or self._fields)
+        #: Whether it matches all objects of its kinds.
+        self.every_object = not (namespace or self._labels or self._fields)
 
     @property
     def selects(self) -> bool:
         """Whether it has selectors, for which objects must be decoded."""
         return self._labels is not None or self._fields is not None
 
-    @property
-    def every_object(self) -> bool:
-        """Whether it matches all objects of its kinds."""
-        return self._everything
-
     def matches(self, entry: Entry) -> bool:
         """Return whether an object of one of the kinds matches."""
-        if self._everything:
+        if self.every_object:
             return True
         # Cluster-scoped objects match any namespace: a watch of nodes and pods may have one.
         prefix = self._local_prefix
@@ -109,7 +105,7 @@ class Scope:
 
         For this watcher, an object that begins to match is ADDED, one that stops matching DELETED.
         """
-        if self._everything:
+        if self.every_object:
             return change.type
         new = change.new is not None and self.matches(change.new)
         old = change.old is not None and self.matches(change.old)
@@ -121,7 +117,7 @@ class Scope:
 
     def frame(self, change: Change) -> bytes | None:
         """Return the encoded event that a watcher gets for a change; None: no event."""
-        if self._everything:
+        if self.every_object:
             return change.frame
         found = self.event_type(change)
         if found is None:

@@ -95,7 +95,6 @@ class ApiServer:
         self.kube: KubeListener | None = None
         self.kubelets: KubeletClient | None = None
         self._settings = settings
-        self._observer = observer
         self.core = ServerCore(settings, store)
         self.jwt: JwtVerifier | None = None
         self.tokens: ServiceAccountTokens | None = None
@@ -108,7 +107,6 @@ class ApiServer:
         )
         #: The steps of every call.
         self.pipeline = Pipeline(observer, gate=self.gate, audit=audit)
-        self._audit = audit
         self._health = health.aio.HealthServicer()
         self._server: grpc.aio.Server | None = None
         self.port = self.token_port = self.kube_port = 0
@@ -164,7 +162,7 @@ class ApiServer:
         self.gate.close()
 
     def _pipeline(self) -> Pipeline:
-        """Return the pipeline with the authentication of the settings.
+        """Return the pipeline with the authentication and authorization of the settings.
 
         Not made in the constructor, because it reads files.
         """
@@ -181,7 +179,7 @@ class ApiServer:
                 settings.signing, core.cache, core.storage, core.authorizer
             )
         if not settings.authenticates:
-            return Pipeline(self._observer, gate=self.gate, audit=self._audit)
+            return self.pipeline
         if settings.jwt is not None:
             from podsched.serve.server.access.jwt import JwtVerifier
 
@@ -194,13 +192,11 @@ class ApiServer:
             bootstrap=BootstrapTokens(self.core.cache) if settings.kube_listen else None,
         )
         authorizer = self.core.authorizer
-        return Pipeline(
-            self._observer,
-            authenticator,
-            authorizer.rights_of,
-            self.gate,
-            self._audit,
-            authorizer.prepare,
+        return replace(
+            self.pipeline,
+            authenticate=authenticator,
+            authorize=authorizer.rights_of,
+            prepare=authorizer.prepare,
         )
 
     async def _listen_for_kube(self, pipeline: Pipeline) -> None:

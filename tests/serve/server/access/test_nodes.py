@@ -8,7 +8,8 @@ import pytest
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import Lease, Node, Pod, ResourceSlice
-from podsched.serve.server.access.nodes import NODES, NodeScope, node_scope
+from podsched.serve.server.access.identity import NODES
+from podsched.serve.server.access.nodes import NodeScope, node_scope
 from podsched.serve.server.errors import ApiError
 
 NODE, LEASE, POD = KINDS["Node"], KINDS["Lease"], KINDS["Pod"]

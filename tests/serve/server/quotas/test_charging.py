@@ -14,7 +14,7 @@ from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.quotas.namespaces import QUOTA
+from podsched.serve.server.quotas.recount import QUOTA
 from podsched.serve.store.errors import Unavailable
 from podsched.serve.store.protocol import Put, Write
 from podsched.v1 import api_pb2 as v1

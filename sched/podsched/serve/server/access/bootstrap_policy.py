@@ -16,8 +16,8 @@ from podsched.api.objects import AnyObject, ClusterRole, ClusterRoleBinding, Rol
 from podsched.api.validation.rbac import GROUP, RBAC_GROUP, SERVICE_ACCOUNT, USER
 from podsched.serve.server.access.bootstrap_tokens import BOOTSTRAPPERS
 from podsched.serve.server.access.controller_roles import MANAGER, controller_roles
-from podsched.serve.server.access.identity import MASTERS
-from podsched.serve.server.access.nodes import HOLLOW_DEVICES, NODES, VOLUME_CONTROLLERS
+from podsched.serve.server.access.identity import MASTERS, NODES, SERVICE_ACCOUNTS
+from podsched.serve.server.access.nodes import HOLLOW_DEVICES, VOLUME_CONTROLLERS
 from podsched.serve.server.methods import PASSED_ON
 
 SCHEDULER = "system:kube-scheduler"
@@ -185,7 +185,7 @@ BOUND: dict[str, tuple[str, str]] = {
     BOOTSTRAPPER: (GROUP, BOOTSTRAPPERS),
     NODE_CLIENT: (GROUP, BOOTSTRAPPERS),
     SELF_NODE_CLIENT: (GROUP, NODES),
-    DISCOVERY: (GROUP, "system:serviceaccounts"),
+    DISCOVERY: (GROUP, SERVICE_ACCOUNTS),
     MANAGER: (USER, MANAGER),
 }
 

@@ -22,6 +22,10 @@ from typing import Final
 MASTERS: Final = "system:masters"
 #: Group of all authenticated users.
 AUTHENTICATED: Final = "system:authenticated"
+#: Groups of kubelets and agents, and of all ServiceAccounts; prefix of their users.
+NODES: Final = "system:nodes"
+SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
+SERVICE_ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 
 
 class Authentication(StrEnum):

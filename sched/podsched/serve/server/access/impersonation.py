@@ -12,13 +12,16 @@ from typing import Final
 from urllib.parse import unquote
 
 from podsched.serve.server import errors
-from podsched.serve.server.access.identity import AUTHENTICATED, Identity
+from podsched.serve.server.access.identity import (
+    AUTHENTICATED,
+    SERVICE_ACCOUNT_PREFIX,
+    SERVICE_ACCOUNTS,
+    Identity,
+)
 from podsched.serve.server.access.rights import rights
 
 _PREFIX: Final = "impersonate-"
 _EXTRA: Final = "extra-"
-_ACCOUNT: Final = "system:serviceaccount:"
-_ACCOUNTS: Final = "system:serviceaccounts"
 _ANONYMOUS: Final = "system:anonymous"
 _UNAUTHENTICATED: Final = "system:unauthenticated"
 _GROUP: Final = "authentication.k8s.io"
@@ -47,7 +50,7 @@ def impersonated(lines: Sequence[tuple[str, str]], own: Identity) -> Identity | 
         check_impersonation(*needed)
     namespace, account = _account_of(user)
     if account and not groups:
-        groups = frozenset({_ACCOUNTS, f"{_ACCOUNTS}:{namespace}"})
+        groups = frozenset({SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}"})
     if user == _ANONYMOUS:
         groups |= {_UNAUTHENTICATED}
     if _UNAUTHENTICATED not in groups:
@@ -57,7 +60,8 @@ def impersonated(lines: Sequence[tuple[str, str]], own: Identity) -> Identity | 
 
 def _account_of(user: str) -> tuple[str, str]:
     """Return namespace and name of a ServiceAccount; both are "" if the user is none."""
-    parts = user.removeprefix(_ACCOUNT).split(":") if user.startswith(_ACCOUNT) else []
+    prefix = SERVICE_ACCOUNT_PREFIX
+    parts = user.removeprefix(prefix).split(":") if user.startswith(prefix) else []
     return (parts[0], parts[1]) if len(parts) == 2 and all(parts) else ("", "")
 
 

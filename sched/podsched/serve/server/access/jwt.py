@@ -23,11 +23,11 @@ import jwt as pyjwt
 from podsched.lib.changing_file import ChangingFile
 from podsched.serve.server.access.identity import (
     AUTHENTICATED,
+    SERVICE_ACCOUNT_PREFIX,
     Authentication,
     Identity,
     TokenRejected,
 )
-from podsched.serve.server.access.policy import SERVICE_ACCOUNT_PREFIX
 from podsched.serve.server.access.settings import AccessError, JwtSettings
 from podsched.telemetry.logs import get_logger
 

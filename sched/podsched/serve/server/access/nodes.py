@@ -25,10 +25,10 @@ from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
 from podsched.api.pod_references import references, token_audiences
 from podsched.api.service_accounts import MIRROR_POD, is_mirror_pod
 from podsched.serve.server import errors
+from podsched.serve.server.access.identity import NODES
 from podsched.serve.server.access.node_pods import NodePods
 from podsched.serve.server.scope import selected
 
-NODES: Final = "system:nodes"
 VOLUME_CONTROLLERS: Final = "system:volume-controllers"
 #: Agents whose hollow nodes have devices: group and role.
 HOLLOW_DEVICES: Final = "system:hollow-devices"

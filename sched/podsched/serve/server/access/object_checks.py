@@ -112,33 +112,22 @@ def check_status(kind: Kind, old: AnyObject, new: AnyObject, verb: str) -> None:
     now, before = new.status, old.status
     # Apart from ``devices``, which drivers write.
     same = copy_of(now, without=("devices",)) == copy_of(before, without=("devices",))
-    if why := "" if same else _refusal(own, verb, kind, "", "", "binding"):
+    if not same and (refused := errors.attempted(own.check, verb, kind, "", "", "binding")):
         text = (
             "changing status.allocation or status.reservedFor requires "
-            f'resource="resourceclaims/binding", verb="{verb}" permission: {why}'
+            f'resource="resourceclaims/binding", verb="{verb}" permission: {refused.message}'
         )
         found.append(forbidden("status", text))
-    needed = f"arbitrary-node:{verb}"
+    needed, namespace = f"arbitrary-node:{verb}", new.metadata.namespace
     for driver in _changed_drivers(now, before):
-        if why := _refusal(own, needed, kind, new.metadata.namespace, driver, "driver"):
+        if refused := errors.attempted(own.check, needed, kind, namespace, driver, "driver"):
             text = (
                 'changing status.devices requires resource="resourceclaims/driver", '
-                f'verb="[{needed}]" permission: {why}'
+                f'verb="[{needed}]" permission: {refused.message}'
             )
             found.append(forbidden("status", text))
     if found:
         raise errors.invalid_fields(kind, new.metadata.name, found)
-
-
-def _refusal(
-    own: Rights, verb: str, kind: Kind, namespace: str, name: str, subresource: str
-) -> str:
-    """Return why a verb is not permitted, "" if it is."""
-    try:
-        own.check(verb, kind, namespace, name, subresource)
-    except errors.ApiError as error:
-        return error.message
-    return ""
 
 
 def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> list[str]:

@@ -18,9 +18,8 @@ from podsched.api.objects import (
 )
 from podsched.api.selectors import compile_selector
 from podsched.api.validation.rbac import SERVICE_ACCOUNT, USER
+from podsched.serve.server.access.identity import SERVICE_ACCOUNT_PREFIX
 from podsched.serve.server.access.rules import Rule
-
-SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 class Grants(NamedTuple):

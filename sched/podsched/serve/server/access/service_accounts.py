@@ -35,15 +35,15 @@ from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, ServiceAccount, seconds_of
 from podsched.serve.server.access.identity import (
     AUTHENTICATED,
+    SERVICE_ACCOUNT_PREFIX,
+    SERVICE_ACCOUNTS,
     Authentication,
     Identity,
     TokenRejected,
 )
-from podsched.serve.server.access.policy import SERVICE_ACCOUNT_PREFIX
 from podsched.serve.server.access.settings import AccessError, ServiceAccountSettings
 from podsched.serve.server.watchcache import WatchCache
 
-ACCOUNTS: Final = "system:serviceaccounts"
 #: The kinds that a token can be bound to, by their claims.
 BINDABLE: Final[Mapping[str, str]] = {"pod": "Pod", "secret": "Secret", "node": "Node"}
 #: Seconds for which a token is accepted after what it is bound to has been marked as deleted.
@@ -185,7 +185,7 @@ class ServiceAccountTokens:
             _check_not_deleted(item, now)
         return Identity(
             f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{account['name']}",
-            frozenset({ACCOUNTS, f"{ACCOUNTS}:{namespace}", AUTHENTICATED}),
+            frozenset({SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}", AUTHENTICATED}),
             Authentication.SERVICE_ACCOUNT,
             float(claims["exp"]),
             account["uid"],

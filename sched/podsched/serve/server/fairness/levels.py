@@ -20,10 +20,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from podsched.serve.server.access.identity import MASTERS, Authentication, Identity
+from podsched.serve.server.access.identity import (
+    MASTERS,
+    NODES,
+    SERVICE_ACCOUNTS,
+    Authentication,
+    Identity,
+)
 
-NODES: Final = "system:nodes"
-_SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
 _CONTROL_PLANE: Final = frozenset({"system:kube-scheduler", "system:kube-controller-manager"})
 #: Methods that mark a connection as a scheduler's, without authentication.
 _SCHEDULER_CALLS: Final = frozenset({"Bind", "BindPods", "PatchPodStatuses"})
@@ -85,7 +89,7 @@ def schema_of(identity: Identity) -> FlowSchema:
         return _SCHEDULER
     if NODES in identity.groups:
         return _NODES
-    return _ACCOUNTS if _SERVICE_ACCOUNTS in identity.groups else _DEFAULT
+    return _ACCOUNTS if SERVICE_ACCOUNTS in identity.groups else _DEFAULT
 
 
 def promoted_schema(method: str) -> FlowSchema | None:

@@ -2,5 +2,5 @@
 
 ``charging`` creates objects and charges them in one transaction, so that no create exceeds a quota,
 even with several servers; ``growth`` charges claims that grow; ``recount`` corrects the usage when
-objects are deleted; ``namespaces`` indexes the quotas by namespace.
+objects are deleted, and indexes the quotas by namespace.
 """

@@ -28,8 +28,7 @@ from podsched.api.resources import Amounts
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.quotas.namespaces import QuotaIndex
-from podsched.serve.server.quotas.recount import UsageRecounter
+from podsched.serve.server.quotas.recount import QuotaIndex, UsageRecounter
 from podsched.serve.server.storage import New, ObjectStorage, Outcome
 from podsched.v1.api_pb2 import Fence
 

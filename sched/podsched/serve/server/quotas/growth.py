@@ -19,8 +19,7 @@ from podsched.api.resources import Amounts
 from podsched.serve.server import errors
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.quotas.charging import charged_value, excess_of, unusable_because
-from podsched.serve.server.quotas.namespaces import QuotaIndex
-from podsched.serve.server.quotas.recount import UsageRecounter
+from podsched.serve.server.quotas.recount import QuotaIndex, UsageRecounter
 from podsched.serve.server.storage import Mutation, Step
 from podsched.serve.store.protocol import Compare, KeyValue, Put
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 from podsched.api.etcd_keys import object_key
@@ -30,8 +30,7 @@ from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.change_ring import Change, ExpiredError
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.quotas.namespaces import QuotaIndex
-from podsched.serve.server.watchcache import WatchCache
+from podsched.serve.server.watchcache import Derived, WatchCache
 from podsched.serve.store.errors import StoreError
 from podsched.serve.store.protocol import Compare, Put, Store, Write
 from podsched.telemetry.logs import get_logger
@@ -53,8 +52,36 @@ _MAX_SHARED = 1000
 
 _COUNTED = tuple(kind for kind in KINDS.values() if is_counted(kind))
 _POD = KINDS["Pod"]
+QUOTA = KINDS["ResourceQuota"]
 #: Kinds that must be decoded, because more is counted than the number of objects.
 _DECODED_KINDS = (_POD, KINDS["PersistentVolumeClaim"])
+
+
+class QuotaIndex:
+    """Quotas by namespace; rebuilt when one has changed."""
+
+    def __init__(self, cache: WatchCache) -> None:
+        self._cache = cache
+        self._keys = Derived(cache, self._by_namespace, QUOTA)
+
+    def __bool__(self) -> bool:
+        """Whether there is any quota."""
+        return bool(self._cache.objects(QUOTA))
+
+    def namespaces(self) -> Iterable[str]:
+        """Return the namespaces with quotas."""
+        return self._keys()
+
+    def of(self, namespace: str) -> Sequence[Entry]:
+        """Return the quotas of a namespace."""
+        quotas = self._cache.objects(QUOTA)
+        return [quotas[key] for key in self._keys().get(namespace, ())]
+
+    def _by_namespace(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for key in self._cache.objects(QUOTA):
+            found.setdefault(key.partition("/")[0], []).append(key)
+        return found
 
 
 class Tally:

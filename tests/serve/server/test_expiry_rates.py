@@ -6,7 +6,7 @@ import pytest
 
 from podsched.api.objects import Event
 from podsched.serve.server.errors import ApiError
-from podsched.serve.server.event_rates import BURST, EVERY, KEPT, EventRates
+from podsched.serve.server.expiry import BURST, EVERY, KEPT, EventRates
 
 
 class Clock:
