@@ -26,8 +26,7 @@ def validate_node(at: Place, node: o.Node) -> None:
     for item, taint in at("metadata.taints").each(node.spec.taints):  # the path of Kubernetes
         item("key").rule(taint.key, qualified_name)
         item("value").rule(taint.value, label_value)
-        item("effect").present(taint.effect)
-        item("effect").one_of(taint.effect, TAINT_EFFECTS)
+        item("effect").one_of(taint.effect, TAINT_EFFECTS, required=True)
         reason = "taints must be unique by key and effect pair"
         item.once((taint.key, taint.effect), seen, taint, reason)
     validate_quantities(at("status.capacity"), node.status.capacity, dotted=True)

@@ -183,8 +183,7 @@ def validate_device_taint(at: Place, taint: o.Taint, old: str = "") -> None:
 def validate_device_tolerations(at: Place, tolerations: Sequence[o.Toleration]) -> None:
     """Check keys, operators, values and effects of tolerations of devices' taints."""
     for each, toleration in at.each(tolerations, MOST_TAINTS):
-        if toleration.key:
-            each("key").rule(toleration.key, qualified_name)
+        each("key").optional_name(toleration.key, qualified_name)
         if toleration.operator == "Exists":
             if toleration.value:
                 each("value").invalid(toleration.value, "must be empty for operator `Exists`")

@@ -296,8 +296,7 @@ def _check_allocation(at: Place, allocation: o.AllocationResult, names: _Request
         _check_share(each("shareID"), result)
         _check_amounts(each("consumedCapacity"), result.consumed_capacity)
     for each, config in devices("config").each(allocation.devices.config, 2 * MOST_CONFIGS):
-        each("source").present(config.source)
-        each("source").one_of(config.source, ("FromClaim", "FromClass"))
+        each("source").one_of(config.source, ("FromClaim", "FromClass"), required=True)
         _check_references(each("requests"), config.requests, names)
         validate_configuration(each, config)
     if allocation.HasField("node_selector"):

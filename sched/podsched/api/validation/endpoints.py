@@ -31,14 +31,12 @@ def validate_endpoints(at: Place, item: o.Endpoints) -> None:
 
 def validate_endpoint_slice(at: Place, item: o.EndpointSlice) -> None:
     """Check the type, addresses and ports."""
-    at("addressType").present(item.address_type)
-    at("addressType").one_of(item.address_type, _TYPES)
+    at("addressType").one_of(item.address_type, _TYPES, required=True)
     for each, endpoint in at("endpoints").each(item.endpoints, _MOST_ENDPOINTS):
         each("addresses").present(endpoint.addresses, "must contain at least 1 address")
         for place, address in each("addresses").each(endpoint.addresses, _MOST_ADDRESSES):
             _check_address(place, address, item.address_type)
-        if endpoint.hostname:
-            each("hostname").rule(endpoint.hostname, dns1123_label)
+        each("hostname").optional_name(endpoint.hostname, dns1123_label)
     _check_ports(at("ports"), item.ports)
 
 
@@ -69,8 +67,7 @@ def _check_ip(at: Place, address: str, version: int = 0) -> None:
 def _check_ports(at: Place, ports: Collection[o.EndpointPort]) -> None:
     names: set[str] = set()
     for each, port in at.each(ports, _MOST_ADDRESSES):
-        if port.name:
-            each("name").rule(port.name, dns1123_label)
+        each("name").optional_name(port.name, dns1123_label)
         each("name").once(port.name, names)
         each("protocol").one_of(port.protocol, _PROTOCOLS)
         if port.HasField("port"):

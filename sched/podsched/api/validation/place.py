@@ -90,8 +90,15 @@ class Place:
         if self.present(value):
             self.rule(value, rule)
 
-    def one_of(self, value: str, supported: Collection[str]) -> None:
-        """Check that a value is empty or supported."""
+    def optional_name(self, value: str, rule: NameRule) -> None:
+        """Check a name that may be left out."""
+        if value:
+            self.rule(value, rule)
+
+    def one_of(self, value: str, supported: Collection[str], *, required: bool = False) -> None:
+        """Check that a value is supported, or empty unless it is required."""
+        if required:
+            self.present(value)
         if value and value not in supported:
             self.not_supported(value, supported)
 

@@ -73,8 +73,7 @@ def validate_pod_group_status(at: Place, item: o.PodGroup) -> None:
     for each, condition in at("conditions").each(status.conditions, _MOST_CONDITIONS):
         each("type").name(condition.type, qualified_name)
         each.once(condition.type, seen, condition)
-        each("status").present(condition.status)
-        each("status").one_of(condition.status, ("False", "True", "Unknown"))
+        each("status").one_of(condition.status, ("False", "True", "Unknown"), required=True)
         each("observedGeneration").least(condition.observed_generation)
     claims = at("resourceClaimStatuses").each(status.resource_claim_statuses, _MOST_CLAIMS)
     names = {claim.name for claim in item.spec.resource_claims}
@@ -114,8 +113,7 @@ def _check_content(at: Place, part: o.PodGroupSpec | o.PodGroupTemplate) -> None
                 path = claim.DESCRIPTOR.fields_by_name[name].json_name
                 each(path).rule(getattr(claim, name), dns1123_subdomain)
     at("disruptionMode").one_of(part.disruption_mode, DISRUPTION_MODES)
-    if part.priority_class_name:
-        at("priorityClassName").rule(part.priority_class_name, dns1123_subdomain)
+    at("priorityClassName").optional_name(part.priority_class_name, dns1123_subdomain)
     if part.priority > HIGHEST_USER_DEFINABLE_PRIORITY:
         reason = f"must be less than or equal to {HIGHEST_USER_DEFINABLE_PRIORITY}"
         at("priority").invalid(part.priority, reason)
@@ -153,7 +151,6 @@ def _check_template_ref(at: Place, reference: o.PodGroupTemplateReference) -> No
 
 
 def _check_controller(at: Place, reference: o.TypedLocalObjectReference) -> None:
-    if reference.api_group:
-        at("apiGroup").rule(reference.api_group, dns1123_subdomain)
+    at("apiGroup").optional_name(reference.api_group, dns1123_subdomain)
     at("kind").name(reference.kind, path_segment_name)
     at("name").name(reference.name, path_segment_name)

@@ -223,8 +223,7 @@ def _check_ports(at: Place, container: o.Container, host_network: bool) -> None:
         if host_network and port.host_port != port.container_port:
             reason = "must match `containerPort` when `hostNetwork` is true"
             item("hostPort").invalid(port.host_port, reason)
-        item("protocol").present(port.protocol)
-        item("protocol").one_of(port.protocol, ("TCP", "UDP", "SCTP"))
+        item("protocol").one_of(port.protocol, ("TCP", "UDP", "SCTP"), required=True)
 
 
 def _check_host_ports(at: Place, container: o.Container, taken: set[tuple[str, str, int]]) -> None:
@@ -298,8 +297,7 @@ def validate_pod_status(at: Place, pod: o.Pod) -> None:
     for index in negative[:MOST_ERRORS]:
         place = at("conditions")[index]("observedGeneration")
         place.invalid(conditions[index].observed_generation, "must be a non-negative integer")
-    if status.nominated_node_name:
-        at("nominatedNodeName").rule(status.nominated_node_name, dns1123_subdomain)
+    at("nominatedNodeName").optional_name(status.nominated_node_name, dns1123_subdomain)
     at("phase").one_of(status.phase, _PHASES)
     for item, condition in at("conditions").each(status.conditions):
         item("type").rule(condition.type, qualified_name)

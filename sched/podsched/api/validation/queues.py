@@ -94,8 +94,7 @@ def validate_cluster_queue(at: Place, item: o.ClusterQueue) -> None:
     missing = "" if spec.cohort_name else "cohort"
     check_quota = partial(_check_quota, missing=missing, lends_within_nominal=True)
     _check_groups(at("resourceGroups"), spec.resource_groups, check_quota)
-    if spec.cohort_name:
-        at("cohortName").rule(spec.cohort_name, dns1123_subdomain)
+    at("cohortName").optional_name(spec.cohort_name, dns1123_subdomain)
     at("queueingStrategy").one_of(spec.queueing_strategy, ("StrictFIFO", "BestEffortFIFO"))
     if spec.HasField("namespace_selector"):
         validate_label_selector(at("namespaceSelector"), spec.namespace_selector)
@@ -105,9 +104,8 @@ def validate_cluster_queue(at: Place, item: o.ClusterQueue) -> None:
     _check_fair_sharing(at("fairSharing"), spec.fair_sharing)
     if spec.HasField("admission_scope"):
         mode = at("admissionScope.admissionMode")
-        mode.present(spec.admission_scope.admission_mode)
         modes = ("UsageBasedAdmissionFairSharing", "NoAdmissionFairSharing")
-        mode.one_of(spec.admission_scope.admission_mode, modes)
+        mode.one_of(spec.admission_scope.admission_mode, modes, required=True)
     if spec.HasField("admission_checks_strategy"):
         _check_checks(at("admissionChecksStrategy.admissionChecks"), spec)
 
@@ -190,8 +188,7 @@ def validate_cluster_queue_status(at: Place, item: o.ClusterQueue) -> None:
 def validate_local_queue(at: Place, item: o.LocalQueue) -> None:
     """Validate the name of the ClusterQueue, the policy and the weight."""
     spec, at = item.spec, at("spec")
-    if spec.cluster_queue:
-        at("clusterQueue").rule(spec.cluster_queue, dns1123_subdomain)
+    at("clusterQueue").optional_name(spec.cluster_queue, dns1123_subdomain)
     _check_stop_policy(at("stopPolicy"), spec.stop_policy)
     _check_fair_sharing(at("fairSharing"), spec.fair_sharing)
 
@@ -221,8 +218,7 @@ def validate_cohort(at: Place, item: o.Cohort) -> None:
     missing = "" if spec.parent_name else "parent"
     check_quota = partial(_check_quota, missing=missing, lends_within_nominal=False)
     _check_groups(at("resourceGroups"), spec.resource_groups, check_quota)
-    if spec.parent_name:
-        at("parentName").rule(spec.parent_name, dns1123_subdomain)
+    at("parentName").optional_name(spec.parent_name, dns1123_subdomain)
     _check_fair_sharing(at("fairSharing"), spec.fair_sharing)
 
 

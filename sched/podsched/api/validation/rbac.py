@@ -87,8 +87,7 @@ def _binding(at: Place, item: o.RoleBinding | o.ClusterRoleBinding, kinds: tuple
 def _subject(at: Place, subject: o.Subject, *, namespaced: bool) -> None:
     at("name").present(subject.name)
     if subject.kind == SERVICE_ACCOUNT:
-        if subject.name:
-            at("name").rule(subject.name, dns1123_subdomain)
+        at("name").optional_name(subject.name, dns1123_subdomain)
         if subject.api_group:
             at("apiGroup").not_supported(subject.api_group, ("",))
         if not subject.namespace and not namespaced:

@@ -59,12 +59,7 @@ def validate_persistent_volume(at: Place, item: o.PersistentVolume) -> None:
         validate_node_selector(at("nodeAffinity.required"), spec.node_affinity.required)
     elif "local" in sources:
         at("nodeAffinity").required("Local volume requires node affinity")
-    _class_name(at, spec.storage_class_name)
-
-
-def _class_name(at: Place, name: str) -> None:
-    if name:
-        at("storageClassName").rule(name, dns1123_subdomain)
+    at("storageClassName").optional_name(spec.storage_class_name, dns1123_subdomain)
 
 
 def validate_persistent_volume_update(
@@ -96,7 +91,7 @@ def validate_persistent_volume_claim(at: Place, item: o.PersistentVolumeClaim) -
     at("volumeMode").one_of(spec.volume_mode, _MODES)
     if spec.HasField("selector"):
         validate_label_selector(at("selector"), spec.selector)
-    _class_name(at, spec.storage_class_name)
+    at("storageClassName").optional_name(spec.storage_class_name, dns1123_subdomain)
 
 
 def validate_persistent_volume_claim_update(
