@@ -129,11 +129,11 @@ def test_all_amounts_read_in_one_step_are_those_read_one_by_one(
 
 def test_quality_of_service_follows_requests_and_limits() -> None:
     made = pod({})
-    assert qos_class(made) == "BestEffort"
+    assert qos_class(made.spec) == "BestEffort"
     made = pod({"cpu": "1", "memory": "1Gi"})
-    assert qos_class(made) == "Burstable"
+    assert qos_class(made.spec) == "Burstable"
     made.spec.containers[0].resources.limits.update({"cpu": "1000m", "memory": "1Gi"})
-    assert qos_class(made) == "Guaranteed"
+    assert qos_class(made.spec) == "Guaranteed"
 
 
 @pytest.mark.parametrize(

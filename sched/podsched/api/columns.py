@@ -368,9 +368,10 @@ def _amount(value: Any) -> str:
 _MOST_ENDPOINTS: Final = 3
 
 
-def _first(items: Sequence[str], total: int) -> str:
-    more = f" + {total - _MOST_ENDPOINTS} more..." if total > _MOST_ENDPOINTS else ""
-    return ",".join(items[:_MOST_ENDPOINTS]) + more if items else NONE
+def _first(items: Sequence[str], none: str) -> str:
+    left = len(items) - _MOST_ENDPOINTS
+    more = f" + {left} more..." if left > 0 else ""
+    return ",".join(items[:_MOST_ENDPOINTS]) + more or none
 
 
 def endpoints(item: Any, _: float) -> str:
@@ -382,19 +383,19 @@ def endpoints(item: Any, _: float) -> str:
             for address in subset.addresses:
                 ip = f"[{address.ip}]" if ":" in address.ip else address.ip
                 found.append(ip if port is None else f"{ip}:{port.port}")
-    return _first(found, len(found))
+    return _first(found, NONE)
 
 
 def slice_ports(item: Any, _: float) -> str:
     """Return the ports of an EndpointSlice."""
     found = [str(port.port) if port.HasField("port") else "*" for port in item.ports]
-    return _first(found, len(found)) if found else UNSET
+    return _first(found, UNSET)
 
 
 def slice_addresses(item: Any, _: float) -> str:
     """Return the first addresses of an EndpointSlice."""
     found = [address for endpoint in item.endpoints for address in endpoint.addresses]
-    return _first(found, len(found)) if found else UNSET
+    return _first(found, UNSET)
 
 
 # ------------------------------------------------------------------ volumes

@@ -301,10 +301,8 @@ _ALL = (
         columns=(c.NAME, Column("Drivers", lambda o, _: len(o.spec.drivers)), c.AGE),
         needs_version=True,
     ),
-    Kind(
+    _storage(
         o.CSIDriver,
-        api_version=_STORAGE,
-        namespaced=False,
         columns=(
             c.NAME,
             Column("AttachRequired", lambda o, _: o.spec.attach_required),
@@ -321,8 +319,8 @@ _ALL = (
             "spec.se_linux_mount": False,
             "spec.fs_group_policy": "ReadWriteOnceWithFSType",
         },
+        rules="",
         needs_version=True,
-        answers_deletion=True,
         kept=True,
     ),
     Kind(
@@ -570,7 +568,7 @@ _ALL = (
         generation=Generation.COUNTED,
         answers_deletion=True,
     ),
-    Kind(
+    _workload(
         o.HorizontalPodAutoscaler,
         ("hpa",),
         api_version="autoscaling/v2",
@@ -584,9 +582,7 @@ _ALL = (
             c.AGE,
         ),
         defaults={"spec.min_replicas": 1},
-        rules="workloads",
-        role=Access.EDIT,
-        in_all=True,
+        generation=Generation.NONE,
     ),
     Kind(
         o.Endpoints,
@@ -654,10 +650,10 @@ _ALL = (
             "spec.stop_policy": "None",
         },
     ),
-    Kind(
+    _queues(
         o.LocalQueue,
         ("queue", "queues", "lq"),
-        api_version=_QUEUES,
+        namespaced=True,
         columns=(
             c.NAME,
             Column("ClusterQueue", lambda o, _: o.spec.cluster_queue),
@@ -666,10 +662,8 @@ _ALL = (
             c.OWN_AGE,
         ),
         defaults={"spec.stop_policy": "None"},
-        rules="queues",
         role=Access.VIEW,
-        generation=Generation.COUNTED,
-        needs_version=True,
+        kept=False,
     ),
     _queues(o.Cohort, ("co",)),
     _queues(

@@ -125,7 +125,7 @@ def _defaulted(spec: o.PodSpec) -> _DefaultedSpec:
 
 def _qos_or_nothing(spec: o.PodSpec) -> str:
     try:
-        return resources.qos_class_of(spec)
+        return resources.qos_class(spec)
     except quantity.QuantityError:
         return _UNKNOWN_CLASS
 

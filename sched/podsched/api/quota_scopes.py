@@ -51,7 +51,7 @@ def scopes_of(message: AnyObject) -> PodScopes | None:
     spec = message.spec
     return PodScopes(
         spec.HasField("active_deadline_seconds") and spec.active_deadline_seconds >= 0,
-        qos_class(message) == "BestEffort",
+        qos_class(spec) == "BestEffort",
         any(t.namespaces or t.HasField("namespace_selector") for t in affinity_terms(spec)),
         spec.priority_class_name,
     )

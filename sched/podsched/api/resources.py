@@ -311,13 +311,8 @@ def score_requests(pod: Pod) -> dict[str, int]:
     return requests_in_units(pod, RequestOptions(pod_level=False, non_missing=_NON_ZERO))
 
 
-def qos_class(pod: Pod) -> str:
+def qos_class(spec: PodSpec) -> str:
     """Return Guaranteed, Burstable or BestEffort (k8s.io/component-helpers/.../qos)."""
-    return qos_class_of(pod.spec)
-
-
-def qos_class_of(spec: PodSpec) -> str:
-    """Return the class of pods with this spec."""
     if spec.HasField("resources") and (spec.resources.requests or spec.resources.limits):
         return qos_class_of_containers([spec.resources])
     containers: Iterable[Container] = (*spec.containers, *spec.init_containers)

@@ -91,7 +91,7 @@ class CheckNodeMemoryPressure(_CheckPressure):
     reason: ClassVar[str] = "node(s) had memory pressure"
 
     def concerns(self, pod: PodInfo) -> bool:
-        return qos_class(v1.Pod(spec=pod.cls.spec)) == "BestEffort"
+        return qos_class(pod.cls.spec) == "BestEffort"
 
 
 class CheckNodeDiskPressure(_CheckPressure):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable
 from typing import Any
@@ -66,65 +65,44 @@ def _valid(test: Callable[[str], bool], error: str) -> Callable[[str], list[str]
 def _is_base64(text: str) -> bool:
     try:
         base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return False
     return bool(text)
 
 
-def _is_date(text: str) -> bool:
-    return parse_timestamp(f"{text}T00:00:00Z") is not None
+def _is_time(text: str) -> bool:
+    return parse_timestamp(text) is not None
 
 
 _UUID = re.compile("(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 
+
+def _is_uuid(text: str) -> bool:
+    return _UUID.fullmatch(text) is not None
+
+
+#: Go's names of formats that exist for prefixes of names as well: patterns, most bytes, sizes.
+_NAMES = (
+    ("DNS1123Label", names.LABEL, 63, names.LABEL_ERROR, 30),
+    ("DNS1123Subdomain", names.SUBDOMAIN, 253, names.SUBDOMAIN_ERROR, 60),
+    ("DNS1035Label", names.LABEL_1035, 63, names.LABEL_1035_ERROR, 30),
+)
+_OTHERS: tuple[tuple[str, str, Callable[[str], list[str]], int], ...] = (
+    ("qualifiedName", "QualifiedName", _qualified_name_errors, 60),
+    ("labelValue", "LabelValue", _matching(names.VALUE, 63, names.VALUE_ERROR), 40),
+    ("uri", "URI", _valid(lambda t: parse_url(t) is not None, "invalid URI for request"), 1103),
+    ("uuid", "uuid", _valid(_is_uuid, "does not match the UUID format"), 81),
+    ("byte", "byte", _valid(_is_base64, "invalid base64"), 84),
+    ("date", "date", _valid(lambda t: _is_time(f"{t}T00:00:00Z"), "invalid date"), 108),
+    ("datetime", "datetime", _valid(lambda t: _is_time(t.upper()), "invalid datetime"), 108),
+)
 FORMATS = {
-    name: Format(go_name, errors, size)
-    for name, go_name, errors, size in (
-        ("dns1123Label", "DNS1123Label", _matching(names.LABEL, 63, names.LABEL_ERROR), 30),
-        ("dns1123Subdomain", "DNS1123Subdomain", _subdomain_errors, 60),
-        (
-            "dns1035Label",
-            "DNS1035Label",
-            _matching(names.LABEL_1035, 63, names.LABEL_1035_ERROR),
-            30,
-        ),
-        ("qualifiedName", "QualifiedName", _qualified_name_errors, 60),
-        (
-            "dns1123LabelPrefix",
-            "DNS1123LabelPrefix",
-            _matching(names.LABEL, 63, names.LABEL_ERROR, prefix=True),
-            30,
-        ),
-        (
-            "dns1123SubdomainPrefix",
-            "DNS1123SubdomainPrefix",
-            _matching(names.SUBDOMAIN, 253, names.SUBDOMAIN_ERROR, prefix=True),
-            60,
-        ),
-        (
-            "dns1035LabelPrefix",
-            "DNS1035LabelPrefix",
-            _matching(names.LABEL_1035, 63, names.LABEL_1035_ERROR, prefix=True),
-            30,
-        ),
-        ("labelValue", "LabelValue", _matching(names.VALUE, 63, names.VALUE_ERROR), 40),
-        ("uri", "URI", _valid(lambda t: parse_url(t) is not None, "invalid URI for request"), 1103),
-        (
-            "uuid",
-            "uuid",
-            _valid(lambda t: _UUID.fullmatch(t) is not None, "does not match the UUID format"),
-            81,
-        ),
-        ("byte", "byte", _valid(_is_base64, "invalid base64"), 84),
-        ("date", "date", _valid(_is_date, "invalid date"), 108),
-        (
-            "datetime",
-            "datetime",
-            _valid(lambda t: parse_timestamp(t.upper()) is not None, "invalid datetime"),
-            108,
-        ),
+    f"dns{name[3:]}{suffix}": Format(
+        name + suffix, _matching(pattern, most, error, prefix=bool(suffix)), size
     )
-}
+    for name, pattern, most, error, size in _NAMES
+    for suffix in ("", "Prefix")
+} | {name: Format(go_name, errors, size) for name, go_name, errors, size in _OTHERS}
 
 
 def _declare_format(name: str) -> None:

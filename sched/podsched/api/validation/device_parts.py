@@ -134,7 +134,7 @@ def pool_name(at: Place, name: str) -> None:
 
 
 def device_name(at: Place, name: str) -> None:
-    """Check the name of a device."""
+    """Check the name of a device or of a counter."""
     at.rule(name, dns1123_label)
 
 

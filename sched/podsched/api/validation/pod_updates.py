@@ -172,7 +172,7 @@ def validate_pod_resize(at: Place, new: o.Pod, old: o.Pod) -> None:
     if at.errors:
         return  # of quantities that cannot be read, for example
     at, before, after = at("spec"), old.spec, o.copy_of(new.spec)
-    if qos_class(new) != (old.status.qos_class or qos_class(old)):
+    if qos_class(new.spec) != (old.status.qos_class or qos_class(old.spec)):
         reason = "Pod QOS Class may not change as a result of resizing"
         at.invalid(old.status.qos_class, reason)
     if not _can_be_resized(old):

@@ -218,11 +218,7 @@ def _shortened(key: str, longest: int) -> str:
 
 def _check_counters(at: Place, counters: Mapping[str, o.Counter]) -> None:
     if at.present(counters) and at.bounded(counters, MOST_COUNTERS):
-        _check_map(at, counters, _counter_name, _check_value, _MOST_COUNTER_KEY)
-
-
-def _counter_name(at: Place, name: str) -> None:
-    at.rule(name, dns1123_label)
+        _check_map(at, counters, device_name, _check_value, _MOST_COUNTER_KEY)
 
 
 def _check_value(at: Place, item: o.Counter | o.DeviceCapacity) -> None:
