@@ -6,6 +6,7 @@ A condition's lastTransitionTime moves only when its status changes.
 from __future__ import annotations
 
 from podsched.api.objects import (
+    AnyObject,
     ClusterQueueStatus,
     Condition,
     LocalQueueStatus,
@@ -142,6 +143,6 @@ def is_finished(pod: Pod) -> bool:
     return pod.status.phase in ("Succeeded", "Failed")
 
 
-def is_terminating(pod: Pod) -> bool:
-    """Whether the pod is being deleted."""
-    return pod.metadata.HasField("deletion_timestamp")
+def is_terminating(item: AnyObject) -> bool:
+    """Whether an object is being deleted."""
+    return item.metadata.HasField("deletion_timestamp")

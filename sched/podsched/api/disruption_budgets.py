@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from podsched.api.conditions import is_finished
+from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.objects import Pod, PodDisruptionBudget
 from podsched.api.selectors import NOTHING, Selector, SelectorError, compile_selector
 
@@ -19,11 +19,7 @@ def selector_of(budget: PodDisruptionBudget) -> Selector:
 
 def needs_no_budget(pod: Pod) -> bool:
     """Return whether a pod can be evicted regardless of budgets: not running, or being deleted."""
-    return (
-        is_finished(pod)
-        or pod.status.phase == "Pending"
-        or pod.metadata.HasField("deletion_timestamp")
-    )
+    return is_finished(pod) or pod.status.phase == "Pending" or is_terminating(pod)
 
 
 def scaled_value(text: str, total: int) -> int:

@@ -75,17 +75,14 @@ def _complete_container(container: Any) -> None:
     container.resources.SetInParent()
     for name in ("liveness_probe", "readiness_probe", "startup_probe"):
         if container.HasField(name):
-            _complete_probe(getattr(container, name))
+            probe = getattr(container, name)
+            for field, value in _PROBE.items():
+                _default(probe, field, value)
+            if "httpGet" in probe.fields:
+                _default(probe["httpGet"], "scheme", "HTTP")
     for variable in container.env:
         if variable.HasField("value_from") and "fieldRef" in variable.value_from:
             _default(variable.value_from["fieldRef"], "apiVersion", "v1")
-
-
-def _complete_probe(probe: Struct) -> None:
-    for name, value in _PROBE.items():
-        _default(probe, name, value)
-    if "httpGet" in probe.fields:
-        _default(probe["httpGet"], "scheme", "HTTP")
 
 
 def _default(target: Any, name: str, value: Any) -> None:

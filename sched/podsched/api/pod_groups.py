@@ -83,7 +83,7 @@ def admit_pod_group(group: PodGroup, classes: PriorityClasses) -> str:
         group.metadata.finalizers.append(PROTECTION_FINALIZER)
     spec = group.spec
     name = spec.priority_class_name
-    chosen = classes.get(name) if name else classes.default
+    chosen = classes.get(name)
     if name and chosen is None:
         return f"no PriorityClass with name {name} was found"
     value = 0 if chosen is None else chosen.value

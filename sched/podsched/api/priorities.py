@@ -52,8 +52,8 @@ class PriorityClasses:
         self.default = min(defaults, key=lambda item: item.value, default=None)
 
     def get(self, name: str) -> PriorityClass | None:
-        """Return the class of this name."""
-        return self._classes.get(name)
+        """Return the class of this name, the default one for ""."""
+        return self._classes.get(name) if name else self.default
 
     def default_conflict(self, candidate: PriorityClass) -> list[FieldError]:
         """Return an error when another class is the global default already."""
@@ -70,13 +70,11 @@ class PriorityClasses:
 
     def admit(self, spec: PodSpec) -> list[FieldError]:
         """Fill in priority, priorityClassName and preemptionPolicy; return what forbids it."""
-        if spec.priority_class_name:
-            chosen = self._classes.get(spec.priority_class_name)
-            if chosen is None:
-                reason = f"no PriorityClass with name {spec.priority_class_name} was found"
-                return [forbidden("spec.priorityClassName", reason)]
-        else:
-            chosen = self.default
+        name = spec.priority_class_name
+        chosen = self.get(name)
+        if name and chosen is None:
+            reason = f"no PriorityClass with name {name} was found"
+            return [forbidden("spec.priorityClassName", reason)]
         value = chosen.value if chosen is not None else 0
         policy = (chosen.preemption_policy if chosen is not None else "") or PREEMPT_LOWER_PRIORITY
         errors = _conflicts(spec, value, policy)

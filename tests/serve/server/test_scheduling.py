@@ -88,7 +88,7 @@ async def test_answering_needs_a_right_of_its_own() -> None:
         yield b""
 
     with pytest.raises(ApiError, match='cannot answer resource "pods/explain"'):
-        await anext(service().answer(nothing()))
+        await anext(Replicas().serve(nothing()))
 
 
 @pytest.mark.parametrize(

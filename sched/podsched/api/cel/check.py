@@ -6,7 +6,7 @@ regular expressions, times and formats that are constants must be right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from podsched.api.cel import types
@@ -25,16 +25,11 @@ from podsched.api.cel.tree import (
     Select,
 )
 from podsched.api.cel.types import DYN, Substitutions, Type
-from podsched.api.cel.values import Failure, Uint
+from podsched.api.cel.values import CLASSES, Failure
 
-_LITERALS: dict[type, Type] = {
-    bool: types.BOOL,
-    int: types.INT,
-    Uint: types.UINT,
-    float: types.DOUBLE,
-    str: types.STRING,
-    bytes: types.BYTES,
-    type(None): types.NULL,
+_LITERALS = {
+    CLASSES[name]: Type(name)
+    for name in ("bool", "int", "uint", "double", "string", "bytes", "null_type")
 }
 #: The names of types, which are constants.
 _TYPE_NAMES = {
@@ -295,27 +290,20 @@ class Checker:
 
     def _validate(self, node: Node) -> None:
         if isinstance(node, MakeList):
-            self._validate_alike(
-                [
-                    (element, self._element_type(element, index in node.optional))
-                    for index, element in enumerate(node.elements)
-                ]
-            )
+            self._validate_elements(node.elements, node.optional)
         elif isinstance(node, MakeMap):
             self._validate_alike([(key, key.type) for key, _ in node.entries])
-            self._validate_alike(
-                [
-                    (value, self._element_type(value, index in node.optional))
-                    for index, (_, value) in enumerate(node.entries)
-                ]
-            )
+            self._validate_elements([value for _, value in node.entries], node.optional)
         elif isinstance(node, Call):
             self._validate_call(node)
 
-    @staticmethod
-    def _element_type(node: Node, optional: bool) -> Type:
-        found: Type = node.type
-        return found.parameters[0] if optional and found.parameters else found
+    def _validate_elements(self, nodes: Sequence[Node], optional: frozenset[int]) -> None:
+        elements = []
+        for index, node in enumerate(nodes):
+            found: Type = node.type
+            unwrapped = index in optional and found.parameters
+            elements.append((node, found.parameters[0] if unwrapped else found))
+        self._validate_alike(elements)
 
     def _validate_alike(self, elements: list[tuple[Node, Type]]) -> None:
         for node, found in elements[1:]:

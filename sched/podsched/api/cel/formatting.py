@@ -112,7 +112,7 @@ def _written(value: Any, clause: str, precision: int, budget: Budget) -> str:
         return _decimal(value, clause, precision)
     if clause in "xX":
         return _hexadecimal(value, clause)
-    return format(int(value), {"d": "d", "b": "b", "o": "o"}[clause])
+    return format(int(value), clause)
 
 
 def _decimal(value: Any, clause: str, precision: int) -> str:

@@ -98,13 +98,16 @@ class Entry:
             problem=problem,
         )
 
+    def changed(self, value: bytes, revision: int = 0) -> Entry:
+        """Return the object with other bytes, by default as of the same revision."""
+        return Entry(self.kind, self.key, value, revision or self.revision, self.created)
+
     def name_only(self) -> Entry:
         """Return an entry with only the object's name, in place of undecodable bytes."""
         message = self.kind.new()
         namespace, _, message.metadata.name = self.key.rpartition("/")
         message.metadata.namespace = namespace
-        value = message.SerializeToString()
-        return Entry(self.kind, self.key, value, self.revision, self.created)
+        return self.changed(message.SerializeToString())
 
     def wrapped(self, revision: int = 0) -> bytes:
         """Return the serialized ``Object``, with its own resourceVersion or the given one."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 
+from podsched.api.conditions import is_terminating
 from podsched.api.defaulting import NAMESPACE_TERMINATING, default_object
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
@@ -125,11 +126,6 @@ class Namespaces:
             message, now=self._now(), uid=self._new_uid(), priority_classes=PriorityClasses()
         )
         return New(NAMESPACE, name, encoded(NAMESPACE, message))
-
-
-def is_terminating(message: AnyObject) -> bool:
-    """Return whether a namespace is being deleted."""
-    return message.metadata.HasField("deletion_timestamp")
 
 
 def namespace_deletion_step(entry: Entry, now: float, *, emptied: bool) -> Step | None:

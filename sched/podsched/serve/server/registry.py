@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from podsched.api.conditions import is_terminating
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import Kind, kind_of
 from podsched.api.objects import AnyObject, Namespace, copy_of
@@ -41,12 +42,7 @@ from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.fairness.turns import Work
 from podsched.serve.server.listing import Lister
-from podsched.serve.server.namespaces import (
-    NAMESPACE,
-    Namespaces,
-    is_terminating,
-    namespace_deletion_step,
-)
+from podsched.serve.server.namespaces import NAMESPACE, Namespaces, namespace_deletion_step
 from podsched.serve.server.patching import parse_patch, patched
 from podsched.serve.server.quotas.growth import GrowthCharging
 from podsched.serve.server.scope import Scope, kind_named
@@ -321,7 +317,7 @@ class Registry:
             if error.code is not StatusCode.NOT_FOUND:
                 raise
             return entry
-        return Entry(entry.kind, entry.key, entry.value, removed.revision, entry.created)
+        return entry.changed(entry.value, removed.revision)
 
     async def _deletion(self, request: DeleteRequest, *, permitted: bool = False) -> Mutation:
         """Return the mutation for a deletion. Raises ApiError if it is invalid or not permitted."""

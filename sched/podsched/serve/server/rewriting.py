@@ -97,7 +97,7 @@ class Rewriter:
         if change.dry_run:
             return entry
         await self._sources.settle([entry])
-        return Entry(kind, key, last, entry.revision, entry.created) if last else entry
+        return entry.changed(last) if last else entry
 
     def _changed(self, change: Rewrite, entry: Entry) -> AnyObject:
         """Return the new version of an object, admitted. Raises ApiError."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import grpc
@@ -69,7 +69,9 @@ class SchedulingService:
             "Checkpoint": unary(
                 "Checkpoint", bounded(CheckpointRequest), self.checkpoint, pipeline
             ),
-            "Answer": bidirectional("Answer", self.answer, pipeline, self._worker_metadata),
+            "Answer": bidirectional(
+                "Answer", self._replicas.serve, pipeline, self._worker_metadata
+            ),
         }
         return grpc.method_handlers_generic_handler(SCHEDULING, handlers)
 
@@ -166,10 +168,6 @@ class SchedulingService:
         rights().check("get", _POD, "", "", "explain")
         answer = await self._replicas.ask_once(Question(checkpoint=request))
         return answer.checkpoint.SerializeToString()
-
-    def answer(self, messages: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """Yield serialized Questions to a replica and read its answers; see ``Replicas.serve``."""
-        return self._replicas.serve(messages)
 
 
 def _merged(found: Sequence[DecisionsResponse], limit: int) -> DecisionsResponse:

@@ -308,13 +308,12 @@ class ObjectStorage:
 
     async def _dry_run(self, mutation: Mutation, fence: Fence | None) -> Outcome:
         """Return the outcome of a change of the current object, without writing it."""
-        kind, key = mutation.kind, mutation.key
         try:
             current = {
                 compare.key: (await self._store.get(compare.key)).kv
                 for compare in (*_guard(fence), *_no_lock(mutation))
             }
-            entry = await self.get(kind, key)
+            entry = await self.get(mutation.kind, mutation.key)
             refused = _fence_error(fence, current) or _lock_error(mutation, current)
             step = None if refused else mutation.change(entry)
         except StoreError as error:
@@ -325,7 +324,7 @@ class ObjectStorage:
             return refused
         if step is None or step.value is None:
             return entry
-        return Entry(kind, key, step.value, entry.revision, entry.created)
+        return entry.changed(step.value)
 
     async def _mutate(self, mutations: Sequence[Mutation], fence: Fence | None) -> list[Outcome]:
         """Change objects in rounds: each round writes all items that have no outcome yet.
@@ -414,7 +413,7 @@ class ObjectStorage:
             if step is None or attempt.base is None:
                 return errors.not_found(kind, _name(key))
             value = attempt.base.value if step.value is None else step.value
-            return Entry(kind, key, value, result.revision, attempt.base.created)
+            return attempt.base.changed(value, result.revision)
         lost = _fence_error(fence, result.current) or _lock_error(mutation, result.current)
         if lost is not None:
             return lost

@@ -67,25 +67,21 @@ class Encoding(Protocol):
 
 
 class GrpcEncoding:
-    """Serialized WatchResponses."""
+    """Encodes serialized WatchResponses."""
 
     def __init__(self, idle: float) -> None:
         self.idle = idle
 
     def added(self, entry: Entry) -> bytes:
-        """See ``Encoding``."""
         return frames.event_frame(ADDED, entry.wrapped())
 
     def event(self, scope: Scope, change: Change) -> bytes | None:
-        """See ``Encoding``."""
         return scope.frame(change)
 
     def response(self, events: Sequence[bytes], revision: int) -> bytes:
-        """See ``Encoding``."""
         return frames.watch_response(events, revision)
 
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
-        """See ``Encoding``."""
         return frames.bookmark_response(revision, initial_events_end=initial_events_end)
 
 

@@ -211,9 +211,7 @@ class QuotaCharging:
         written = outcomes[0]
         if isinstance(written, Entry):
             for base, value in plan.changes:
-                different[base.key] = Entry(
-                    base.kind, base.key, value, written.revision, base.created
-                )
+                different[base.key] = base.changed(value, written.revision)
         return again, different
 
 

@@ -247,7 +247,7 @@ class UsageRecounter:
                     raise errors.of_store(result)
                 await self._reflector.wait_until_fresh()
                 return None
-            found[entry.key] = Entry(entry.kind, entry.key, value, result.revision, entry.created)
+            found[entry.key] = entry.changed(value, result.revision)
             self._compared[entry.key] = result.revision
         return found
 
