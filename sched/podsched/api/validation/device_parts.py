@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from podsched.api import objects as o
 from podsched.api.device_selectors import MAX_COST, CompileError, compile_selector
@@ -20,7 +20,7 @@ from podsched.api.names import (
     label_value,
     qualified_name,
 )
-from podsched.api.validation.place import MAX_ITEMS, Place
+from podsched.api.validation.place import Place
 
 MOST_SELECTORS: Final = 32
 MOST_CONFIGS: Final = 32
@@ -43,8 +43,6 @@ _IDENTIFIER_RULE: Final = (
     "alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for "
     f"validation is '{_IDENTIFIER.pattern}')"
 )
-
-_Item = TypeVar("_Item")
 
 
 def validate_selectors(
@@ -203,8 +201,8 @@ def validate_binding_conditions(at: Place, device: Any) -> None:
     for where, names in ((at_ready, ready), (at_failed, failed)):
         for each, name in where.each(names, MOST_CONDITIONS):
             each.rule(name, qualified_name)
-    check_keys(at_ready, ready, str)
-    check_keys(at_failed, failed, str)
+    at_ready.different(ready, str)
+    at_failed.different(failed, str)
     for index, name in enumerate(failed[:MOST_CONDITIONS]):
         if name in ready[:MOST_CONDITIONS]:
             reason = "bindingFailureConditions must not overlap with bindingConditions"
@@ -215,19 +213,3 @@ def validate_binding_conditions(at: Place, device: Any) -> None:
     if ready and not failed:
         reason = "bindingFailureConditions are required to use bindingConditions"
         at_failed.invalid(None, reason)
-
-
-def check_keys(
-    at: Place,
-    items: Sequence[_Item],
-    key: Callable[[_Item], Any],
-    shown: Callable[[_Item], Any] | None = None,
-    most: int = MAX_ITEMS,
-) -> None:
-    """Check that no two items of a list have the same key; ``shown``: in the error.
-
-    Nothing is checked of a list with more than ``most`` items.
-    """
-    seen: set[Any] = set()
-    for index, item in enumerate(items if len(items) <= most else ()):
-        at[index].once(key(item), seen, shown(item) if shown else None)

@@ -18,7 +18,6 @@ from podsched.api.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.validation.device_parts import (
     MOST_CONFIGS,
     are_worth_compiling,
-    check_keys,
     device_name,
     driver_name,
     full_attribute_name,
@@ -35,7 +34,7 @@ from podsched.api.validation.meta import (
     validate_conditions,
     validate_labels,
 )
-from podsched.api.validation.place import Place
+from podsched.api.validation.place import BY_NAME, BY_UID, Place
 from podsched.api.validation.placement import validate_node_selector
 from podsched.api.validation.resource_lists import is_native, parse_or_report
 
@@ -154,9 +153,8 @@ def _check_spec(at: Place, spec: o.ResourceClaimSpec) -> None:
     names = _names(claim)
     requests = claim.requests[: MOST_REQUESTS + 1]
     compiles = are_worth_compiling(at("requests"), chain(*map(_selectors, requests)))
-    for each, request in at("requests").each(claim.requests, MOST_REQUESTS):
+    for each, request in at("requests").each(claim.requests, MOST_REQUESTS, key=BY_NAME):
         _check_request(each, request, compiles=compiles)
-    check_keys(at("requests"), claim.requests, lambda request: request.name, most=MOST_REQUESTS)
     for each, constraint in at("constraints").each(claim.constraints, MOST_CONSTRAINTS):
         _check_constraint(each, constraint, names)
     for each, config in at("config").each(claim.config, MOST_CONFIGS):
@@ -186,10 +184,9 @@ def _check_request(at: Place, request: o.DeviceRequest, *, compiles: bool) -> No
         _check_devices(at("exactly"), request.exactly, compiles=compiles)
     elif alternatives:
         at = at("firstAvailable")
-        for each, alternative in at.each(alternatives, MOST_ALTERNATIVES):
+        for each, alternative in at.each(alternatives, MOST_ALTERNATIVES, key=BY_NAME):
             each("name").rule(alternative.name, dns1123_label)
             _check_devices(each, alternative, compiles=compiles)
-        check_keys(at, alternatives, lambda each: each.name, most=MOST_ALTERNATIVES)
     else:
         at.required(_ONE_KIND)
 
@@ -230,9 +227,8 @@ def _check_constraint(at: Place, constraint: o.DeviceConstraint, names: _Request
 
 
 def _check_references(at: Place, references: Sequence[str], names: _Requests) -> None:
-    for each, reference in at.each(references, MOST_REQUESTS):
+    for each, reference in at.each(references, MOST_REQUESTS, key=str):
         _check_reference(each, reference, names)
-    check_keys(at, references, str, most=MOST_REQUESTS)
 
 
 def _check_reference(at: Place, reference: str, names: _Requests) -> None:
@@ -280,10 +276,9 @@ def validate_resource_claim_status_update(
 
 
 def _check_consumers(at: Place, status: o.ResourceClaimStatus) -> None:
-    for each, consumer in at.each(status.reserved_for, MOST_CONSUMERS):
+    for each, consumer in at.each(status.reserved_for, MOST_CONSUMERS, key=BY_UID):
         for name in ("resource", "name", "uid"):
             each(name).present(getattr(consumer, name))
-    check_keys(at, status.reserved_for, lambda consumer: consumer.uid, most=MOST_CONSUMERS)
 
 
 def _check_allocation(at: Place, allocation: o.AllocationResult, names: _Requests) -> None:
@@ -347,7 +342,7 @@ def _check_told(at: Place, status: o.ResourceClaimStatus) -> None:
         if device.HasField("data"):
             validate_json_size(each("data"), device.data, _MOST_DATA_BYTES)
         _check_network(each("networkData"), device.network_data)
-    check_keys(at, status.devices, shared_device_id, _shown_id)
+    at.different(status.devices, shared_device_id, _shown_id)
 
 
 def _check_network(at: Place, data: o.NetworkDeviceData) -> None:
@@ -356,9 +351,8 @@ def _check_network(at: Place, data: o.NetworkDeviceData) -> None:
         ("hardwareAddress", data.hardware_address, _MOST_HARDWARE_BYTES),
     ):
         at(name).within(len(text.encode()), most)
-    for each, address in at("ips").each(data.ips, _MOST_ADDRESSES):
+    for each, address in at("ips").each(data.ips, _MOST_ADDRESSES, key=str):
         _check_interface_address(each, address)
-    check_keys(at("ips"), data.ips, str, most=_MOST_ADDRESSES)
 
 
 _LEADING_ZEROS: Final = re.compile(r"(?<![0-9a-fA-F.:])0+(?=[0-9])|(?<=\.)0+(?=[0-9])")

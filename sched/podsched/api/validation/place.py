@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sized
+from operator import attrgetter
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from google.protobuf.message import Message
@@ -16,6 +17,8 @@ MAX_ITEMS: Final = 1000
 #: of empty items would otherwise be told three mistakes of each.
 MOST_ERRORS: Final = 100
 IMMUTABLE: Final = "field is immutable"
+#: Keys of the items of lists.
+BY_NAME, BY_UID = attrgetter("name"), attrgetter("uid")
 
 _Item = TypeVar("_Item")
 _P = ParamSpec("_P")
@@ -145,9 +148,12 @@ class Place:
         return True
 
     def each(
-        self, items: Collection[_Item], limit: int = MAX_ITEMS
+        self,
+        items: Collection[_Item],
+        limit: int = MAX_ITEMS,
+        key: Callable[[_Item], Any] | None = None,
     ) -> Iterator[tuple[Place, _Item]]:
-        """Yield place and value of each item of a list.
+        """Yield place and value of each item of a list; then check that their keys differ.
 
         Nothing is yielded of a list with too many items; after MOST_ERRORS errors, the rest is
         left out.
@@ -155,6 +161,19 @@ class Place:
         path, errors = self.path, self.errors
         for index, item in self._worth_checking(items, limit):
             yield Place(f"{path}[{index}]", errors), item
+        if key and len(items) <= limit:
+            self.different(items, key)
+
+    def different(
+        self,
+        items: Collection[_Item],
+        key: Callable[[_Item], Any],
+        shown: Callable[[_Item], Any] | None = None,
+    ) -> None:
+        """Check that no two items of a list have the same key; ``shown``: in the error."""
+        seen: set[Any] = set()
+        for index, item in enumerate(items if len(items) <= MAX_ITEMS else ()):
+            self[index].once(key(item), seen, shown(item) if shown else None)
 
     def keys(self, items: Collection[_Item], limit: int = MAX_ITEMS) -> Iterator[_Item]:
         """Yield the keys of a map, as many as ``each`` yields."""

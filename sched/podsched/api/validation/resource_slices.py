@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 from podsched.api import objects as o
@@ -18,14 +19,13 @@ from podsched.api.names import dns1123_label, dns1123_subdomain
 from podsched.api.validation.device_parts import (
     MOST_TAINTS,
     attribute_name,
-    check_keys,
     device_name,
     driver_name,
     pool_name,
     validate_binding_conditions,
     validate_device_taint,
 )
-from podsched.api.validation.place import Place, errors_of
+from podsched.api.validation.place import BY_NAME, Place, errors_of
 from podsched.api.validation.placement import validate_node_selector
 from podsched.api.validation.resource_lists import parse_or_report
 
@@ -95,16 +95,12 @@ def _check_slice(at: Place, spec: o.ResourceSliceSpec, old: o.ResourceSliceSpec 
     is_large = any(device.taints or device.consumes_counters for device in first)
     most = MOST_LARGE_DEVICES if is_large else MOST_DEVICES
     known = {device.name: device for device in old.devices} if old is not None else {}
-    for each, device in at("devices").each(spec.devices, most):
+    for each, device in at("devices").each(spec.devices, most, key=BY_NAME):
         _check_device(each, device, known.get(device.name), spec.per_device_node_selection)
-    check_keys(at("devices"), spec.devices, lambda device: device.name, most=most)
     counters = at("sharedCounters")
-    for each, counter_set in counters.each(spec.shared_counters, MOST_COUNTER_SETS):
+    for each, counter_set in counters.each(spec.shared_counters, MOST_COUNTER_SETS, key=BY_NAME):
         each("name").name(counter_set.name, dns1123_label)
         _check_counters(each("counters"), counter_set.counters)
-    check_keys(
-        counters, spec.shared_counters, lambda counters: counters.name, most=MOST_COUNTER_SETS
-    )
 
 
 def _check_nodes(at: Place, spec: o.ResourceSliceSpec) -> None:
@@ -157,12 +153,10 @@ def _check_device(at: Place, device: o.Device, old: o.Device | None, per_device:
         for each, taint in at("taints").each(device.taints, MOST_TAINTS):
             validate_device_taint(each, taint)
     consumed = at("consumesCounters")
-    for each, consumption in consumed.each(device.consumes_counters, MOST_CONSUMPTIONS):
+    by_set = attrgetter("counter_set")
+    for each, consumption in consumed.each(device.consumes_counters, MOST_CONSUMPTIONS, key=by_set):
         each("counterSet").name(consumption.counter_set, dns1123_label)
         _check_counters(each("counters"), consumption.counters)
-    check_keys(
-        consumed, device.consumes_counters, lambda each: each.counter_set, most=MOST_CONSUMPTIONS
-    )
     if per_device:
         found = _selections(at, device, "must not be empty")
         if at.present(found, _ONE_OF_A_DEVICE) and len(found) > 1:
@@ -289,7 +283,7 @@ def _check_valid_values(
     for index, text in enumerate(policy.valid_values):
         if amounts[index] > quantity.parse(total):
             at[index].invalid(text, f"option is larger than capacity value: {total}")
-    check_keys(at, policy.valid_values, quantity.value, lambda text: str(quantity.value(text)))
+    at.different(policy.valid_values, quantity.value, lambda text: str(quantity.value(text)))
     if default not in amounts:
         reason = "default value is not valid according to the requestPolicy"
         at.invalid(policy.default, reason)
