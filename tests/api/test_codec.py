@@ -76,11 +76,12 @@ def test_a_list_or_map_that_is_too_long_is_told_and_not_unfolded(items: list[obj
     spec, reader = v1.PodSpec(), Reader()
     reader.read(spec, {"containers": items}, "spec")
     (problem,) = reader.problems
-    assert problem[::2] == ("spec.containers", "must have at most 10000 items, this has 10001")
+    assert problem.path == "spec.containers"
+    assert problem.reason == "must have at most 10000 items, this has 10001"
     assert not spec.containers
     config, reader = v1.ConfigMap(), Reader()
     reader.read(config, {"data": {str(key): "" for key in range(MAX_LIST + 1)}}, "")
-    assert reader.problems[0][0] == "data"
+    assert reader.problems[0].path == "data"
     assert not config.data
 
 
@@ -90,13 +91,13 @@ def test_all_lists_of_an_object_together_are_bounded() -> None:
     reader.read(spec, {"containers": [container] * 20}, "spec")
     read = sum(len(container.ports) for container in spec.containers)
     assert read == MAX_ITEMS - MAX_LIST
-    assert "more than 50000 items in its lists" in reader.problems[0][2]
+    assert "more than 50000 items in its lists" in reader.problems[0].reason
 
 
 def test_a_number_too_large_for_a_field_without_a_schema_is_a_mistake() -> None:
     meta, reader = v1.ObjectMeta(), Reader()
     reader.read(meta, {"managedFields": [{"f:a": 10**400}]}, "metadata")
-    assert reader.problems[0][0] == "metadata.managedFields[0]"
+    assert reader.problems[0].path == "metadata.managedFields[0]"
 
 
 def test_an_object_without_a_schema_is_written_in_the_order_of_its_names() -> None:

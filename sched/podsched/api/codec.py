@@ -22,6 +22,7 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from podsched.api.field_errors import FieldError, invalid
 from podsched.v1 import objects_pb2
 
 #: Seconds of 0001-01-01T00:00:00Z and 9999-12-31T23:59:59Z, the first and last time with a form.
@@ -279,12 +280,12 @@ _TYPES_WITHIN = {
 class Reader:
     """Reads JSON values into messages, and collects errors.
 
-    ``problems`` are (path, value, reason); ``unknown`` are paths of fields that do not exist; there
-    are at most MOST_PROBLEMS of each, and ``left_out`` of both that are not among them.
+    ``unknown`` are paths of fields that do not exist; there are at most MOST_PROBLEMS of these and
+    of ``problems``, and ``left_out`` of both that are not among them.
     """
 
     def __init__(self) -> None:
-        self.problems: list[tuple[str, object, str]] = []
+        self.problems: list[FieldError] = []
         self.unknown: list[str] = []
         self.left_out = 0
         self._items = 0
@@ -404,7 +405,7 @@ class Reader:
             return None
 
     def _mismatch(self, path: str, value: object, reason: str) -> None:
-        self._note(self.problems, (path, value, reason))
+        self._note(self.problems, invalid(path, value, reason))
 
     def _note(self, known: list[T], found: T) -> None:
         if len(known) < MOST_PROBLEMS:

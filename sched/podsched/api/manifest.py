@@ -22,31 +22,21 @@ from typing import Any
 import yaml
 
 from podsched.api import codec
+from podsched.api.field_errors import FieldError, invalid
 from podsched.api.former_versions import current_version
 from podsched.api.kinds import KINDS, Kind, kind_of
 from podsched.api.objects import AnyObject, copy_of
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One mistake in a manifest: its path, the value, and the error."""
-
-    path: str
-    value: object
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}" if self.path else self.reason
-
-
 class ManifestError(ValueError):
     """The manifest cannot be read: a fault of its author. Has all problems found."""
 
-    def __init__(self, problems: list[Problem], document: str = "") -> None:
+    def __init__(self, problems: list[FieldError], document: str = "") -> None:
         self.problems = problems
         self.document = document
         prefix = f"{document}: " if document else ""
-        super().__init__(prefix + "; ".join(str(problem) for problem in problems))
+        texts = (f"{each.path}: {each.reason}" if each.path else each.reason for each in problems)
+        super().__init__(prefix + "; ".join(texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +139,7 @@ def load_documents(text: str | bytes, *, most_events: float = math.inf) -> list[
         if isinstance(error, yaml.scanner.ScannerError) and _is_tab(text, error.problem_mark):
             reason += ": a tab; YAML is indented with spaces"
         reason = f"error parsing YAML: {reason or 'nested too deeply'}"
-        raise ManifestError([Problem("", None, reason)]) from error
+        raise ManifestError([invalid("", None, reason)]) from error
     documents: list[dict[str, Any]] = []
     for number, document in enumerate(loaded, start=1):
         documents.extend(_opened(document, f"document {number}"))
@@ -240,7 +230,7 @@ def _opened(document: object, where: str) -> Iterator[dict[str, Any]]:
     if document is None:
         return
     if not isinstance(document, dict):
-        problem = Problem("", document, f"expected an object, got {codec.type_name(document)}")
+        problem = invalid("", document, f"expected an object, got {codec.type_name(document)}")
         raise ManifestError([problem], where)
     items = document.get("items")
     kind = document.get("kind")
@@ -269,9 +259,9 @@ def manifest_kind(document: Mapping[str, Any]) -> Kind:
     problems = []
     name, version = document.get("kind"), document.get("apiVersion")
     if not isinstance(name, str) or not name:
-        problems.append(Problem("kind", name, "must not be empty"))
+        problems.append(invalid("kind", name, "must not be empty"))
     if not isinstance(version, str) or not version:
-        problems.append(Problem("apiVersion", version, "must not be empty"))
+        problems.append(invalid("apiVersion", version, "must not be empty"))
     if problems:
         raise ManifestError(problems, describe(document))
     kind = KINDS.get(str(name))
@@ -279,7 +269,7 @@ def manifest_kind(document: Mapping[str, Any]) -> Kind:
         reason = f'no matches for kind "{name}" in version "{version}"'
         if kind is not None:
             reason += f" (it is served in {kind.api_version})"
-        raise ManifestError([Problem("", name, reason)], describe(document))
+        raise ManifestError([invalid("", name, reason)], describe(document))
     return kind
 
 
@@ -341,12 +331,12 @@ def _read_into(
 ) -> list[str]:
     reader = codec.Reader()
     reader.read(message, content, "")
-    problems = [Problem(path, value, reason) for path, value, reason in reader.problems]
+    problems = reader.problems
     unknown = [f'unknown field "{path}"' for path in reader.unknown]
     if problems and reader.left_out:
-        problems.append(Problem("", None, f"and {reader.left_out:,} more"))
+        problems.append(invalid("", None, f"and {reader.left_out:,} more"))
     if strict:
-        problems += [Problem("", None, text) for text in unknown]
+        problems += [invalid("", None, text) for text in unknown]
     if problems:
         raise ManifestError(problems, where)
     return unknown

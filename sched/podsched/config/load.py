@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from podsched.api.manifest import ManifestError, load_documents
-from podsched.config.errors import ConfigError, FieldError, invalid
+from podsched.config.errors import ConfigError, invalid
 from podsched.config.extenders import Extender, ignored_resources, redacted
 from podsched.config.kube_scheduler import (
     API_VERSION,
@@ -136,8 +136,7 @@ def read_document(source: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         documents = load_documents(source)
     except ManifestError as error:
-        problems = [FieldError(p.path, p.value, p.reason) for p in error.problems]
-        raise ConfigError(problems) from error
+        raise ConfigError(error.problems) from error
     if len(documents) != 1:
         raise ConfigError([invalid("", len(documents), "the number of documents must be 1")])
     return documents[0]

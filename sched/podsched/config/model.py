@@ -89,8 +89,7 @@ def _message_reader(kind: type[Message]) -> BeforeValidator:
             return value
         message, reader = kind(), codec.Reader()
         reader.read(message, value, "")
-        found = [invalid(path, shown, reason) for path, shown, reason in reader.problems]
-        found += [unknown_field(path) for path in reader.unknown]
+        found = reader.problems + [unknown_field(path) for path in reader.unknown]
         if found:
             context = {"found": found, "message": message}
             raise PydanticCustomError("message", "does not fit", context)

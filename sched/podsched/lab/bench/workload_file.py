@@ -145,8 +145,7 @@ def parse_workloads(
     try:
         documents = load_documents(text)
     except ManifestError as error:
-        problems = [FieldError(p.path, p.value, p.reason) for p in error.problems]
-        raise ConfigError(problems, source) from error
+        raise ConfigError(error.problems, source) from error
     found: list[FieldError] = []
     workloads: list[ops.Workload] = []
     if not documents:

@@ -187,8 +187,8 @@ def read_object(
         raise bad_request(f"{what}: {problem}")
     reader.read(message, hidden, "")
     if reader.problems:
-        path, _, reason = reader.problems[0]
-        raise bad_request(f"{what}: json: {path}: {reason}")
+        first = reader.problems[0]
+        raise bad_request(f"{what}: json: {first.path}: {first.reason}")
     try:
         make_canonical(message)
     except QuantityError as error:
