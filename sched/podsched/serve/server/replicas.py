@@ -63,14 +63,6 @@ class _Connected:
         self.outbox: asyncio.Queue[Question | None] = asyncio.Queue()
         self._ids = itertools.count(1)
 
-    @property
-    def preference(self) -> tuple[bool, int]:
-        """Sort key for choosing a replica: leaders first, and of two leaders the later term's."""
-        return self.state.leading, self.state.term
-
-    def has_name(self, name: str) -> bool:
-        return name in (self.state.name, self.state.identity)
-
     def put(self, question: Question) -> tuple[int, asyncio.Queue[Answer]]:
         """Send a question; return its id and the queue of its answers. Raises ApiError."""
         if len(self.inboxes) >= MAX_QUESTIONS:
@@ -96,10 +88,10 @@ class _Connected:
         refusal = None
         if inbox.qsize() >= MAX_UNREAD:
             why = "answers come faster than they are read"
-            refusal = _failure(StatusCode.RESOURCE_EXHAUSTED, why)
+            refusal = Answer(code=StatusCode.RESOURCE_EXHAUSTED, message=why)
         elif wrong := validate_storable(answer):
             why = f"replica {self.state.name} has sent an invalid answer: {wrong[0]}"
-            refusal = _failure(StatusCode.INTERNAL, why)
+            refusal = Answer(code=StatusCode.INTERNAL, message=why)
         if refusal is not None:
             self.cancel(answer.id)
             answer = refusal
@@ -109,13 +101,10 @@ class _Connected:
 
     def disconnect(self) -> None:
         """Notify all waiting callers that the replica has disconnected."""
+        why = "the replica has disconnected"
         for inbox in self.inboxes.values():
-            inbox.put_nowait(_failure(StatusCode.UNAVAILABLE, "the replica has disconnected"))
+            inbox.put_nowait(Answer(code=StatusCode.UNAVAILABLE, message=why))
         self.inboxes.clear()
-
-
-def _failure(code: StatusCode, message: str) -> Answer:
-    return Answer(code=code, message=message)
 
 
 class Replicas:
@@ -225,9 +214,10 @@ class Replicas:
         return answers
 
     def _heard(self) -> list[_Connected]:
+        """Return those that can answer: leaders first, and of two leaders the later term's."""
         since = time.monotonic() - SILENCE
         heard = [replica for replica in self._connected if replica.heard_at >= since]
-        return sorted(heard, key=lambda replica: replica.preference, reverse=True)
+        return sorted(heard, key=lambda each: (each.state.leading, each.state.term), reverse=True)
 
     def _chosen(self, name: str) -> _Connected:
         """Return the replica to ask. Raises ApiError."""
@@ -236,7 +226,7 @@ class Replicas:
             raise _failed(
                 StatusCode.UNAVAILABLE, "no scheduler replica is connected to this API server"
             )
-        found = next((replica for replica in heard if not name or replica.has_name(name)), None)
+        found = next((r for r in heard if name in ("", r.state.name, r.state.identity)), None)
         if found is None:
             known = ", ".join(sorted(replica.state.name for replica in heard))
             raise errors.bad_request(

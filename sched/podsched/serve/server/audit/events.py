@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -271,12 +271,13 @@ def _annotations(call: AuditedCall) -> dict[str, str]:
         "podsched.io/grpc-status": call.code.name,
         "podsched.io/latency-seconds": f"{max(call.completed - call.received, 0):.6f}",
     }
+    results = _results(call)
     fence = getattr(call.request, "fence", None)
     if fence is not None and fence.lock:
         # Identifies the writer's term.
         found["podsched.io/fence"] = f"{fence.lock}:{fence.term}"
-        if revisions := _revisions(call):
-            found["podsched.io/revisions"] = revisions
+        if written := {each.resource_version for each in results if each.code == StatusCode.OK}:
+            found["podsched.io/revisions"] = ",".join(map(str, sorted(written)))
     if _is_batch(call):
         request = call.request
         field = _method(call).items
@@ -286,27 +287,17 @@ def _annotations(call: AuditedCall) -> dict[str, str]:
             f"{namespace}/{name}" if namespace else name
             for _, namespace, name in _items(call, FIRST_ITEMS)
         )
-        if outcomes := _outcomes(call):
-            found["podsched.io/outcomes"] = outcomes
+    if counts := collections.Counter(StatusCode(each.code).name for each in results):
+        outcomes = (f"{name}={count}" for name, count in sorted(counts.items()))
+        found["podsched.io/outcomes"] = ",".join(outcomes)
     return found
 
 
-def _outcomes(call: AuditedCall) -> str:
-    """Count the outcomes of a batch's items: "ALREADY_EXISTS=1,OK=499"."""
-    if call.code is not StatusCode.OK:
-        return ""
-    results = v1.BatchResponse.FromString(call.response).results
-    counts = collections.Counter(StatusCode(result.code).name for result in results)
-    return ",".join(f"{name}={count}" for name, count in sorted(counts.items()))
-
-
-def _revisions(call: AuditedCall) -> str:
-    """Return the revisions of a batch's objects after the call, "" of any other call."""
+def _results(call: AuditedCall) -> Sequence[v1.BatchResult]:
+    """Return what became of each item of a batch; nothing of any other call."""
     if call.code is not StatusCode.OK or not _is_batch(call):
-        return ""
-    results = v1.BatchResponse.FromString(call.response).results
-    revisions = {result.resource_version for result in results if result.code == StatusCode.OK}
-    return ",".join(map(str, sorted(revisions)))
+        return ()
+    return v1.BatchResponse.FromString(call.response).results
 
 
 def _content(call: AuditedCall, annotations: dict[str, str]) -> Any:
