@@ -76,7 +76,7 @@ def _created(obj: Any, now: float) -> str:
 
 NAME: Final = Column("Name", lambda o, _: o.metadata.name, form="name")
 AGE: Final = Column("Age", _created)
-#: Where Kubernetes has none of this name.
+#: Of kinds whose table in Kubernetes has no column "Age".
 OWN_AGE: Final = of_sched("AGE", _created)
 CREATED: Final = (of_kubectl("Created At", _created), OWN_AGE)
 
@@ -364,7 +364,7 @@ def _amount(value: Any) -> str:
 
 # ------------------------------------------------------------------ endpoints
 
-#: Endpoints that are shown; then their number.
+#: Max endpoints that are shown; of further ones only their number is.
 _MOST_ENDPOINTS: Final = 3
 
 

@@ -182,7 +182,7 @@ def _fill_endpoint_slice(item: o.EndpointSlice) -> None:
 
 
 def _fill_secret(item: o.Secret) -> None:
-    """Make data of what was given as plain text."""
+    """Move ``stringData`` into ``data``."""
     for key, text in item.string_data.items():
         item.data[key] = base64.b64encode(text.encode()).decode()
     item.ClearField("string_data")
@@ -258,7 +258,7 @@ def _device_of(part: Any) -> tuple[str, str, str]:
 
 
 def _fill_slice(item: o.ResourceSlice) -> None:
-    """Fill in amounts that are not told, which are 0, and drop what is behind gates.
+    """Fill in missing amounts, which are 0, and drop what is behind gates.
 
     Kubernetes drops it while DRAListTypeAttributes and DRANodeAllocatableResources are off.
     """
@@ -286,7 +286,7 @@ def _fill_weight(item: o.ClusterQueue | o.LocalQueue | o.Cohort) -> None:
 
 
 def _stamp(taints: Iterable[o.Taint], now: float) -> None:
-    """Say when taints were added, of those that do not."""
+    """Set the time of taints that have none."""
     for taint in taints:
         if not taint.HasField("time_added"):
             taint.time_added.CopyFrom(o.timestamp(now, whole=True))

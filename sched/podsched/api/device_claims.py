@@ -16,7 +16,7 @@ MOST_ALTERNATIVES: Final = 8
 MOST_DEVICES: Final = 128
 MOST_CONSUMERS: Final = 256
 
-#: Of a claim with an allocation: it stays until the devices are given back.
+#: Keeps a claim with an allocation until it is deallocated.
 CLAIM_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 #: The annotation of a generated claim: its name in spec.resourceClaims of the pod.
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
@@ -26,12 +26,12 @@ _LONGEST_BASE: Final = 57
 
 #: The API group of PodGroups.
 GROUPS: Final = "scheduling.k8s.io"
-#: The label of namespaces whose claims may have it, if it is "true".
+#: The label, "true", of namespaces whose claims may have admin access.
 ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
 
 
 def admin_request(item: o.ResourceClaim | o.ResourceClaimTemplate) -> str:
-    """Return the path at which a claim or a template asks for it, "" if it does not."""
+    """Return the path at which a claim or template asks for admin access, "" if it does not."""
     spec = item.spec.spec if isinstance(item, o.ResourceClaimTemplate) else item.spec
     for index, request in enumerate(spec.devices.requests):
         if request.exactly.admin_access:
@@ -40,7 +40,7 @@ def admin_request(item: o.ResourceClaim | o.ResourceClaimTemplate) -> str:
 
 
 def admin_result(claim: o.ResourceClaim) -> str:
-    """Return the path at which the allocation of a claim has it, "" if it does not."""
+    """Return the path at which the allocation of a claim has admin access, "" if it has none."""
     for index, result in enumerate(claim.status.allocation.devices.results):
         if result.admin_access:
             return f"status.allocation.devices.results[{index}].adminAccess"
@@ -119,7 +119,8 @@ def is_for_group(ref: o.PodResourceClaim, group: o.PodGroup) -> bool:
     """Return whether a claim of a pod is one of its PodGroup, and so reserved for the group."""
     wanted = ref.SerializeToString(deterministic=True)
     return any(
-        of.SerializeToString(deterministic=True) == wanted for of in group.spec.resource_claims
+        claim.SerializeToString(deterministic=True) == wanted
+        for claim in group.spec.resource_claims
     )
 
 
@@ -128,7 +129,7 @@ def released(claim: o.ResourceClaim, uid: str) -> o.ResourceClaim | None:
 
     Returns None if the object of this uid is not a consumer of the claim.
     """
-    left = [of for of in claim.status.reserved_for if of.uid != uid]
+    left = [consumer for consumer in claim.status.reserved_for if consumer.uid != uid]
     if len(left) == len(claim.status.reserved_for):
         return None
     changed = o.copy_of(claim)

@@ -38,12 +38,12 @@ def classes_by_resource(classes: Iterable[o.DeviceClass]) -> dict[str, str]:
     Of several classes it is the newest or, of equal age, the one whose name comes first.
     """
     found: dict[str, str] = {}
-    by_name = sorted(classes, key=lambda of: of.metadata.name, reverse=True)
-    # What comes last counts.
-    for of in sorted(by_name, key=lambda of: of.metadata.creation_timestamp.ToNanoseconds()):
-        found[CLASS_RESOURCE_PREFIX + of.metadata.name] = of.metadata.name
-        if of.spec.extended_resource_name:
-            found[of.spec.extended_resource_name] = of.metadata.name
+    by_name = sorted(classes, key=lambda each: each.metadata.name, reverse=True)
+    # Of those that provide the same resource, the last one counts.
+    for each in sorted(by_name, key=lambda each: each.metadata.creation_timestamp.ToNanoseconds()):
+        found[CLASS_RESOURCE_PREFIX + each.metadata.name] = each.metadata.name
+        if each.spec.extended_resource_name:
+            found[each.spec.extended_resource_name] = each.metadata.name
     return found
 
 
@@ -52,4 +52,4 @@ def extended_claim_owner(claim: o.ResourceClaim) -> str:
     if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) != "true":
         return ""
     owners = claim.metadata.owner_references
-    return next((of.uid for of in owners if of.controller and of.kind == "Pod"), "")
+    return next((owner.uid for owner in owners if owner.controller and owner.kind == "Pod"), "")

@@ -20,9 +20,9 @@ _CURRENT: Final = {
     _DEVICES: "resource.k8s.io/v1",
     "resource.k8s.io/v1beta2": "resource.k8s.io/v1",
 }
-#: Stored in a version that is a former one of other kinds.
+#: A kind that is stored in a version which is a former one for other kinds.
 _NOT_FORMER: Final = ("resource.k8s.io/v1beta2", "DeviceTaintRule")
-#: Former values of a flavorFungibility.
+#: Values of v1beta1 in a flavorFungibility; now "MayStopSearch".
 _STOPS: Final = ("Borrow", "Preempt")
 #: What v1beta1 has in a request itself, beside ``name`` and ``firstAvailable``.
 _EXACTLY: Final = (

@@ -83,7 +83,7 @@ def parse_devices(text: str) -> list[HollowDevices]:
     found = [_parse(item) for item in text.split(",")]
     if len(found) > MOST_DRIVERS:
         raise BadDevicesError(f"must name at most {MOST_DRIVERS} drivers, not {len(found)}")
-    if len({of.driver for of in found}) < len(found):
+    if len({devices.driver for devices in found}) < len(found):
         raise BadDevicesError("must name each driver once")
     return found
 
@@ -116,7 +116,8 @@ def class_of(devices: HollowDevices) -> DeviceClass:
 def slices_of(node: Node) -> list[ResourceSlice]:
     """Return the slices of a stored node, which own nothing without it. Raises BadDevicesError."""
     text = node.metadata.annotations.get(DEVICES_ANNOTATION, "")
-    return [piece for of in parse_devices(text) for piece in _slices(node, of)] if text else []
+    parsed = parse_devices(text) if text else []
+    return [piece for devices in parsed for piece in _slices(node, devices)]
 
 
 def _slices(node: Node, devices: HollowDevices) -> list[ResourceSlice]:
@@ -150,7 +151,7 @@ def _contents(devices: HollowDevices) -> Iterator[ResourceSliceSpec]:
         return
     for counters in _parts([_counters(number) for number in numbers], _SETS_PER_SLICE):
         yield ResourceSliceSpec(shared_counters=counters)
-    partitions = [of for number in numbers for of in _partitions(devices, number)]
+    partitions = [device for number in numbers for device in _partitions(devices, number)]
     for part in _parts(partitions, _PARTITIONS_PER_SLICE):
         yield ResourceSliceSpec(devices=part)
 

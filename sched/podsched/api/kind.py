@@ -51,24 +51,24 @@ class Kind:
     rules: str = ""
     #: The function of ``names`` that checks its objects' names.
     name_rule: str = "dns1123_subdomain"
-    #: The least of Kubernetes' roles of a namespace that may write it; of VIEW, read it.
+    #: The least of Kubernetes' roles of a namespace that may write it; VIEW may only read it.
     role: Access = Access.NONE
     verbs: tuple[str, ...] = VERBS
-    #: Beside "status", which a message with such a field has.
+    #: Its subresources beside "status", which each message with such a field has.
     subresources: tuple[str, ...] = ()
     #: Whether it is of Kubernetes' category "all": what ``kubectl get all`` shows.
     in_all: bool = False
     #: Fields by which lists and watches are selected, beside those of the metadata.
     selectable: tuple[str, ...] = ()
     generation: Generation = Generation.NONE
-    #: Whether it is only replaced by who names the version that he has read.
+    #: Whether an update must name the resourceVersion of what it replaces.
     needs_version: bool = False
     #: Whether a client may bring a status along: a node registers itself with what it has.
     status_at_creation: bool = False
     #: Whether its deletion is answered with the object; otherwise with a ``Status``.
     answers_deletion: bool = False
-    #: Whether it stays whatever it names as its owner: what a cluster is made of and configured
-    #: with, so that the leader, which runs the garbage collector, needs no right to delete it.
+    #: Whether the garbage collector never deletes it, even if its owner is gone: what a cluster is
+    #: made of and configured with. So the leader, which runs it, needs no right to delete it.
     kept: bool = False
     #: Whether its contents are secret: it is read by who may write it, its contents are in no
     #: audit record, and no part of podsched but the API server has them.
@@ -76,7 +76,7 @@ class Kind:
 
     name: str = field(init=False)
     plural: str = field(init=False)
-    #: Its member of ``Object``.
+    #: The name of its field in the message ``Object``.
     oneof_field: str = field(init=False)
     has_status: bool = field(init=False)
 

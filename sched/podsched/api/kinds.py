@@ -694,7 +694,7 @@ _ALL = (
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 """Every kind by its name, in the order of the ``Object`` message."""
-#: What quota, order and topology of queues are made of.
+#: The kinds of queues: their quota, order and topology.
 QUEUE_KINDS = (
     "ResourceFlavor",
     "ClusterQueue",
@@ -703,7 +703,7 @@ QUEUE_KINDS = (
     "WorkloadPriorityClass",
     "Topology",
 )
-#: What a scheduler watches, its controllers included, in one stream.
+#: The kinds that a scheduler watches, its controllers included, in one stream.
 WATCHED_KINDS = (
     "Lease",
     "Namespace",
@@ -729,9 +729,9 @@ WATCHED_KINDS = (
     *QUEUE_KINDS,
     "Pod",
 )
-#: What only the controllers and the election need; no decision reads it.
+#: Those of them that only the controllers and the election need: no decision depends on them.
 UNDECIDING_KINDS = frozenset({"Lease", "Job", "ResourceClaimTemplate"})
-#: What it watches, too, if a feature gate is on: so with the gate off, the objects do nothing.
+#: The kinds that it watches only while a feature gate is on; with the gate off, they do nothing.
 GATED_KINDS: Mapping[str, str] = MappingProxyType(
     {"DeviceTaintRule": "DRADeviceTaintRules", "Workload": "WorkloadWithJob"}
 )

@@ -9,7 +9,7 @@ from typing import Final
 from podsched.api import objects as o
 
 HOSTNAME: Final = "kubernetes.io/hostname"
-#: Driver, name and generation.
+#: A pool of devices: driver, name and generation.
 _Pool = tuple[str, str, int]
 
 

@@ -19,13 +19,13 @@ from podsched.api.objects import (
     seconds_of,
 )
 
-#: In the spec of a namespace that may have content.
+#: In ``spec.finalizers`` of each namespace, until it is terminating and empty.
 KUBERNETES_FINALIZER: Final = "kubernetes"
 #: Of an owner that waits until the objects that it owns are gone.
 FOREGROUND_FINALIZER: Final = "foregroundDeletion"
 #: Of an owner that waits until the objects that it owned no longer refer to it.
 ORPHAN_FINALIZER: Final = "orphan"
-#: Stay whatever they name as their owner.
+#: Kinds whose objects the garbage collector never deletes.
 KEPT_KINDS: Final = frozenset(kind.name for kind in KINDS.values() if kind.kept)
 #: Workloads that own pods and are scaled.
 SCALED_KINDS: Final = tuple(kind.name for kind in KINDS.values() if "scale" in kind.subresources)

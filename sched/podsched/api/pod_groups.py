@@ -12,7 +12,7 @@ from podsched.api.objects import AnyObject, Pod, PodGroup, Workload
 from podsched.api.priorities import PriorityClasses
 from podsched.api.queue_labels import QUEUE_GROUP_COUNT, QUEUE_GROUP_NAME
 
-#: It keeps a deleted PodGroup as long as an unfinished pod names it.
+#: Keeps a deleted PodGroup as long as an unfinished pod names it.
 PROTECTION_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 
 
@@ -72,7 +72,7 @@ def drop_group_claims(new: AnyObject, old: AnyObject | None) -> None:
             new.spec.ClearField("resource_claims")
     elif isinstance(new, Workload):
         templates = old.spec.pod_group_templates if isinstance(old, Workload) else ()
-        if not any(of.resource_claims for of in templates):
+        if not any(template.resource_claims for template in templates):
             for template in new.spec.pod_group_templates:
                 template.ClearField("resource_claims")
 

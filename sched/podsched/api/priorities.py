@@ -18,7 +18,7 @@ SYSTEM_CLASSES = {
     "system-cluster-critical": 2 * HIGHEST_USER_DEFINABLE_PRIORITY,
     "system-node-critical": 2 * HIGHEST_USER_DEFINABLE_PRIORITY + 1000,
 }
-#: Kubernetes' own texts.
+#: The descriptions as in Kubernetes.
 _DESCRIPTIONS = {
     "system-cluster-critical": "Used for system critical pods that must run in the cluster, but "
     "can be moved to another node if necessary.",

@@ -253,7 +253,7 @@ def requested_amounts(pod: Pod) -> RequestedAmounts:
     requests = _plain_requests(pod)
     if requests is None:
         return RequestedAmounts(requests_in_units(pod), non_zero_requests(pod), score_requests(pod))
-    # One dictionary where nothing is filled in: classes of their own are many.
+    # One dictionary for both where nothing is filled in: there may be many classes of pods.
     named = CPU in requests and MEMORY in requests
     scored = requests if named else {**_NON_ZERO_UNITS, **requests}
     return RequestedAmounts(requests, (scored[CPU], scored[MEMORY]), scored)

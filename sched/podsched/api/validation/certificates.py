@@ -39,11 +39,11 @@ _USAGES = frozenset(
         "timestamping",
     }
 )
-#: A domain, a slash and a path.
+#: A signer: a domain, a slash and a path.
 _SIGNER = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _LONGEST_SIGNER = 571
 _LEAST_SECONDS = 600
-#: Characters of base64; beyond Kubernetes, which bounds the object alone.
+#: Max characters of the request in base64; Kubernetes bounds only the whole object.
 _LONGEST_REQUEST = 64 << 10
 _BEGIN, _END = b"-----BEGIN CERTIFICATE REQUEST-----", b"-----END CERTIFICATE REQUEST-----"
 

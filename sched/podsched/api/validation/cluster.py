@@ -16,7 +16,7 @@ from podsched.api.validation.place import Place
 from podsched.api.validation.placement import TAINT_EFFECTS, validate_tolerations
 from podsched.api.validation.resource_lists import validate_quantities, validate_requirements
 
-#: Characters. Beyond some thousands of digits, Python refuses to make a number of them.
+#: Max characters. Python refuses to convert some thousands of digits.
 _MAX_INT_OR_PERCENT = 20
 
 

@@ -11,7 +11,7 @@ from podsched.api.validation.place import Place
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _MAX_KEY = 253
-#: Beyond Kubernetes, which bounds the bytes alone.
+#: Max keys of the data; Kubernetes bounds the bytes alone.
 _MOST_KEYS = 10_000
 #: Kubernetes' ``MaxSecretSize``: of all values together.
 MAX_CONFIG_MAP_BYTES = 1 << 20

@@ -27,7 +27,7 @@ MOST_CONFIGS: Final = 32
 MOST_CONDITIONS: Final = 4
 MOST_TAINTS: Final = 16
 _MOST_EXPRESSION_BYTES: Final = 10 << 10
-#: Of all expressions of an object.
+#: Max bytes of all expressions of an object together.
 MOST_EXPRESSIONS_BYTES: Final = 32 << 10
 _TOO_MUCH: Final = f"selectors may not have more than {MOST_EXPRESSIONS_BYTES} bytes together"
 MOST_PARAMETERS_BYTES: Final = 10 << 10

@@ -40,7 +40,7 @@ from podsched.api.validation.resource_lists import is_native, parse_or_report
 
 MOST_CONSTRAINTS: Final = 32
 MOST_RESULTS: Final = 32
-#: Of the capacities of one device: it has no more.
+#: Max capacities that a request names: a device has no more.
 MOST_AMOUNTS: Final = 32
 _MOST_DEVICE_CONDITIONS: Final = 8
 _MOST_DATA_BYTES: Final = 10 << 10
@@ -246,13 +246,13 @@ def _check_reference(at: Place, reference: str, names: _Requests) -> None:
 def validate_resource_claim_status_update(
     at: Place, new: o.ResourceClaim, old: o.ResourceClaim
 ) -> None:
-    """Validate consumers, allocation and what drivers tell.
+    """Validate consumers, allocation and the statuses of devices.
 
     An allocation may be set or cleared, and not changed.
     """
     status, before, at = new.status, old.status, at("status")
     _check_consumers(at("reservedFor"), status)
-    _check_told(at("devices"), status)
+    _check_device_statuses(at("devices"), status)
     if status.reserved_for:
         at_consumers = at("reservedFor")
         if not status.HasField("allocation"):
@@ -330,8 +330,8 @@ def _shown_id(device: Any) -> dict[str, str]:
     return dict(zip(("Driver", "Pool", "Device", "ShareID"), shared_device_id(device), strict=True))
 
 
-def _check_told(at: Place, status: o.ResourceClaimStatus) -> None:
-    """Check what drivers tell of devices, each of which must be allocated."""
+def _check_device_statuses(at: Place, status: o.ResourceClaimStatus) -> None:
+    """Check the statuses that drivers report of devices, each of which must be allocated."""
     allocated = {shared_device_id(result) for result in status.allocation.devices.results}
     for each, device in at.each(status.devices):
         _check_id(each, device)

@@ -15,9 +15,9 @@ from podsched.api.names import qualified_name
 from podsched.api.objects import Event
 from podsched.api.validation.place import Place
 
-#: Characters.
+#: Max characters of what names the reporter and its action, and of the message.
 _MAX_NAME, _MAX_NOTE = 128, 1024
-#: What events.k8s.io/v1 never changes, in the order in which it looks.
+#: Fields that cannot change through events.k8s.io/v1, in the order in which Kubernetes checks them.
 _FIXED: Final = (
     *("involved_object", "reason", "message", "source", "first_timestamp", "last_timestamp"),
     *("count", "type", "event_time", "action", "related"),

@@ -28,7 +28,7 @@ _CRON_AMOUNTS = (
     "successful_jobs_history_limit",
     "failed_jobs_history_limit",
 )
-#: What the controller counts by.
+#: Fields of a Job that cannot change, since its controller counts pods by them.
 _FIXED = (
     *("selector", "completion_mode", "pod_failure_policy", "success_policy", "managed_by"),
     "backoff_limit_per_index",

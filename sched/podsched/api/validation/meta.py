@@ -13,7 +13,7 @@ from podsched.api.owners import FOREGROUND_FINALIZER, KUBERNETES_FINALIZER, ORPH
 from podsched.api.validation.place import Place
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
-#: Of one requirement on labels.
+#: Max values of one requirement on labels or nodes.
 MAX_VALUES = 10_000
 _STANDARD_FINALIZERS = (KUBERNETES_FINALIZER, ORPHAN_FINALIZER, FOREGROUND_FINALIZER)
 _NO_FINALIZER = "name is neither a standard finalizer name nor is it fully qualified"

@@ -24,14 +24,14 @@ from podsched.api.validation.queue_labels import (
 
 MOST_TEMPLATES: Final = 8
 _MOST_CONSTRAINTS: Final = 1
-#: Of a PodGroup, as of a pod.
+#: Max conditions of a PodGroup; the same as of a pod.
 _MOST_CONDITIONS: Final = 100
 _MOST_CLAIMS: Final = 4
 DISRUPTION_MODES: Final = ("Pod", "PodGroup")
 
 
 def validate_workload(at: Place, item: o.Workload) -> None:
-    """Validate what it is for, and its templates."""
+    """Validate the reference to its controller, and its templates."""
     spec, at = item.spec, at("spec")
     if spec.HasField("controller_ref"):
         _check_controller(at("controllerRef"), spec.controller_ref)
@@ -45,13 +45,13 @@ def validate_workload(at: Place, item: o.Workload) -> None:
 
 
 def validate_workload_update(at: Place, new: o.Workload, old: o.Workload) -> None:
-    """Check that its templates stay, and what it is for once that is told."""
-    told = ["controller_ref"] if old.spec.HasField("controller_ref") else []
-    _check_unchanged(at("spec"), new.spec, old.spec, ["pod_group_templates", *told])
+    """Check that its templates stay, and the reference to its controller once there is one."""
+    controller = ["controller_ref"] if old.spec.HasField("controller_ref") else []
+    _check_unchanged(at("spec"), new.spec, old.spec, ["pod_group_templates", *controller])
 
 
 def validate_pod_group(at: Place, item: o.PodGroup) -> None:
-    """Validate where it is from, how its pods are scheduled and evicted, and its queue."""
+    """Validate its template's name, how its pods are scheduled and evicted, and its queue."""
     validate_queue_labels(at, item.metadata)
     spec, at = item.spec, at("spec")
     _check_content(at, spec)
@@ -67,7 +67,7 @@ def validate_pod_group_update(at: Place, new: o.PodGroup, old: o.PodGroup) -> No
 
 
 def validate_pod_group_status(at: Place, item: o.PodGroup) -> None:
-    """Validate its conditions, and what is told of its claims."""
+    """Validate its conditions, and the statuses of its claims."""
     status, at = item.status, at("status")
     seen: set[str] = set()
     for each, condition in at("conditions").each(status.conditions, _MOST_CONDITIONS):
@@ -77,14 +77,14 @@ def validate_pod_group_status(at: Place, item: o.PodGroup) -> None:
         each("observedGeneration").least(condition.observed_generation)
     claims = at("resourceClaimStatuses").each(status.resource_claim_statuses, _MOST_CLAIMS)
     names = {claim.name for claim in item.spec.resource_claims}
-    told: set[str] = set()
-    for each, told_claim in claims:
-        each.once(told_claim.name, told, told_claim)
-        if told_claim.name not in names:
+    seen = set()
+    for each, claim in claims:
+        each.once(claim.name, seen, claim)
+        if claim.name not in names:
             reason = "must match the name of an entry in `spec.resourceClaims`"
-            each("name").invalid(told_claim.name, reason)
-        if told_claim.HasField("resource_claim_name"):
-            each("resourceClaimName").rule(told_claim.resource_claim_name, dns1123_subdomain)
+            each("name").invalid(claim.name, reason)
+        if claim.HasField("resource_claim_name"):
+            each("resourceClaimName").rule(claim.resource_claim_name, dns1123_subdomain)
 
 
 def _check_unchanged(at: Place, new: Message, old: Message, fields: Iterable[str]) -> None:

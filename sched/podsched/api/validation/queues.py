@@ -345,7 +345,7 @@ def _check_stop_policy(at: Place, policy: str) -> None:
 
 
 def _check_status(at: Place, status: o.ClusterQueueStatus | o.LocalQueueStatus) -> None:
-    """Validate what both kinds of queues tell."""
+    """Validate the status that both kinds of queues have."""
     validate_conditions(at("conditions"), status.conditions, _MOST_CONDITIONS)
     for name in ("pending", "reserving", "admitted"):
         at(f"{name}Workloads").least(getattr(status, f"{name}_workloads"))

@@ -22,7 +22,7 @@ from podsched.api.resources import CPU, PODS
 from podsched.api.validation.place import Place
 from podsched.api.validation.resource_lists import not_negative
 
-#: Of which scopes that exclude one another a quota may have one.
+#: Scopes that exclude each other: a quota may have one of each pair.
 _CONFLICTING = ({BEST_EFFORT, NOT_BEST_EFFORT}, {TERMINATING, NOT_TERMINATING})
 _COMPUTE = frozenset(
     {"cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}

@@ -10,7 +10,7 @@ from podsched.api.names import dns1123_label, qualified_name
 from podsched.api.objects import Pod, PodSpec, ResourceRequirements
 from podsched.api.validation.place import Place
 
-#: Of the names that an error lists; of a valid name all letters.
+#: Max names that an error lists, and max letters of each: all letters of a valid name.
 _MOST_NAMES, _MOST_LETTERS = 32, 63
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 

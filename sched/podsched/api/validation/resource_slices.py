@@ -29,7 +29,7 @@ from podsched.api.validation.place import BY_NAME, Place, errors_of
 from podsched.api.validation.placement import validate_node_selector
 from podsched.api.validation.resource_lists import parse_or_report
 
-#: Of devices with taints, or that consume counters.
+#: Max devices of a slice if any of them has taints or consumes counters.
 MOST_LARGE_DEVICES: Final = 64
 MOST_ATTRIBUTES: Final = 32
 MOST_COUNTER_SETS: Final = 8
@@ -37,7 +37,7 @@ MOST_COUNTERS: Final = 32
 MOST_CONSUMPTIONS: Final = 2
 _MOST_VALID_VALUES: Final = 10
 _MOST_VALUE_BYTES: Final = 64
-#: Of a key in a path.
+#: Max characters of a key that a path shows.
 _MOST_ATTRIBUTE_KEY: Final = 63 + 1 + 32
 _MOST_COUNTER_KEY: Final = 63
 #: Bytes of a capacity whose check is remembered.

@@ -17,7 +17,7 @@ from podsched.api.validation.resource_lists import (
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _MODES = ("Block", "Filesystem")
-#: Of a class, what its volumes are made by.
+#: Fields of a StorageClass that cannot change, since volumes have been made by them.
 _OF_VOLUMES = ("provisioner", "reclaim_policy", "volume_binding_mode")
 # Every member of PersistentVolumeSpec from this number on is a source of the volume.
 _FIRST_SOURCE = 10
