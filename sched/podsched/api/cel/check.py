@@ -25,11 +25,16 @@ from podsched.api.cel.tree import (
     Select,
 )
 from podsched.api.cel.types import DYN, Substitutions, Type
-from podsched.api.cel.values import CLASSES, Failure
+from podsched.api.cel.values import Failure, Uint
 
-_LITERALS = {
-    CLASSES[name]: Type(name)
-    for name in ("bool", "int", "uint", "double", "string", "bytes", "null_type")
+_LITERALS: dict[type, Type] = {
+    bool: types.BOOL,
+    int: types.INT,
+    Uint: types.UINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+    type(None): types.NULL,
 }
 #: The names of types, which are constants.
 _TYPE_NAMES = {
