@@ -7,7 +7,7 @@ node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Final
 
@@ -25,7 +25,6 @@ from podsched.config.load import SchedulerConfiguration
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PluginFactory
 from podsched.framework.pods import PodInfo
-from podsched.term.admission.admission import Admission
 from podsched.term.admission.units import unit_key
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodState
 
@@ -56,10 +55,10 @@ def explain_offline(
         ended = [obj for obj in objects if isinstance(obj, Pod) and key_of(obj) == key]
         return explain_ended(ended[-1]) if ended else None
     answer = _explain(world, info, request, config)
+    key, admission = unit_key(info), admission_of(objects, config)
+    add_admission(answer, admission, key)
     if not info.group:
-        _add_queue(answer, world, _admission(objects, config), unit_key(info))
-    else:
-        add_admission(answer, _admission(objects, config), unit_key(info))
+        add_node_room(answer, world, key, preempted_pods(admission, key))
     return answer
 
 
@@ -83,18 +82,10 @@ def explain_group_offline(
     waits = standing.with_node < standing.members
     answer.state = PodState.PENDING if waits else PodState.BOUND
     explain_pod_group(answer, world, key, is_over, changes=request.changes)
-    _add_queue(answer, world, _admission(objects, config), key)
-    return answer
-
-
-def _add_queue(answer: Explanation, world: World, admission: Admission, key: str) -> None:
+    admission = admission_of(objects, config)
     add_admission(answer, admission, key)
     add_node_room(answer, world, key, preempted_pods(admission, key))
-
-
-def _admission(objects: Iterable[AnyObject], config: SchedulerConfiguration) -> Admission:
-    profiles = [profile.scheduler_name for profile in config.profiles]
-    return admission_of(objects, config.queues, profiles)
+    return answer
 
 
 def _explain(

@@ -64,8 +64,7 @@ def queues(given: _Flags) -> None:
     admit(objects, [])
     config = config_of(Source(given.config))
     with fail_on(QuantityError):
-        profiles = [profile.scheduler_name for profile in config.profiles]
-        trees = queue_trees(admission_of(objects, config.queues, profiles))
+        trees = queue_trees(admission_of(objects, config))
     if given.output is Form.JSON:
         print(json.dumps({"queues": trees}, indent=2))
     elif given.output is Form.YAML:

@@ -8,21 +8,18 @@ from collections.abc import Iterable, Iterator
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject
 from podsched.cache.cache import Cache
-from podsched.config.queues import QueuesConfiguration
+from podsched.config.load import SchedulerConfiguration
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.changes import READERS
 
 
-def admission_of(
-    objects: Iterable[AnyObject], settings: QueuesConfiguration, schedulers: Iterable[str]
-) -> Admission:
+def admission_of(objects: Iterable[AnyObject], config: SchedulerConfiguration) -> Admission:
     """Return the queues of a cluster; past usage is read from the objects' status.
 
-    ``objects``: each with a uid. ``schedulers``: the names of the profiles, whose pods wait in the
-    queues. Raises QuantityError.
+    ``objects``: each with a uid. The pods of the profiles wait in the queues. Raises QuantityError.
     """
-    cache = Cache(schedulers=set(schedulers))
-    admission = Admission(cache, settings)
+    cache = Cache(schedulers={profile.scheduler_name for profile in config.profiles})
+    admission = Admission(cache, config.queues)
     deque(count(admission, cache, objects), maxlen=0)
     return admission
 

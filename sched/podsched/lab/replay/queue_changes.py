@@ -7,7 +7,7 @@ where it is bound; what runs does not end by itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from podsched.api.conditions import pod_condition
@@ -53,7 +53,7 @@ def play_change(
     quotas. Raises QuantityError, or PluginError for a broken plugin.
     """
     config = simulated_configuration(config)
-    start = _admission(before, config)
+    start = admission_of(before, config)
     without, then = (_played(each, config, factories) for each in (before, after))
     results = []
     for key, unit in sorted(start.units.items(), key=lambda item: (item[1].queue, item[0])):
@@ -153,10 +153,4 @@ def _played(
         condition = pod_condition(pod.status, "PodScheduled")
         if condition is not None and not pod.spec.node_name:
             messages[pod.metadata.uid] = condition.message
-    return _Played(nodes, messages, _admission(left, config), left)
-
-
-def _admission(objects: Iterable[AnyObject], config: SchedulerConfiguration) -> Admission:
-    return admission_of(
-        objects, config.queues, [profile.scheduler_name for profile in config.profiles]
-    )
+    return _Played(nodes, messages, admission_of(left, config), left)
