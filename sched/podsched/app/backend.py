@@ -70,11 +70,6 @@ class Backend(Protocol):
         """Return why the informer is not current; "" if it is."""
         ...
 
-    @property
-    def undecodable(self) -> int:
-        """Number of objects that cannot be decoded."""
-        ...
-
     async def leave(self) -> None:
         """Announce that the replica stops, within a second."""
         ...

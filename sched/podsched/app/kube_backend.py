@@ -15,7 +15,6 @@ from podsched.serve.client.call_metrics import ClientTelemetry
 from podsched.serve.kube.access import ClusterAccess
 from podsched.serve.kube.cluster import KubeCluster, Rates
 from podsched.serve.kube.http import KubeHttp
-from podsched.serve.kube.informer import KubeInformer
 from podsched.serve.kube.queue_kinds import check_queue_kinds
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.term.election.elector import LeaderElector
@@ -69,12 +68,14 @@ class KubeBackend:
         timeout = election.renew_deadline * _LEASE_TIMEOUT
         self._lease_http = KubeHttp(access, timeout=timeout, observer=telemetry)
         rates = Rates(options.connection.qps, options.connection.burst)
-        self._cluster = KubeCluster(self._http, self._leads, rates)
+        self.cluster = KubeCluster(self._http, self._leads, rates)
+        #: kube-controller-manager runs the controllers there.
+        self.controlled = None
         # Kubernetes' own controllers run there, so their kinds are not watched.
         left_out = UNDECIDING_KINDS if options.queues else {*UNDECIDING_KINDS, *QUEUE_KINDS}
         kinds = [kind for kind in watched_kinds(gates) if kind not in left_out]
-        self._informer = self._cluster.informer(kinds)
-        telemetry.follow(self._informer)
+        self.informer = self.cluster.informer(kinds)
+        telemetry.follow(self.informer)
         self._lock = LeaseLock(self._lease_http, election, follows_holder=options.early)
         self._candidate = (
             LeaseCandidate(self._lease_http, election, identity) if options.coordinated else None
@@ -82,25 +83,6 @@ class KubeBackend:
         self._elector: LeaderElector | None = None
         self._registry = registry
         self.queues = options.queues
-
-    @property
-    def cluster(self) -> KubeCluster:
-        """Writes to the API server, and reads of single objects."""
-        return self._cluster
-
-    @property
-    def controlled(self) -> None:
-        """None: kube-controller-manager runs the controllers."""
-        return None
-
-    @property
-    def informer(self) -> KubeInformer:
-        """A watch of each kind."""
-        return self._informer
-
-    @property
-    def undecodable(self) -> int:
-        return self._informer.undecodable
 
     async def connect(self) -> LeaseLock:
         """See ``Backend``. The election itself waits for the API server.
@@ -124,9 +106,9 @@ class KubeBackend:
     def not_ready(self) -> str:
         if self._candidate is not None and self._candidate.problem:
             return self._candidate.problem
-        if self._informer.synced.is_set():
+        if self.informer.synced.is_set():
             return ""
-        return f"the informer has not synced: {self._informer.problem()}"
+        return f"the informer has not synced: {self.informer.problem()}"
 
     async def leave(self) -> None:
         """Do nothing: the election releases the Lease."""

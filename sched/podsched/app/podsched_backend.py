@@ -16,7 +16,6 @@ from podsched.lib.tasks import TaskSet
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.call_metrics import ClientTelemetry
 from podsched.serve.client.channels import ClientOptions
-from podsched.serve.client.informer import Informer
 from podsched.serve.store.endpoints import EtcdOptions
 from podsched.serve.store.etcd import EtcdStore, connect
 from podsched.telemetry.instruments import MetricRegistry
@@ -56,34 +55,14 @@ class PodschedBackend:
         telemetry = ClientTelemetry(registry)
         self._options = options
         self._name, self._identity = name, identity
-        self._client = ApiClient(options.endpoints, options.client, observer=telemetry)
-        self._informer = self._client.informer(watched_kinds(gates))
-        telemetry.follow(self._informer)
+        self.cluster = self.controlled = ApiClient(
+            options.endpoints, options.client, observer=telemetry
+        )
+        self.queues = True
+        self.informer = self.cluster.informer(watched_kinds(gates))
+        telemetry.follow(self.informer)
         self._store: EtcdStore | None = None
         self._lease: ReplicaLease | None = None
-
-    @property
-    def cluster(self) -> ApiClient:
-        """A client of the API servers."""
-        return self._client
-
-    @property
-    def controlled(self) -> ApiClient:
-        return self._client
-
-    @property
-    def queues(self) -> bool:
-        """True."""
-        return True
-
-    @property
-    def informer(self) -> Informer:
-        """An informer with one stream for all kinds."""
-        return self._informer
-
-    @property
-    def undecodable(self) -> int:
-        return self._informer.undecodable
 
     async def connect(self) -> EtcdLock:
         options = self._options
@@ -92,13 +71,13 @@ class PodschedBackend:
 
     def start(self, tasks: TaskSet, elector: LeaderElector, about: About, answers: Answers) -> None:
         assert self._store is not None
-        self._client.channels.on_reachability = elector.note_reachability
+        self.cluster.channels.on_reachability = elector.note_reachability
 
         def whole() -> dict[str, str]:
             etcd = ",".join(self._options.etcd.endpoints)
-            return {**about(), "api": self._client.channels.endpoint, "etcd": etcd}
+            return {**about(), "api": self.cluster.channels.endpoint, "etcd": etcd}
 
-        self._lease = ReplicaLease(self._client, self._name, self._identity, whole)
+        self._lease = ReplicaLease(self.cluster, self._name, self._identity, whole)
         tasks.start(self._lease.run(), "replica lease", endless=True)
         answering = Answering(
             self._options.endpoints, self._options.client, answers.replica, answers.answer
@@ -110,13 +89,13 @@ class PodschedBackend:
         return LeasedLeadership(source, lock)
 
     def not_ready(self) -> str:
-        return "" if self._informer.synced.is_set() else "the informer has not synced"
+        return "" if self.informer.synced.is_set() else "the informer has not synced"
 
     async def leave(self) -> None:
         if self._lease is not None:
             await self._lease.remove()
 
     async def close(self) -> None:
-        await self._client.close()
+        await self.cluster.close()
         if self._store is not None:
             await self._store.close()

@@ -424,7 +424,7 @@ class Replica:
             "health": health,
             "page": self._page_address(),
             "load": self._load.line(),
-            "set-aside": str(len(self._runner.state.set_aside) + self._backend.undecodable),
+            "set-aside": str(len(self._runner.state.set_aside) + self._informer.undecodable),
             "seen": f"{time.time():.3f}",
         }
 
