@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from podsched.app.kube_backend import KubeOptions
+from podsched.app.kube_backend import KubeBackend, KubeOptions
 from podsched.config.errors import ConfigError
 from podsched.config.kube_scheduler import ClientConnectionConfiguration
 from podsched.config.leader_election import LeaderElectionSettings
@@ -22,14 +22,14 @@ async def test_the_kinds_of_queues_have_to_be_there_only_if_queues_are_on(queues
     async with serve(store) as url:
         connection, election = ClientConnectionConfiguration(), LeaderElectionSettings()
         options = KubeOptions(ClusterAccess(url), connection, election, queues=queues)
-        backend = options.backend("a", "a_1", MetricRegistry(), {})
+        backend = KubeBackend(options, "a", "a_1", MetricRegistry(), {})
         try:
             if queues:
                 with pytest.raises(ConfigError, match="the cluster has no clusterqueues"):
                     await backend.connect()
             else:
                 await backend.connect()
-            follows = "ClusterQueue" in backend.informer._reflectors  # type: ignore[attr-defined]
+            follows = "ClusterQueue" in backend.informer._reflectors
             assert (backend.queues, follows) == (queues, queues)
         finally:
             await backend.close()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from podsched.api.kinds import QUEUE_KINDS, UNDECIDING_KINDS, watched_kinds
-from podsched.app.backend import About, Answers, Backend
+from podsched.app.backend import About, Answers
 from podsched.ask.web.sources import Source
 from podsched.config.kube_scheduler import ClientConnectionConfiguration
 from podsched.config.leader_election import LeaderElectionSettings
@@ -43,12 +43,6 @@ class KubeOptions:
     coordinated: bool = False
     queues: bool = False
 
-    def backend(
-        self, name: str, identity: str, registry: MetricRegistry, gates: Mapping[str, bool]
-    ) -> Backend:
-        """Return the backend of a replica; it watches the kinds that the feature gates need."""
-        return KubeBackend(self, identity, registry, gates)
-
 
 class KubeBackend:
     """A ``Backend`` for a Kubernetes cluster, which runs its own controllers."""
@@ -56,11 +50,12 @@ class KubeBackend:
     def __init__(
         self,
         options: KubeOptions,
+        _name: str,
         identity: str,
         registry: MetricRegistry,
         gates: Mapping[str, bool],
     ) -> None:
-        """Create the clients; nothing connects yet."""
+        """Watch the kinds that the feature gates need, once the informer runs."""
         access, election = options.access, options.election
         telemetry = ClientTelemetry(registry)
         self._http = KubeHttp(access, observer=telemetry)

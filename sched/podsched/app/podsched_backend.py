@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from podsched.api.kinds import watched_kinds
 from podsched.app.answering import Answering
-from podsched.app.backend import About, Answers, Backend
+from podsched.app.backend import About, Answers
 from podsched.app.page_leadership import LeasedLeadership
 from podsched.app.replica_lease import ReplicaLease
 from podsched.ask.web.sources import Source
@@ -33,12 +33,6 @@ class PodschedOptions:
     election: LeaderElectionSettings
     liveness_ttl: int
 
-    def backend(
-        self, name: str, identity: str, registry: MetricRegistry, gates: Mapping[str, bool]
-    ) -> Backend:
-        """Return the backend of a replica; it watches the kinds that the feature gates need."""
-        return PodschedBackend(self, name, identity, registry, gates)
-
 
 class PodschedBackend:
     """A ``Backend`` whose replicas publish themselves in Leases."""
@@ -51,7 +45,10 @@ class PodschedBackend:
         registry: MetricRegistry,
         gates: Mapping[str, bool],
     ) -> None:
-        """``name`` of the replica outlives restarts; ``identity`` is unique to this process."""
+        """Watch the kinds that the feature gates need, once the informer runs.
+
+        ``name`` of the replica outlives restarts; ``identity`` is unique to this process.
+        """
         telemetry = ClientTelemetry(registry)
         self._options = options
         self._name, self._identity = name, identity

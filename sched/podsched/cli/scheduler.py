@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,7 @@ def scheduler(
     server: Server = "",
 ) -> None:
     """Run a scheduler replica; it schedules pods while it holds the lease."""
-    from podsched.app.podsched_backend import PodschedOptions
+    from podsched.app.podsched_backend import PodschedBackend, PodschedOptions
     from podsched.app.replica import ReplicaOptions, run_replica, unique_identity
 
     client = replace(client_options(client), silence=SILENCE)
@@ -122,7 +123,7 @@ def scheduler(
         configuration,
         settings,
         election,
-        own.backend,
+        partial(PodschedBackend, own),
         replace(controllers, job_gangs=gates.get("WorkloadWithJob", False)),
         client,
         again(source),
@@ -256,7 +257,7 @@ def _on_kubernetes(
 
     Its Leases have no liveness key, and Ray actors cannot bind there.
     """
-    from podsched.app.kube_backend import KubeOptions
+    from podsched.app.kube_backend import KubeBackend, KubeOptions
 
     config, election, evaluation = options.config, options.election, options.settings.evaluation
     connection, lock = config.effective.client_connection, config.leader_election
@@ -272,5 +273,5 @@ def _on_kubernetes(
             election_timeout=0.0,
             coordinated=coordinated,
         ),
-        backend=cluster.backend,
+        backend=partial(KubeBackend, cluster),
     )
