@@ -17,6 +17,7 @@ from podsched.api.objects import Pod, timestamp
 from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
 from podsched.ask.decisions.log import DecisionLog
+from podsched.ask.decisions.rows import DecisionQuery
 from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.decided import Recorded
 from podsched.ask.explain.expecting import add_eta
@@ -32,6 +33,7 @@ from podsched.term.admission.units import unit_key
 from podsched.term.state import SchedulingState
 from podsched.v1.scheduling_pb2 import (
     Answer,
+    ExplainRequest,
     Explanation,
     PodState,
     Question,
@@ -85,15 +87,17 @@ class Explaining:
             await self._catch_up(question.revision)
             async with self._turn:
                 recorded = await self._recorded(question)
-                began = time.perf_counter()
-                answer = self._explain(question, recorded)
-                if answer.explanation.state == PodState.PENDING:
-                    if question.explain.kind == POD_GROUP:
-                        await self._add_group(answer.explanation, changes=question.explain.changes)
-                    elif question.explain.changes:
-                        await self._add_changes(answer.explanation)
+                began, state = time.perf_counter(), self._state()
+                if state is None:
+                    why = f"replica {self._replica().name} is loading the cluster's state"
+                    raise Unanswerable(StatusCode.UNAVAILABLE, why)
+                asked = question.explain
+                answer = self._explain(state, asked, recorded)
+                is_pending = answer.state == PodState.PENDING
+                if is_pending and (asked.changes or asked.kind == POD_GROUP):
+                    await self._add_search(state, asked, answer)
                 took = time.perf_counter() - began
-                yield answer
+                yield Answer(explanation=answer)
                 await asyncio.sleep(took * _REST if self._is_wanted() else 0.0)
         finally:
             self._waiting -= 1
@@ -114,9 +118,9 @@ class Explaining:
             behind = f"replica {self._replica().name} is behind: it has not seen the pod yet"
             raise Unanswerable(StatusCode.UNAVAILABLE, behind) from None
 
-    def _stored(self, key: str) -> Pod | None:
-        """Return a pod of the informer, which unlike the cache also has finished pods."""
-        return cast(Mapping[str, Pod], self._informer.objects("Pod")).get(key)
+    def _stored(self) -> Mapping[str, Pod]:
+        """Return the pods of the informer, which unlike the cache also has finished pods."""
+        return cast(Mapping[str, Pod], self._informer.objects("Pod"))
 
     async def _recorded(self, question: Question) -> Recorded:
         """Return the recorded decisions on the pod, read by a thread."""
@@ -127,21 +131,19 @@ class Explaining:
             return Recorded()
         return await asyncio.to_thread(_read, log, info.namespace, info.name, info.uid)
 
-    def _explain(self, question: Question, recorded: Recorded) -> Answer:
-        request, state, replica = question.explain, self._state(), self._replica()
-        if state is None:
-            why = f"replica {replica.name} is loading the cluster's state"
-            raise Unanswerable(StatusCode.UNAVAILABLE, why)
-        key = f"{request.namespace}/{request.name}"
-        clock = Clock(asyncio.get_running_loop().time(), time.time())
+    def _explain(
+        self, state: SchedulingState, asked: ExplainRequest, recorded: Recorded
+    ) -> Explanation:
+        replica, clock = self._replica(), Clock(asyncio.get_running_loop().time(), time.time())
         began = time.perf_counter()
-        if request.kind == POD_GROUP:
-            found = explain_group_live(state, request, clock)
+        if asked.kind == POD_GROUP:
+            found = explain_group_live(state, asked, clock)
         else:
-            found = explain_live(state, request, clock, self._stored(key), recorded)
+            stored = self._stored().get(f"{asked.namespace}/{asked.name}")
+            found = explain_live(state, asked, clock, stored, recorded)
         if found is None:
-            plural = "podgroups" if request.kind == POD_GROUP else "pods"
-            raise Unanswerable(StatusCode.NOT_FOUND, f'{plural} "{request.name}" not found')
+            plural = "podgroups" if asked.kind == POD_GROUP else "pods"
+            raise Unanswerable(StatusCode.NOT_FOUND, f'{plural} "{asked.name}" not found')
         if not replica.leading and found.state == PodState.PENDING:
             found.notes.append(_STANDBY)
         by = found.answered_by
@@ -149,54 +151,42 @@ class Explaining:
         by.leading, by.term = replica.leading, replica.term
         by.time.CopyFrom(timestamp(clock.unix))
         by.took_ms = round((time.perf_counter() - began) * 1000, 3)
-        return Answer(explanation=found)
+        return found
 
-    async def _add_group(self, answer: Explanation, *, changes: bool) -> None:
-        """Add to a group's answer where it fits and what would help, by a thread on a copy."""
-        state, group = self._state(), answer.pod_group
-        if state is None:
-            return
+    async def _add_search(
+        self, state: SchedulingState, asked: ExplainRequest, answer: Explanation
+    ) -> None:
+        """Add to a pending pod's or group's answer what a thread finds on a copy of the state.
+
+        That is where a group fits, whether nodes have room, what would help, and the estimate.
+        """
+        cluster, held = state.cache.cluster, state.cache.held
+        is_group, key = asked.kind == POD_GROUP, f"{asked.namespace}/{asked.name}"
+        if is_group:
+            unit, pod = key, next(pod for pod in cluster.members(key) if pod.uid not in held)
+        else:
+            pod = cluster.pods[key]
+            unit = unit_key(pod)
         world = World.on_copy(state.cache, state.profiles)
         until = time.monotonic() + _GROUP_SECONDS
-        key = f"{group.namespace}/{group.name}"
-        members = state.cache.cluster.members(key)
-        waiting = next((pod for pod in members if pod.uid not in state.cache.held), None)
-        stored = list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
-        victims = preempted_pods(state.admission, key)
-        queues = sibling_queues(state.admission, key)
+        stored = list(self._stored().values())
+        victims = preempted_pods(state.admission, unit)
+        queues = sibling_queues(state.admission, unit)
 
         def is_over() -> bool:
             return time.monotonic() > until
 
         def look() -> None:
-            explain_pod_group(answer, world, key, is_over, changes=changes)
-            add_node_room(answer, world, key, victims)
-            if changes and waiting is not None:
-                past = pods_in(queues, world.cluster, stored)
-                add_eta(answer, past, waiting, time.time())
-            if answer.HasField("eta"):
-                answer.eta.basis.append(_ONE_MEMBER)
-
-        await asyncio.to_thread(look)
-
-    async def _add_changes(self, answer: Explanation) -> None:
-        """Add to a pod's answer the changes that would make it fit, by a thread on a copy."""
-        state = self._state()
-        if state is None:
-            return
-        pod = state.cache.cluster.pods.get(f"{answer.pod.namespace}/{answer.pod.name}")
-        if pod is None:
-            return
-        world, key = World.on_copy(state.cache, state.profiles), unit_key(pod)
-        search = world.question(pod)
-        victims = preempted_pods(state.admission, key)
-        queues = sibling_queues(state.admission, key)
-        stored = list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
-
-        def look() -> None:
-            add_node_room(answer, world, key, victims)
-            add_changes(answer, search)
+            if is_group:
+                explain_pod_group(answer, world, key, is_over, changes=asked.changes)
+            add_node_room(answer, world, unit, victims)
+            if not asked.changes:
+                return
+            if not is_group:
+                add_changes(answer, world.question(pod))
             add_eta(answer, pods_in(queues, world.cluster, stored), pod, time.time())
+            if is_group and answer.HasField("eta"):
+                answer.eta.basis.append(_ONE_MEMBER)
 
         await asyncio.to_thread(look)
 
@@ -209,5 +199,7 @@ def _read(log: DecisionLog, namespace: str, name: str, uid: str) -> Recorded:
         return recorded
     waited = (deciding.queued_time, deciding.decided_time)
     since, until = (stamp.ToMicroseconds() / 1e6 for stamp in waited)
-    meanwhile = log.between(since, until + _BINDING_SECONDS, _MOST_MEANWHILE)
+    until += _BINDING_SECONDS
+    query = DecisionQuery(since=since, until=until, limit=_MOST_MEANWHILE)
+    meanwhile = log.find(query).records
     return Recorded(recorded.decisions, meanwhile, len(meanwhile) == _MOST_MEANWHILE)

@@ -275,10 +275,6 @@ class DecisionLog:
             more=len(records) >= query.limit,
         )
 
-    def between(self, since: float, until: float, most: int) -> list[decisions_pb2.DecisionRecord]:
-        """Return the latest decisions that ended between two times (Unix seconds). Blocks."""
-        return list(self.find(DecisionQuery(since=since, until=until, limit=most)).records)
-
     def latest(
         self, namespace: str, name: str, uid: str = "", most: int = 10
     ) -> list[decisions_pb2.DecisionRecord]:
