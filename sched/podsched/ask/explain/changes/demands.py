@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import replace
-from itertools import islice
 from typing import Final, NamedTuple
 
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question
+from podsched.ask.explain.changes.question import Question
 from podsched.v1 import objects_pb2 as v1
 
 _DO_NOT_SCHEDULE: Final = "DoNotSchedule"
@@ -42,17 +40,10 @@ def remove_gates(question: Question) -> Change | None:
 
 def drop(question: Question, kind: Kind) -> Change | None:
     """Return the best demand of a kind to drop; None if none is enough."""
-    dropped = _DEMANDS[kind](question.pod.pod)
-    tried = list(islice(dropped, MOST_TRIES))
-    cut_short = next(dropped, None) is not None
-    found = [
-        change
-        for one in tried
-        if (change := question.pod_change(kind, one.description, one.size, one.pod)) is not None
-    ]
-    if not found:
-        return None
-    return replace(min(found, key=lambda c: (c.cost, -c.nodes)), exhaustive=not cut_short)
+    return question.best(
+        _DEMANDS[kind](question.pod.pod),
+        lambda one: question.pod_change(kind, one.description, one.size, one.pod),
+    )
 
 
 # ---------------------------------------------------------------------------------- demands

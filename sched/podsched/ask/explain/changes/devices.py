@@ -8,17 +8,15 @@ template, so it takes effect for pods that are created later.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import replace
-from itertools import islice
 from typing import Final, NamedTuple
 
 from podsched.api.device_claims import claim_names
 from podsched.ask.explain.changes.change import Change, ChangedClaim, Kind
 from podsched.ask.explain.changes.question import Question
 from podsched.cache.trial import Trial
-from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
 _CLAIM: Final = "ResourceClaim"
@@ -42,38 +40,31 @@ class _Asked(NamedTuple):
         of = f" of template {template}" if template else ""
         return f"claim {self.claim.metadata.name}{of}"
 
-    def copy(self) -> v1.ResourceClaim:
-        return deepcopy(self.claim)
-
-    def changed(self, claim: v1.ResourceClaim) -> ChangedClaim:
-        return ChangedClaim(self.claim, claim, self.ref.resource_claim_template_name)
-
 
 def fewer_devices(question: Question) -> Change | None:
     """Return the smallest reduction of one request's count that is enough; None if none is."""
-    found: list[Change] = []
-    for asked in _claims(question):
-        for place, (name, request) in enumerate(_requests(asked.claim)):
-            if request.count > 1 and (tried := _largest(question, asked, place, request.count)):
-                count, claim, rows = tried
-                text = f"ask for {count} in place of {request.count} devices in request {name}"
-                found.append(_change(question, Kind.DEVICE_COUNT, text, asked, claim, rows))
-                found[-1] = replace(found[-1], cost=float(request.count - count))
-    return min(found, key=lambda change: (change.cost, -change.nodes), default=None)
+    requests = (
+        (asked, place)
+        for asked in _claims(question)
+        for place, (_, request) in enumerate(_requests(asked.claim))
+        if request.count > 1
+    )
+    return question.best(requests, lambda one: _largest(question, *one), sys.maxsize)
 
 
-def _largest(
-    question: Question, asked: _Asked, place: int, most: int
-) -> tuple[int, v1.ResourceClaim, Rows] | None:
-    """Return the largest number below ``most`` with which the pod fits, with claim and rows."""
-    best, low, high = None, 0, most
+def _largest(question: Question, asked: _Asked, place: int) -> Change | None:
+    """Return the change of a request's count to the largest number with which the pod fits."""
+    name, request = _requests(asked.claim)[place]
+    best, low, high = None, 0, request.count
     while high - low > 1:
         middle = (low + high) // 2 if best else 1
-        claim = asked.copy()
+        claim = deepcopy(asked.claim)
         _requests(claim)[place][1].count = middle
-        rows = _feasible(question, claim)
-        if len(rows):
-            low, best = middle, (middle, claim, rows)
+        text = f"ask for {middle} in place of {request.count} devices in request {name}"
+        fewer = request.count - middle
+        change = _change(question, Kind.DEVICE_COUNT, text, asked, claim, fewer)
+        if change is not None:
+            low, best = middle, change
         elif best is None:
             return None
         else:
@@ -83,16 +74,12 @@ def _largest(
 
 def drop_from_claim(question: Question, kind: Kind) -> Change | None:
     """Return the best selector or constraint to drop; None if none is enough."""
-    dropped = ((asked, *one) for asked in _claims(question) for one in _DEMANDS[kind](asked))
-    tried = list(islice(dropped, _MOST_TRIES))
-    exhaustive = next(dropped, None) is None
-    found = [
-        _change(question, kind, f"drop {text}", asked, claim, rows)
-        for asked, text, claim in tried
-        if len(rows := _feasible(question, claim))
-    ]
-    best = max(found, key=lambda change: change.nodes, default=None)
-    return best and replace(best, exhaustive=exhaustive)
+    dropped = (
+        (f"drop {text}", asked, claim)
+        for asked in _claims(question)
+        for text, claim in _DEMANDS[kind](asked)
+    )
+    return question.best(dropped, lambda one: _change(question, kind, *one), _MOST_TRIES)
 
 
 def _claims(question: Question) -> Iterator[_Asked]:
@@ -113,23 +100,26 @@ def _requests(claim: v1.ResourceClaim) -> list[tuple[str, _Request]]:
     return found
 
 
-def _feasible(question: Question, claim: v1.ResourceClaim) -> Rows:
+def _change(
+    question: Question,
+    kind: Kind,
+    text: str,
+    asked: _Asked,
+    claim: v1.ResourceClaim,
+    cost: float = 1.0,
+) -> Change | None:
+    """Return the change of a claim if the pod then fits, else None."""
     with Trial(question.cache) as trial:
         trial.put(_CLAIM, claim)
-        return question.feasible(question.pod)
-
-
-def _change(
-    question: Question, kind: Kind, text: str, asked: _Asked, claim: v1.ResourceClaim, rows: Rows
-) -> Change:
-    text = f"in {asked.name}, {text}"
-    return question.cluster_change(kind, text, 1.0, rows, claim=asked.changed(claim))
+        rows = question.feasible(question.pod)
+    changed = ChangedClaim(asked.claim, claim, asked.ref.resource_claim_template_name)
+    return question.cluster_change(kind, f"in {asked.name}, {text}", cost, rows, claim=changed)
 
 
 def _selectors(asked: _Asked) -> Iterator[tuple[str, v1.ResourceClaim]]:
     for place, (name, request) in enumerate(_requests(asked.claim)):
         for index, selector in enumerate(request.selectors):
-            claim = asked.copy()
+            claim = deepcopy(asked.claim)
             del _requests(claim)[place][1].selectors[index]
             text = " ".join(selector.cel.expression.split())
             if len(text) > _LONGEST_SELECTOR:
@@ -139,7 +129,7 @@ def _selectors(asked: _Asked) -> Iterator[tuple[str, v1.ResourceClaim]]:
 
 def _constraints(asked: _Asked) -> Iterator[tuple[str, v1.ResourceClaim]]:
     for index, constraint in enumerate(asked.claim.spec.devices.constraints):
-        claim = asked.copy()
+        claim = deepcopy(asked.claim)
         del claim.spec.devices.constraints[index]
         if constraint.match_attribute:
             text = f"that all devices have the same {constraint.match_attribute}"

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import count, islice
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -30,7 +30,6 @@ from podsched.ask.explain.changes.question import MOST_TRIES, Question
 from podsched.cache.trial import Trial
 from podsched.framework.plugin import Remedy
 from podsched.framework.pods import PodInfo
-from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
 _SLICE: Final = "ResourceSlice"
@@ -43,18 +42,7 @@ _DAEMONS: Final = "DaemonSet"
 
 def uncordon(question: Question) -> Change | None:
     """Return the node to uncordon so that the pod fits; None if none is enough."""
-    candidates = list(islice(_cordoned(question), MOST_TRIES + 1))
-    found = []
-    for node in candidates[:MOST_TRIES]:
-        rows = _feasible_uncordoned(question, node)
-        if len(rows):
-            name = node.metadata.name
-            text = f"uncordon node {name}"
-            found.append(question.cluster_change(Kind.UNCORDON, text, 1.0, rows, node=name))
-    if not found:
-        return None
-    best = max(found, key=lambda change: change.nodes)
-    return replace(best, exhaustive=len(candidates) <= MOST_TRIES)
+    return question.best(_cordoned(question), lambda node: _uncordoned(question, node))
 
 
 def _cordoned(question: Question) -> Iterator[v1.Node]:
@@ -74,13 +62,14 @@ def _cordoned(question: Question) -> Iterator[v1.Node]:
         yield nodes.node(row)
 
 
-def _feasible_uncordoned(question: Question, node: v1.Node) -> Rows:
-    changed = deepcopy(node)
+def _uncordoned(question: Question, node: v1.Node) -> Change | None:
+    changed, name = deepcopy(node), node.metadata.name
     changed.spec.unschedulable = False
     _keep_taints(changed, lambda taint: taint.key != TAINT_UNSCHEDULABLE)
     with Trial(question.cache) as trial:
         trial.put_node(changed)
-        return question.feasible(question.pod)
+        rows = question.feasible(question.pod)
+    return question.cluster_change(Kind.UNCORDON, f"uncordon node {name}", 1.0, rows, node=name)
 
 
 def _keep_taints(node: v1.Node, keep: Callable[[v1.Taint], bool]) -> None:
@@ -108,13 +97,12 @@ def add_node(question: Question) -> Change | None:
     for shape in sorted(shapes(question))[:MOST_TRIES]:
         with one_more(question, shape.name):
             rows = question.feasible(question.pod)
-            if not len(rows):
-                continue
             cpu, memory = format_decimal(Fraction(shape.cpu, 1000)), format_quantity(shape.memory)
             devices = f", {shape.devices} devices" if shape.devices else ""
             text = f"add a node like {shape.name} (cpu {cpu}, memory {memory}{devices})"
-            cores = shape.cpu / 1000
-            return question.cluster_change(Kind.NODE, text, cores, rows, node=shape.name)
+            cores, name = shape.cpu / 1000, shape.name
+            if change := question.cluster_change(Kind.NODE, text, cores, rows, node=name):
+                return change
     return None
 
 

@@ -159,7 +159,7 @@ def _least_users(question: Question, row: int, users: Sequence[PodInfo]) -> _Set
 def _tried(question: Question, candidate: _Set) -> Change | None:
     with question.without(candidate.pods):
         rows = question.feasible(question.pod)
-    if not len(rows) or (len(candidate.pods) > 1 and candidate.row not in rows):
+    if len(candidate.pods) > 1 and candidate.row not in rows:
         return None
     pods = sorted(candidate.pods, key=lambda pod: pod.key)
     node = question.cluster.columns.names[candidate.row]

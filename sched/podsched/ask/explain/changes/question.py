@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
-from typing import Final
+from itertools import chain, islice
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ from podsched.v1 import objects_pb2 as v1
 #: Max changes of a kind that are tried. Each is an evaluation of all nodes (2 ms at 5,000 nodes).
 MOST_TRIES: Final = 48
 _EXAMPLES: Final = 3
+
+Candidate = TypeVar("Candidate")
 
 
 @dataclass(frozen=True)
@@ -195,14 +197,31 @@ class Question:
 
     def cluster_change(
         self, kind: Kind, description: str, cost: float, rows: Rows, **parts: object
-    ) -> Change:
-        """Return a change of the cluster with which the pod fits ``rows``."""
+    ) -> Change | None:
+        """Return a change of the cluster with which the pod fits ``rows``; None without any."""
+        if not len(rows):
+            return None
         pod = None
         if self.gated:
             description += ", and remove the pod's scheduling gates"
             pod = self.pod.pod
         names = self.names(rows)
         return Change(kind, description, cost, len(rows), names, pod=pod, **parts)  # type: ignore[arg-type]
+
+    def best(
+        self,
+        candidates: Iterable[Candidate],
+        tried: Callable[[Candidate], Change | None],
+        most: int = MOST_TRIES,
+    ) -> Change | None:
+        """Try the first ``most`` candidates; return the cheapest change that is enough, or None.
+
+        Of equally cheap changes it is the first one with which the pod fits most nodes.
+        """
+        left = iter(candidates)
+        found = filter(None, map(tried, islice(left, most)))
+        best = min(found, key=lambda change: (change.cost, -change.nodes), default=None)
+        return best and replace(best, exhaustive=next(left, None) is None)
 
     def names(self, rows: Rows) -> tuple[str, ...]:
         """Return the names of some of the rows' nodes, the first by name."""
