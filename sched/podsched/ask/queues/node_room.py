@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from podsched.ask.whatif.pod_group_explanation import asked_group
-from podsched.ask.whatif.world import World, exhaust, never
+from podsched.ask.whatif.world import World
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
 from podsched.term.admission.units import LONE, is_lone, lone_group
@@ -73,11 +73,9 @@ def _attempt(
 ) -> Status:
     """Return whether the pods could start together without the victims, and why not."""
     group = asked_group(world.cluster, unit) or lone_group(unit, pods[0])
-    with world.changes.trial() as trial:
+    with world.changes.trial():
         for key in victims:
             victim = world.cluster.pods.get(key)
             if victim is not None:
                 world.changes.remove(victim)
-        attempt = world.attempt(trial, group, pods)
-        exhaust(attempt.run(trial, never, preempts=False))
-        return attempt.result.status
+        return world.start(group, pods)

@@ -120,10 +120,7 @@ class _GroupQuestion:
 
     def starts(self, group: PodGroup) -> bool:
         """Whether the members could start if their group were this one."""
-        with self._world.changes.trial() as trial:
-            attempt = self._world.attempt(trial, group, self.waiting)
-            exhaust(attempt.run(trial, never, preempts=False))
-            return attempt.result.status.ok
+        return self._world.start(group, self.waiting).ok
 
     # ------------------------------------------------------------------ domains
 

@@ -274,6 +274,13 @@ class World:
         """Return a pod that may be assumed here."""
         return copy(pod) if self._shares_pods else pod
 
+    def start(self, group: PodGroup, members: Sequence[PodInfo]) -> Status:
+        """Return whether members of a group can start together, and why not; changes nothing."""
+        with self.changes.trial() as trial:
+            attempt = self.attempt(trial, group, members)
+            exhaust(attempt.run(trial, never, preempts=False))
+            return attempt.result.status
+
     def attempt(self, trial: Trial, group: PodGroup, members: Sequence[PodInfo]) -> PodGroupAttempt:
         """Return an attempt to place members of a group, to run in a trial.
 
