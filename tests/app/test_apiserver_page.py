@@ -21,6 +21,7 @@ from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.protocol import Put
 from podsched.telemetry.health import HealthChecks
 from podsched.testing.memory_store import MemoryStore
+from podsched.v1.scheduling_pb2 import ExplainRequest
 from support.page_world import node, pod
 
 NOBODY = Caller("", b"", "ipv4:127.0.0.1:1")
@@ -42,6 +43,10 @@ async def create(core: ServerCore, *names: str) -> None:
 def face(core: ServerCore, pipeline: Pipeline) -> CallerApi:
     handler = Handler(core, pipeline, Probes(HealthChecks()))
     return CallerApi(handler, SchedulingService(Replicas(), core.storage), pipeline)
+
+
+def asked(kind: str, name: str) -> ExplainRequest:
+    return ExplainRequest(kind=kind, namespace="default", name=name)
 
 
 async def test_what_changes_is_read_when_somebody_asks(core: ServerCore) -> None:
@@ -98,19 +103,19 @@ async def test_a_caller_without_a_credential_is_refused(core: ServerCore) -> Non
     )
     for reply in (
         await face(core, pipeline).ask(NOBODY, review("list", "nodes")),
-        await face(core, pipeline).explain(NOBODY, "Pod", "default/p0", False),
+        await face(core, pipeline).explain(NOBODY, asked("Pod", "p0")),
     ):
         assert (reply.status, json.loads(reply.body)["message"]) == (401, "Unauthorized")
 
 
 async def test_an_explanation_needs_a_pod_and_a_replica(core: ServerCore) -> None:
-    reply = await face(core, Pipeline()).explain(NOBODY, "Pod", "default/p0", False)
+    reply = await face(core, Pipeline()).explain(NOBODY, asked("Pod", "p0"))
     assert (reply.status, json.loads(reply.body)["reason"]) == (404, "NotFound")
-    reply = await face(core, Pipeline()).explain(NOBODY, "PodGroup", "default/g", False)
+    reply = await face(core, Pipeline()).explain(NOBODY, asked("PodGroup", "g"))
     assert (reply.status, "podgroups" in json.loads(reply.body)["message"]) == (404, True)
     stored = pod("p0")
     stored.spec.containers[0].image = "web:1"
     await core.creator.create_many([stored])
     await core.reflector.wait_until_fresh()
-    reply = await face(core, Pipeline()).explain(NOBODY, "Pod", "default/p0", False)
+    reply = await face(core, Pipeline()).explain(NOBODY, asked("Pod", "p0"))
     assert reply.status == 503 and "replica" in json.loads(reply.body)["message"]

@@ -14,7 +14,7 @@ from podsched.app.replica_page import InformerSource, ReplicaExplainer
 from podsched.ask.web.access import Caller
 from podsched.serve.client.cluster import InformerPort
 from podsched.serve.client.informer import Batch, Event, EventType
-from podsched.v1.scheduling_pb2 import Answer, Explanation, Question, ReplicaState
+from podsched.v1.scheduling_pb2 import Answer, ExplainRequest, Explanation, Question, ReplicaState
 from support.page_world import node, pod
 
 CALLER = Caller("", b"", "ipv4:127.0.0.1:1")
@@ -67,25 +67,29 @@ def test_a_scheduler_follows_no_events() -> None:
     assert (read.keys("Pod"), read.get("Node", "none")) == (["default/p0"], None)
 
 
+def asked(kind: str, name: str, *, changes: bool = False) -> ExplainRequest:
+    return ExplainRequest(kind=kind, namespace="default", name=name, changes=changes)
+
+
 def answers(refused: Unanswerable | None = None) -> Answers:
     async def answer(question: Question) -> AsyncGenerator[Answer, None]:
         if refused is not None:
             raise refused
-        asked = question.explain
-        found = Explanation(message=f"{asked.kind} {asked.namespace} {asked.name} {asked.changes}")
+        of = question.explain
+        found = Explanation(message=f"{of.kind} {of.namespace} {of.name} {of.changes}")
         yield Answer(explanation=found)
 
     return Answers(lambda: ReplicaState(), answer)
 
 
 async def test_a_replica_explains_its_pods_itself() -> None:
-    reply = await ReplicaExplainer(answers()).explain(CALLER, "Pod", "default/p0", True)
+    reply = await ReplicaExplainer(answers()).explain(CALLER, asked("Pod", "p0", changes=True))
     assert (reply.status, reply.body) == (200, b'{"message": "Pod default p0 True"}')
-    reply = await ReplicaExplainer(answers()).explain(CALLER, "PodGroup", "default/g", False)
+    reply = await ReplicaExplainer(answers()).explain(CALLER, asked("PodGroup", "g"))
     assert (reply.status, reply.body) == (200, b'{"message": "PodGroup default g False"}')
 
 
 async def test_what_cannot_be_explained_says_why() -> None:
     unknown = Unanswerable(StatusCode.NOT_FOUND, 'pods "p0" not found')
-    reply = await ReplicaExplainer(answers(unknown)).explain(CALLER, "Pod", "default/p0", False)
+    reply = await ReplicaExplainer(answers(unknown)).explain(CALLER, asked("Pod", "p0"))
     assert (reply.status, reply.body) == (404, b'{"message": "pods \\"p0\\" not found"}')

@@ -10,7 +10,6 @@ from collections.abc import Collection
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
-from podsched.app.page_questions import as_json, explain_request
 from podsched.ask.web import sources
 from podsched.ask.web.access import Act, Caller, Reply
 from podsched.ask.web.sources import Change
@@ -22,7 +21,7 @@ from podsched.serve.server.rest.handling import Handler
 from podsched.serve.server.rest.messages import Answer, Request
 from podsched.serve.server.scheduling import SchedulingService
 from podsched.serve.server.watchcache import WatchCache
-from podsched.v1.scheduling_pb2 import Explanation
+from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
 
 #: Max changes that are read from the ring at once.
 _MOST_CHANGES = 10_000
@@ -86,17 +85,18 @@ class CallerApi:
             answer = failure(error)
         return _reply(answer)
 
-    async def explain(self, caller: Caller, kind: str, key: str, changes: bool) -> Reply:
-        request = _request(caller, Act("GET", f"/api/explain/{key}"))
+    async def explain(self, caller: Caller, asked: ExplainRequest) -> Reply:
+        path = f"/api/explain/{asked.namespace}/{asked.name}"
+        request = _request(caller, Act("GET", path))
         try:
             async with Call("Explain", request, self._pipeline) as call:
                 await call.arrive()
                 await call.enter(0)
-                call.request = explain_request(kind, key, changes=changes)
-                found = Explanation.FromString(await self._scheduling.explain(call.request))
+                call.request = asked
+                found = Explanation.FromString(await self._scheduling.explain(asked))
         except ApiError as error:
             return _reply(failure(error))
-        return Reply(200, as_json(found))
+        return Reply.explained(found)
 
 
 def _reply(answer: Answer) -> Reply:

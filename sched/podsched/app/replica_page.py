@@ -11,13 +11,12 @@ from podsched.api.objects import AnyObject
 from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
 from podsched.app.backend import Answers
-from podsched.app.page_questions import as_json, explain_request
 from podsched.ask.web import sources
 from podsched.ask.web.access import Caller, Reply
 from podsched.ask.web.sources import Change
 from podsched.serve.client.cluster import InformerPort
 from podsched.serve.client.informer import Batch
-from podsched.v1.scheduling_pb2 import Question
+from podsched.v1.scheduling_pb2 import ExplainRequest, Question
 
 #: Max changes between two reads; beyond them, the page reads everything again.
 _MOST_CHANGES = 200_000
@@ -66,10 +65,8 @@ class ReplicaExplainer:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
 
-    async def explain(self, _: Caller, kind: str, key: str, changes: bool) -> Reply:
-        question = Question(
-            timeout_seconds=_EXPLAIN_SECONDS, explain=explain_request(kind, key, changes=changes)
-        )
+    async def explain(self, _: Caller, asked: ExplainRequest) -> Reply:
+        question = Question(timeout_seconds=_EXPLAIN_SECONDS, explain=asked)
         answers = self._answers.answer(question)
         try:
             async with asyncio.timeout(_EXPLAIN_SECONDS), aclosing(answers) as found:
@@ -78,7 +75,7 @@ class ReplicaExplainer:
             return _refused(_STATUSES.get(error.code, 503), str(error))
         except TimeoutError:
             return _refused(503, f"no answer within {_EXPLAIN_SECONDS:g} s")
-        return Reply(200, as_json(answer.explanation))
+        return Reply.explained(answer.explanation)
 
 
 def _refused(status: int, message: str) -> Reply:

@@ -13,6 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from google.protobuf.json_format import MessageToJson
 
 from podsched.api.objects import ClusterQueue
 from podsched.ask.web.access import Act, Caller, Reply
@@ -20,6 +21,7 @@ from podsched.ask.web.feed import Feed
 from podsched.ask.web.server import PageServices, serve_page
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 from podsched.telemetry.http_server import HttpServer, HttpServerError
+from podsched.v1.scheduling_pb2 import ExplainRequest
 from support.certificates import make_certificates
 from support.page_world import START, World, leadership, node, pod, pod_group
 
@@ -51,8 +53,8 @@ class FakeApi:
         self.asked.append((caller.authorization, asked.method, asked.path))
         return Reply(200, b"{}")
 
-    async def explain(self, caller: Caller, kind: str, key: str, changes: bool) -> Reply:
-        return Reply(200, json.dumps({"kind": kind, "key": key, "changes": changes}).encode())
+    async def explain(self, caller: Caller, asked: ExplainRequest) -> Reply:
+        return Reply(200, MessageToJson(asked).encode())
 
 
 @asynccontextmanager
@@ -210,7 +212,7 @@ async def test_callers_see_and_do_what_they_may(world: World) -> None:
         _, may = await get("/api/rights", Authorization="Bearer admin")
         assert may == {"explain": True, "cordon": True, "delete": True}
         _, found = await get("/api/explain/default/p0?changes", Authorization="Bearer reader")
-        assert found == {"kind": "Pod", "key": "default/p0", "changes": True}
+        assert found == {"kind": "Pod", "namespace": "default", "name": "p0", "changes": True}
 
 
 async def test_actions_are_made_in_the_callers_name_and_by_the_page_alone(world: World) -> None:

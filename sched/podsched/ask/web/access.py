@@ -24,6 +24,9 @@ from typing import Final, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from google.protobuf.json_format import MessageToJson
+
+from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation
 
 #: Names that may become part of a path: Kubernetes' object names.
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -92,6 +95,11 @@ class Reply:
     status: int
     body: bytes
 
+    @classmethod
+    def explained(cls, answer: Explanation) -> Reply:
+        """Return an explanation as ``sched explain -o json`` prints it."""
+        return cls(200, MessageToJson(answer, indent=None).encode())
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -113,8 +121,8 @@ class RestApi(Protocol):
 class Explainer(Protocol):
     """Explains why a pod or a pod group is pending, or why a pod is on its node."""
 
-    async def explain(self, caller: Caller, kind: str, key: str, changes: bool) -> Reply:
-        """Explain a Pod or PodGroup; changes: also look for what would make it fit."""
+    async def explain(self, caller: Caller, asked: ExplainRequest) -> Reply:
+        """Explain a Pod or PodGroup."""
         ...
 
 

@@ -44,6 +44,7 @@ from podsched.ask.web.sources import Source
 from podsched.lib.tls_contexts import TlsFiles
 from podsched.telemetry.http_server import HttpServer, certificate_of, peer_of, serve_application
 from podsched.telemetry.logs import get_logger
+from podsched.v1.scheduling_pb2 import ExplainRequest
 
 _log = get_logger("web")
 
@@ -219,8 +220,12 @@ class Page:
     async def _explain(self, request: web.Request) -> web.Response:
         if self._explainer is None:
             return refusal(404, "nothing here can explain a pod")
-        kind, changes = request.query.get("kind", "Pod"), "changes" in request.query
-        reply = await self._explainer.explain(_caller(request), kind, _key(request), changes)
+        asked = ExplainRequest(
+            kind=request.query.get("kind", "Pod"),
+            changes="changes" in request.query,
+            **request.match_info,
+        )
+        reply = await self._explainer.explain(_caller(request), asked)
         return _json(reply.body, reply.status)
 
     async def _do(self, request: web.Request) -> web.Response:
