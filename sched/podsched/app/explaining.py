@@ -20,7 +20,7 @@ from podsched.ask.decisions.log import DecisionLog
 from podsched.ask.decisions.rows import DecisionQuery
 from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.decided import Recorded
-from podsched.ask.explain.expecting import add_eta
+from podsched.ask.explain.eta import add_eta
 from podsched.ask.live_explanation import Clock, explain_group_live, explain_live
 from podsched.ask.queues.node_room import add_node_room
 from podsched.ask.queues.past import pods_in, sibling_queues

@@ -97,9 +97,9 @@ class Page:
             web.get("/static/{name}", self._file),
             web.get("/api/state", self._reading(self._state)),
             web.get("/api/stream", self._reading(self._stream)),
-            web.get("/api/node/{name}", self._reading(self._node)),
-            web.get("/api/pod/{namespace}/{name}", self._reading(self._pod)),
-            web.get("/api/podgroup/{namespace}/{name}", self._reading(self._pod_group)),
+            web.get("/api/node/{name}", self._details(node_details)),
+            web.get("/api/pod/{namespace}/{name}", self._details(pod_details)),
+            web.get("/api/podgroup/{namespace}/{name}", self._details(pod_group_details)),
             web.get("/api/pods", self._reading(self._pods)),
             web.get("/api/queues", self._reading(self._queues)),
             web.get("/api/rights", self._reading(self._rights)),
@@ -175,17 +175,17 @@ class Page:
             await messages.aclose()
         return response
 
-    async def _node(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        return await self._detail(lambda board: node_details(self._source, board, name), name)
+    def _details(self, read: Callable[[Source, Board, str], dict[str, Any] | None]) -> _Handler:
+        """Return the handler that answers with the details of one object."""
 
-    async def _pod(self, request: web.Request) -> web.Response:
-        key = _key(request)
-        return await self._detail(lambda board: pod_details(self._source, board, key), key)
+        async def handle(request: web.Request) -> web.Response:
+            key = "/".join(request.match_info.values())
+            found = read(self._source, await self._feed.followed(), key)
+            if found is None:
+                return refusal(404, f"{key} is not there any more")
+            return _json(orjson.dumps(found))
 
-    async def _pod_group(self, request: web.Request) -> web.Response:
-        key = _key(request)
-        return await self._detail(lambda board: pod_group_details(self._source, board, key), key)
+        return self._reading(handle)
 
     async def _pods(self, request: web.Request) -> web.Response:
         board = await self._feed.followed()
@@ -198,14 +198,6 @@ class Page:
         found: dict[str, Any] = {"queues": [], "count": 0}
         if self._api is None or _allowed(await self._ask(request, asked)):
             found = await (await self._feed.followed()).queues.document()
-        return _json(orjson.dumps(found))
-
-    async def _detail(
-        self, read: Callable[[Board], dict[str, Any] | None], name: str
-    ) -> web.Response:
-        found = read(await self._feed.followed())
-        if found is None:
-            return refusal(404, f"{name} is not there any more")
         return _json(orjson.dumps(found))
 
     # ------------------------------------------------------------------ acting
@@ -246,10 +238,6 @@ class Page:
 
 def _json(body: bytes, status: int = 200) -> web.Response:
     return web.Response(body=body, status=status, content_type="application/json")
-
-
-def _key(request: web.Request) -> str:
-    return f"{request.match_info['namespace']}/{request.match_info['name']}"
 
 
 def _caller(request: web.Request) -> Caller:

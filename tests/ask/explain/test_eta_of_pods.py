@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from podsched.ask.explain.expecting import add_eta
+from podsched.ask.explain.eta import add_eta
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.v1 import objects_pb2 as v1
 from podsched.v1.scheduling_pb2 import Explanation
