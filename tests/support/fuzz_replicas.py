@@ -10,8 +10,7 @@ from typing import Any
 import grpc
 
 from podsched.app.answering import Answerer, Answering, answerer
-from podsched.app.checkpoints import Checkpoints
-from podsched.app.decision_answers import DecisionAnswers
+from podsched.app.decision_answers import checkpoint_answerer, log_answerer
 from podsched.app.explaining import Explaining
 from podsched.app.reconfiguring import Reconfiguring
 from podsched.app.term_runner import TermRunner
@@ -48,12 +47,11 @@ def answering(
         informer,
         decisions,
     )
-    checkpoints = Checkpoints(runner.checkpoint)
     handlers: dict[str, Answerer] = {
         "explain": explaining.answer,
-        "decisions": DecisionAnswers(decisions).answer,
+        "decisions": log_answerer(decisions),
         "apply_config": reconfiguring.answerer(),
-        "checkpoint": checkpoints.answer,
+        "checkpoint": checkpoint_answerer(runner.checkpoint),
     }
     return Answering([address], ClientOptions(), lambda: state, answerer(handlers))
 

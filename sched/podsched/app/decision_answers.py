@@ -1,17 +1,19 @@
-"""Answer questions about past decisions from a replica's decision log, which a thread reads."""
+"""Answer questions about a replica's decisions: past ones from its log, and for a checkpoint."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Final
+import gzip
+import json
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Final
 
 from podsched.api.reasons import StatusCode
-from podsched.app.answering import Unanswerable
+from podsched.app.answering import Answerer, Unanswerable
 from podsched.ask.decisions.log import DecisionLog
 from podsched.ask.decisions.rows import DecisionQuery
 from podsched.v1.decisions_pb2 import DecisionsResponse
-from podsched.v1.scheduling_pb2 import Answer, Question
+from podsched.v1.scheduling_pb2 import Answer, Question, SchedulingCheckpoint
 
 #: Max decisions in one answer, and max bytes: an API server accepts messages of 4 MiB.
 MOST: Final = 1000
@@ -20,22 +22,19 @@ _MOST_BYTES: Final = 3 << 20
 _TIMEOUT: Final = 8.0
 
 
-class DecisionAnswers:
-    """Answers questions one after another, because each may read the whole log."""
+def log_answerer(log: DecisionLog | None) -> Answerer:
+    """Return the answerer with the decisions of a log that match; ``log``: None if there is none.
 
-    def __init__(self, log: DecisionLog | None) -> None:
-        """``log``: None if there is none."""
-        self._log = log
-        self._turn = asyncio.Lock()
+    It answers one question after another, because each may read the whole log.
+    """
+    turn = asyncio.Lock()
 
-    async def answer(self, question: Question) -> AsyncGenerator[Answer, None]:
-        """Answer with the decisions that match. Raises Unanswerable."""
-        log = self._log
+    async def answer(question: Question) -> AsyncGenerator[Answer, None]:
         if log is None:
             why = "the replica keeps no log of its decisions (--decision-log off)"
             raise Unanswerable(StatusCode.FAILED_PRECONDITION, why)
         query = DecisionQuery.of(question.decisions, MOST)
-        async with self._turn:
+        async with turn:
             try:
                 async with asyncio.timeout(_TIMEOUT):
                     found = await asyncio.to_thread(log.find, query)
@@ -43,6 +42,8 @@ class DecisionAnswers:
                 why = f"reading the log took longer than {_TIMEOUT:g} s: give --since"
                 raise Unanswerable(StatusCode.DEADLINE_EXCEEDED, why) from None
         yield Answer(decisions=_limited(found))
+
+    return answer
 
 
 def _limited(found: DecisionsResponse) -> DecisionsResponse:
@@ -53,3 +54,21 @@ def _limited(found: DecisionsResponse) -> DecisionsResponse:
         del found.records[0]
         found.more = True
     return found
+
+
+def checkpoint_answerer(checkpoint: Callable[[], dict[str, Any] | None]) -> Answerer:
+    """Return the answerer with the checkpoint of the moment; None: there is none."""
+
+    async def answer(_: Question) -> AsyncGenerator[Answer, None]:
+        found = checkpoint()
+        if found is None:
+            why = "the replica makes no decisions, or records none (--decision-log off)"
+            raise Unanswerable(StatusCode.FAILED_PRECONDITION, why)
+        content = await asyncio.to_thread(_packed, found)
+        yield Answer(checkpoint=SchedulingCheckpoint(content=content))
+
+    return answer
+
+
+def _packed(found: dict[str, Any]) -> bytes:
+    return gzip.compress(json.dumps(found, separators=(",", ":")).encode(), compresslevel=1)

@@ -20,8 +20,7 @@ from podsched.actors.term_actors import ActorOptions, ReplicaActors
 from podsched.api.objects import Pod
 from podsched.app.answering import answerer
 from podsched.app.backend import Answers, Backend
-from podsched.app.checkpoints import Checkpoints
-from podsched.app.decision_answers import DecisionAnswers
+from podsched.app.decision_answers import checkpoint_answerer, log_answerer
 from podsched.app.explaining import Explaining
 from podsched.app.leader_requests import LeaderRequests
 from podsched.app.load import LoadMeter
@@ -369,12 +368,11 @@ class Replica:
             self._informer,
             self.decisions,
         )
-        checkpoints = Checkpoints(self._runner.checkpoint)
         handlers = {
             "explain": explaining.answer,
-            "decisions": DecisionAnswers(self.decisions).answer,
+            "decisions": log_answerer(self.decisions),
             "apply_config": reconfiguring.answerer(),
-            "checkpoint": checkpoints.answer,
+            "checkpoint": checkpoint_answerer(self._runner.checkpoint),
         }
         return Answers(replica, answerer(handlers))
 

@@ -46,6 +46,7 @@ import numpy as np
 import numpy.typing as npt
 
 from podsched.api.conditions import is_finished
+from podsched.api.objects import seconds_of
 from podsched.api.quantity import QuantityError
 from podsched.api.resources import requests_in_units
 from podsched.framework.pods import PodInfo
@@ -370,7 +371,7 @@ def _row(pod: v1.Pod) -> tuple[_Row, Shape] | None:
     """Return a pod's row and shape; None if it has a node without the time of its binding."""
     bound = ended = math.nan
     for condition in pod.status.conditions:
-        at = condition.last_transition_time.ToMicroseconds() / 1e6
+        at = seconds_of(condition.last_transition_time)
         if condition.type == "PodScheduled" and condition.status == "True":
             bound = at
         elif is_finished(pod):
@@ -381,7 +382,7 @@ def _row(pod: v1.Pod) -> tuple[_Row, Shape] | None:
         shape = shape_of(requests_in_units(pod))
     except QuantityError:
         return None
-    began = pod.metadata.creation_timestamp.ToMicroseconds() / 1e6
+    began = seconds_of(pod.metadata.creation_timestamp)
     return (began, bound, ended, pod.spec.priority), shape
 
 

@@ -8,20 +8,20 @@ import pytest
 
 from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
-from podsched.app.checkpoints import Checkpoints
+from podsched.app.decision_answers import checkpoint_answerer
 from podsched.lab.replay.decision_capture import unpacked
 from podsched.v1.scheduling_pb2 import Question
 
 
 async def test_a_checkpoint_arrives_as_it_was_taken() -> None:
     taken: dict[str, Any] = {"term": 5, "revision": 7, "number": 3, "rows": ["n1"]}
-    checkpoints = Checkpoints(lambda: dict(taken))
-    (answer,) = [answer async for answer in checkpoints.answer(Question())]
-    assert unpacked(answer.checkpoint) == taken
+    answer = checkpoint_answerer(lambda: dict(taken))
+    (found,) = [found async for found in answer(Question())]
+    assert unpacked(found.checkpoint) == taken
 
 
 async def test_who_decides_nothing_says_so() -> None:
-    checkpoints = Checkpoints(lambda: None)
+    answer = checkpoint_answerer(lambda: None)
     with pytest.raises(Unanswerable, match="makes no decisions") as raised:
-        [answer async for answer in checkpoints.answer(Question())]
+        [found async for found in answer(Question())]
     assert raised.value.code is StatusCode.FAILED_PRECONDITION
