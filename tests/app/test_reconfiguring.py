@@ -34,7 +34,7 @@ class World:
         question = Question()
         question.apply_config.scheduler_configuration = text
         question.apply_config.validate_only = validate_only
-        async with aclosing(self.reconfiguring.answerer()(question)) as answers:
+        async with aclosing(self.reconfiguring.answer(question)) as answers:
             return (await anext(answers)).config
 
     def counted(self, result: str) -> float:

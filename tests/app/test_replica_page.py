@@ -8,13 +8,12 @@ from typing import Any, cast
 
 from podsched.api.reasons import StatusCode
 from podsched.app import replica_page
-from podsched.app.answering import Unanswerable
-from podsched.app.backend import Answers
+from podsched.app.answering import Answerer, Unanswerable
 from podsched.app.replica_page import InformerSource, ReplicaExplainer
 from podsched.ask.web.access import Caller
 from podsched.serve.client.cluster import InformerPort
 from podsched.serve.client.informer import Batch, Event, EventType
-from podsched.v1.scheduling_pb2 import Answer, ExplainRequest, Explanation, Question, ReplicaState
+from podsched.v1.scheduling_pb2 import Answer, ExplainRequest, Explanation, Question
 from support.page_world import node, pod
 
 CALLER = Caller("", b"", "ipv4:127.0.0.1:1")
@@ -71,7 +70,7 @@ def asked(kind: str, name: str, *, changes: bool = False) -> ExplainRequest:
     return ExplainRequest(kind=kind, namespace="default", name=name, changes=changes)
 
 
-def answers(refused: Unanswerable | None = None) -> Answers:
+def answers(refused: Unanswerable | None = None) -> Answerer:
     async def answer(question: Question) -> AsyncGenerator[Answer, None]:
         if refused is not None:
             raise refused
@@ -79,7 +78,7 @@ def answers(refused: Unanswerable | None = None) -> Answers:
         found = Explanation(message=f"{of.kind} {of.namespace} {of.name} {of.changes}")
         yield Answer(explanation=found)
 
-    return Answers(lambda: ReplicaState(), answer)
+    return answer
 
 
 async def test_a_replica_explains_its_pods_itself() -> None:

@@ -50,7 +50,7 @@ def answering(
     handlers: dict[str, Answerer] = {
         "explain": explaining.answer,
         "decisions": log_answerer(decisions),
-        "apply_config": reconfiguring.answerer(),
+        "apply_config": reconfiguring.answer,
         "checkpoint": checkpoint_answerer(runner.checkpoint),
     }
     return Answering([address], ClientOptions(), lambda: state, answerer(handlers))

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
-from podsched.app.answering import Answerer
 from podsched.config.errors import ConfigError, FieldError, forbidden
 from podsched.config.load import (
     SchedulerConfiguration,
@@ -78,18 +78,11 @@ class Reconfiguring:
 
     # ------------------------------------------------------------------ ApplyConfig
 
-    def answerer(self) -> Answerer:
-        """Return the answerer of ApplyConfig questions."""
-
-        async def answer(question: Question) -> AsyncGenerator[Answer, None]:
-            request = question.apply_config
-
-            def read() -> SchedulerConfiguration:
-                return self._completed(request.scheduler_configuration)
-
-            yield Answer(config=await self._take(read, validate_only=request.validate_only))
-
-        return answer
+    async def answer(self, question: Question) -> AsyncGenerator[Answer, None]:
+        """Answer an ApplyConfig question."""
+        request = question.apply_config
+        read = partial(self._completed, request.scheduler_configuration)
+        yield Answer(config=await self._take(read, validate_only=request.validate_only))
 
     def _completed(self, text: str) -> SchedulerConfiguration:
         """Return the configuration in a text. Raises ConfigError."""

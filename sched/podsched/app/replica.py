@@ -210,7 +210,7 @@ class Replica:
             self._source, self._lock
         ) or self._own_leadership(elector)
         answers = self._answers(elector, reconfiguring)
-        services = PageServices(explainer=ReplicaExplainer(answers))
+        services = PageServices(explainer=ReplicaExplainer(answers.answer))
         self._page = await self._process.serve_page(tasks, self._source, read_leadership, services)
         self._backend.start(tasks, elector, lambda: self._about(elector, health.url), answers)
         tasks.start(self._elect(elector), "elector")
@@ -371,7 +371,7 @@ class Replica:
         handlers = {
             "explain": explaining.answer,
             "decisions": log_answerer(self.decisions),
-            "apply_config": reconfiguring.answerer(),
+            "apply_config": reconfiguring.answer,
             "checkpoint": checkpoint_answerer(self._runner.checkpoint),
         }
         return Answers(replica, answerer(handlers))

@@ -9,8 +9,7 @@ from contextlib import aclosing
 
 from podsched.api.objects import AnyObject
 from podsched.api.reasons import StatusCode
-from podsched.app.answering import Unanswerable
-from podsched.app.backend import Answers
+from podsched.app.answering import Answerer, Unanswerable
 from podsched.ask.web import sources
 from podsched.ask.web.access import Caller, Reply
 from podsched.ask.web.sources import Change
@@ -62,15 +61,17 @@ class InformerSource:
 class ReplicaExplainer:
     """An ``Explainer`` that asks this replica itself, for everyone who may see its page."""
 
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
+    def __init__(self, answer: Answerer) -> None:
+        self._answer = answer
 
     async def explain(self, _: Caller, asked: ExplainRequest) -> Reply:
         question = Question(timeout_seconds=_EXPLAIN_SECONDS, explain=asked)
-        answers = self._answers.answer(question)
         try:
-            async with asyncio.timeout(_EXPLAIN_SECONDS), aclosing(answers) as found:
-                answer = await anext(found)
+            async with (
+                asyncio.timeout(_EXPLAIN_SECONDS),
+                aclosing(self._answer(question)) as answers,
+            ):
+                answer = await anext(answers)
         except Unanswerable as error:
             return _refused(_STATUSES.get(error.code, 503), str(error))
         except TimeoutError:

@@ -29,7 +29,7 @@ from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.scheduling_loop import LoopListener
 from podsched.term.faulty_pods import FaultyPods, PodFault
 from podsched.term.set_aside import SetAside
-from podsched.term.state import SchedulingState, StateListener, build_state, fault_of
+from podsched.term.state import SchedulingState, build_state, fault_of
 from podsched.term.term_step import (
     BuildState,
     CancelWork,
@@ -129,8 +129,22 @@ class TermRunner:
     # ------------------------------------------------------------------ state
 
     def _new_state(self) -> SchedulingState:
-        self._decides_by = self._parts.config
-        return new_state(self._parts, self._listener, self._faulty_pods)
+        """Return an empty state for the configuration."""
+        parts, settings = self._parts, self._parts.settings
+        self._decides_by = parts.config
+        state = build_state(
+            parts.config,
+            parts.factories,
+            seed=zlib.crc32(parts.identity.encode()),
+            max_in_unschedulable=settings.pod_max_in_unschedulable_pods_duration,
+            observer=parts.meter.queue,
+            meter=parts.meter.plugins,
+            listener=self._listener,
+            queues=parts.queues,
+            require_queue=tuple(filter(None, settings.require_queue.split(","))),
+        )
+        state.set_aside = SetAside(self._faulty_pods)
+        return state
 
     def handle(self, batch: Batch) -> None:
         """Apply a batch of the informer, or keep it while the state is being built."""
@@ -342,25 +356,6 @@ def _pause() -> Backoff:
 def _cancel(task: asyncio.Task[Any] | None) -> None:
     if task is not None:
         task.cancel()
-
-
-def new_state(
-    parts: RunnerParts, listener: StateListener, faulty_pods: FaultyPods
-) -> SchedulingState:
-    """Return an empty state for a replica's configuration."""
-    state = build_state(
-        parts.config,
-        parts.factories,
-        seed=zlib.crc32(parts.identity.encode()),
-        max_in_unschedulable=parts.settings.pod_max_in_unschedulable_pods_duration,
-        observer=parts.meter.queue,
-        meter=parts.meter.plugins,
-        listener=listener,
-        queues=parts.queues,
-        require_queue=tuple(filter(None, parts.settings.require_queue.split(","))),
-    )
-    state.set_aside = SetAside(faulty_pods)
-    return state
 
 
 async def fill(state: SchedulingState, informer: InformerPort, missed: list[Batch]) -> None:
