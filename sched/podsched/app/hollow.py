@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from podsched.api.objects import Node
 from podsched.app.process import Process
 from podsched.config.settings import AgentSettings
+from podsched.lib.tasks import TaskSet
 from podsched.serve.agent.agent import Agent
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
@@ -30,19 +30,18 @@ async def run_hollow_nodes(
         lambda: "" if agent.ready else "not all nodes are registered",
         {Probe.READYZ},
     )
+    tasks = TaskSet("the agent's process")
     health = await process.serve_health()
-    starting = asyncio.create_task(agent.start(), name="start the agent")
-    stopping = asyncio.create_task(process.stopping.wait(), name="wait for stop")
     try:
-        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()
-            waiting = asyncio.create_task(agent.wait(), name="run the agent")
-            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if waiting.done():
-                waiting.result()
+        tasks.start(_play(agent), "play hollow nodes", endless=True)
+        tasks.start(process.end_when_asked(tasks), "wait for the stop")
+        await tasks.run()
     finally:
-        starting.cancel()
         await agent.stop()
         await health.stop()
         await client.close()
+
+
+async def _play(agent: Agent) -> None:
+    await agent.start()
+    await agent.wait()

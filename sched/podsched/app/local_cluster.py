@@ -68,22 +68,18 @@ class LocalCluster:
             raise
 
     async def _start(self) -> None:
+        options = self.specs.options
         self.tls.make_missing(self.specs.hosts())
-        if self.specs.options.evaluator != "local":
+        if options.evaluator != "local":
             self._tell("Ray, in the background")
             self.ray = LocalRay(log_dir=self.log_dir, tls=self.tls.files_of("ray"))
             self._starting_ray = self._tasks.start(self._start_ray(self.ray), "start Ray")
-        if not self.specs.options.etcd_endpoints:
-            self._etcd = EmbeddedEtcd(
-                self.tls.of_etcd(
-                    EmbeddedEtcdOptions(
-                        self.specs.options.data_dir / "etcd", fsync=self.specs.options.fsync
-                    )
-                )
-            )
+        if not options.etcd_endpoints:
+            own = EmbeddedEtcdOptions(options.data_dir / "etcd", fsync=options.fsync)
+            self._etcd = EmbeddedEtcd(self.tls.of_etcd(own))
             self._tell("etcd")
             await self._etcd.start()
-            if self.specs.options.keeps_data and (fault := known_fault(self._etcd.version)):
+            if options.keeps_data and (fault := known_fault(self._etcd.version)):
                 self._warn(fault)
             self.specs.etcd_endpoints = (self._etcd.endpoint,)
             # ``sched snapshot save`` reads the endpoint and the files for TLS from there.
@@ -91,22 +87,20 @@ class LocalCluster:
             lines = [self._etcd.endpoint]
             if files is not None:
                 lines += [files.authorities, files.certificate, files.key]
-            (self.specs.options.data_dir / "etcd-endpoint").write_text("\n".join(lines))
+            (options.data_dir / "etcd-endpoint").write_text("\n".join(lines))
             self._keep("etcd", self._etcd, EmbeddedEtcdError)
-        self._tell(counted(self.specs.options.api_servers, "API server"))
-        for index in range(self.specs.options.api_servers):
+        self._tell(counted(options.api_servers, "API server"))
+        for index in range(options.api_servers):
             self.api_servers.append(await self._spawn(self.specs.api_server(index)))
-        if self.specs.options.agent and (
-            self.specs.options.nodes or self.specs.options.agent_arguments
-        ):
-            self._tell(f"agent with {counted(self.specs.options.nodes, 'hollow node')}")
+        if options.agent and (options.nodes or options.agent_arguments):
+            self._tell(f"agent with {counted(options.nodes, 'hollow node')}")
             self.agent = await self._spawn(self.specs.agent())
         if self._starting_ray is not None:
             if not self._starting_ray.done():
                 self._tell("Ray takes some seconds")
             await self._starting_ray
-        self._tell(counted(self.specs.options.replicas, "scheduler replica"))
-        for index in range(self.specs.options.replicas):
+        self._tell(counted(options.replicas, "scheduler replica"))
+        for index in range(options.replicas):
             await self.add_replica(index)
         await asyncio.gather(*(process.wait_ready() for process in self.processes))
 

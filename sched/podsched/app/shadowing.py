@@ -14,11 +14,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from podsched.api.kinds import GATED_KINDS, WATCHED_KINDS
+from podsched.app.term_runner import additions
 from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import PluginFactory
 from podsched.serve.client.cluster import InformerPort
-from podsched.serve.client.informer import Batch, Event, EventType
+from podsched.serve.client.informer import Batch, Event
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import ShadowMetrics
 from podsched.term.cycle.decision_notes import DecisionSink
@@ -83,19 +83,15 @@ class Shadowing:
         """Return a shadow with all objects that the informer knows."""
         clock = asyncio.get_running_loop().time
         shadow = Shadow(self._config, self._factories, self._sink, clock())
-        listed = [
-            (kind, list(self._informer.objects(kind).items()))
-            for kind in (*GATED_KINDS, *WATCHED_KINDS)
-        ]
+        listed = additions(self._informer)
         self._waiting.clear()
         self._follows = True
         ends = clock() + TURN
-        for kind, items in listed:
-            for key, found in items:
-                shadow.apply(Event(EventType.ADDED, kind, key, None, found))
-                if clock() >= ends:
-                    await asyncio.sleep(REST)
-                    ends = clock() + TURN
+        for event in listed:
+            shadow.apply(event)
+            if clock() >= ends:
+                await asyncio.sleep(REST)
+                ends = clock() + TURN
         return shadow
 
     async def _follow(self, shadow: Shadow) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -366,17 +366,23 @@ async def fill(state: SchedulingState, informer: InformerPort, missed: list[Batc
     """
     clock = asyncio.get_running_loop().time
     missed.clear()
-    objects, state.revision = informer.objects, informer.revision
-    listed = [(kind, list(objects(kind).items())) for kind in (*GATED_KINDS, *WATCHED_KINDS)]
-    for kind, items in listed:
-        for number, (key, obj) in enumerate(items, 1):
-            event = Event(EventType.ADDED, kind, key, None, obj)
-            try:
-                state.apply(event, clock())
-            except Exception as bug:
-                raise fault_of(event) from bug
-            if not number % _TURN:
-                await asyncio.sleep(0)
+    state.revision = informer.revision
+    for number, event in enumerate(additions(informer), 1):
+        try:
+            state.apply(event, clock())
+        except Exception as bug:
+            raise fault_of(event) from bug
+        if not number % _TURN:
+            await asyncio.sleep(0)
     for batch in missed:
         state.apply_batch(batch, clock())
     missed.clear()
+
+
+def additions(informer: InformerPort) -> Iterator[Event]:
+    """Return the objects that an informer knows now, as events."""
+    kinds = (*GATED_KINDS, *WATCHED_KINDS)
+    listed = [(kind, list(informer.objects(kind).items())) for kind in kinds]
+    return (
+        Event(EventType.ADDED, kind, key, None, obj) for kind, items in listed for key, obj in items
+    )
