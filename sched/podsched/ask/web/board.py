@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple
 from heapq import nlargest, nsmallest
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from podsched.api.objects import AnyObject, Event, Node, Pod, PodGroup, ResourceSlice
 from podsched.ask.web.nodes import NodeTable
@@ -39,13 +39,6 @@ from podsched.ask.web.rows import (
 Row = tuple[Any, ...]
 
 
-class Difference(NamedTuple):
-    """The difference of two lists: rows that are new or changed, and removed keys."""
-
-    set: list[list[Any]]
-    gone: list[str]
-
-
 class SentList:
     """The rows by key that the browsers have."""
 
@@ -56,22 +49,15 @@ class SentList:
         """Return all rows, each with its key first."""
         return [[key, *row] for key, row in self.rows.items()]
 
-    def update(self, rows: Mapping[str, Row]) -> Difference | None:
-        """Replace the rows; return the difference, None if there is none."""
+    def update(self, rows: Mapping[str, Row]) -> dict[str, list[Any]]:
+        """Replace the rows; return new and changed rows, and removed keys; empty without any."""
         before, self.rows = self.rows, rows
         changed = [[key, *row] for key, row in rows.items() if before.get(key) != row]
         gone = [key for key in before if key not in rows]
-        return Difference(changed, gone) if changed or gone else None
+        return {"set": changed, "gone": gone} if changed or gone else {}
 
 
-class Timed(Protocol):
-    """Something that happened at a time."""
-
-    @property
-    def at(self) -> float: ...
-
-
-D = TypeVar("D", bound=Timed)
+D = TypeVar("D", EventRow, DecisionRow)
 
 
 class Latest(Generic[D]):
@@ -288,9 +274,8 @@ class Board:
         self._update_group_lines()
         found = self._nodes.difference()
         for name in self._stale:
-            difference = self._lists[name].update(self._first_rows(name))
-            if difference is not None:
-                found[name] = difference._asdict()
+            if difference := self._lists[name].update(self._first_rows(name)):
+                found[name] = difference
         self._stale.clear()
         counts = self._counts_now()
         found |= {name: value for name, value in counts.items() if self._counts.get(name) != value}

@@ -235,10 +235,12 @@ def devices_of_node(
     """
     users: dict[_Device, list[str]] = {}
     for key, pod in pods:
-        for claim in _claims(source, pod):
-            for identity in _allocated(claim):
+        extended = pod.status.extended_resource_claim_status.resource_claim_name
+        for claim in (*(name for _, name in claim_names(pod)), extended):
+            for identity in _allocated(_claim(source, pod, claim)):
                 users.setdefault(identity, []).append(key)
-    slices = [piece for key in board.slices_of(name) if (piece := _slice(source, key)) is not None]
+    found = (source.get("ResourceSlice", key) for key in board.slices_of(name))
+    slices = [piece for piece in found if isinstance(piece, ResourceSlice)]
     rows = []
     for piece in newest_slices(slices):
         driver, pool_name = piece.spec.driver, piece.spec.pool.name
@@ -255,33 +257,23 @@ def claims_of_pod(source: Source, pod: Pod) -> list[list[Any]]:
     """
     found = []
     for reference, name in claim_names(pod):
-        claim = source.get("ResourceClaim", f"{pod.metadata.namespace}/{name}") if name else None
-        state, devices = "missing", []
-        if isinstance(claim, ResourceClaim):
-            state = "allocated" if claim.status.HasField("allocation") else "pending"
-            devices = [list(identity) for identity in _allocated(claim)]
+        claim = _claim(source, pod, name)
+        state = "missing" if claim is None else "pending"
+        if claim is not None and claim.status.HasField("allocation"):
+            state = "allocated"
+        devices = [list(identity) for identity in _allocated(claim)]
         found.append([reference.name, name or "", state, devices])
     return found
 
 
-def _claims(source: Source, pod: Pod) -> Iterable[ResourceClaim]:
-    names = [name for _, name in claim_names(pod) if name]
-    if extended := pod.status.extended_resource_claim_status.resource_claim_name:
-        names.append(extended)
-    for name in names:
-        claim = source.get("ResourceClaim", f"{pod.metadata.namespace}/{name}")
-        if isinstance(claim, ResourceClaim):
-            yield claim
+def _claim(source: Source, pod: Pod, name: str | None) -> ResourceClaim | None:
+    found = source.get("ResourceClaim", f"{pod.metadata.namespace}/{name}") if name else None
+    return found if isinstance(found, ResourceClaim) else None
 
 
-def _allocated(claim: ResourceClaim) -> list[_Device]:
-    results = claim.status.allocation.devices.results
+def _allocated(claim: ResourceClaim | None) -> list[_Device]:
+    results = claim.status.allocation.devices.results if claim is not None else ()
     return [(of.driver, of.pool, of.device) for of in results]
-
-
-def _slice(source: Source, key: str) -> ResourceSlice | None:
-    found = source.get("ResourceSlice", key)
-    return found if isinstance(found, ResourceSlice) else None
 
 
 def _values(device: Device) -> Mapping[str, str]:
