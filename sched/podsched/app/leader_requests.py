@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from podsched.api.objects import AnyObject, Lease, seconds_of
-from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER, lease_name
+from podsched.app.replica_lease import (
+    NAMESPACE,
+    PREFIX,
+    STALE_AFTER,
+    is_of_replica,
+    lease_name,
+    published,
+)
 from podsched.serve.client.informer import Batch, Event
 
 #: On the leader's own Lease, "<identity> <time>": the time makes every request different.
@@ -40,13 +47,13 @@ def standbys(
     """
     found = []
     for lease in leases:
-        if not isinstance(lease, Lease) or lease.metadata.labels.get(LABEL) != COMPONENT:
+        if not isinstance(lease, Lease) or not is_of_replica(lease):
             continue
-        about = lease.metadata.annotations
+        about = published(lease)
         fresh = age(lease) < STALE_AFTER
-        warm = (about.get(f"{PREFIX}state"), about.get(f"{PREFIX}warm")) == ("standby", "true")
-        if fresh and warm and about.get(f"{PREFIX}lock") == lock:
-            priority = _whole(about.get(f"{PREFIX}priority", ""))
+        warm = (about.get("state"), about.get("warm")) == ("standby", "true")
+        if fresh and warm and about.get("lock") == lock:
+            priority = _priority(about.get("priority", ""))
             found.append(StandbyReplica(lease.spec.holder_identity, priority))
     return sorted(found, key=lambda standby: (-standby.priority, standby.identity))
 
@@ -66,7 +73,7 @@ def pause_name(lock: str) -> str:
     return f"{lock.partition('/')[2]}-paused"
 
 
-def _whole(text: str) -> int:
+def _priority(text: str) -> int:
     try:
         return int(text)
     except ValueError:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 from podsched.api.objects import Lease, seconds_of
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.load import load_of
-from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER, lease_name
+from podsched.app.replica_lease import (
+    NAMESPACE,
+    is_of_replica,
+    lease_name,
+    published,
+    state_of,
+    whole,
+)
 from podsched.ask.web.sources import Leadership, Replica, Source
 
 DEFAULT_LOCK = "kube-system/kube-scheduler"
@@ -28,8 +33,8 @@ class LeasedLeadership:
         # By key first: most other Leases are heartbeats of nodes, thousands of them.
         names = (key for key in self._source.keys("Lease") if key.startswith(_REPLICAS))
         found_leases = (self._lease(key) for key in names)
-        leases = [o for o in found_leases if o and o.metadata.labels.get(LABEL) == COMPONENT]
-        found = {lease.metadata.annotations.get(f"{PREFIX}lock", "") for lease in leases} - {""}
+        leases = [lease for lease in found_leases if lease is not None and is_of_replica(lease)]
+        found = {published(lease).get("lock", "") for lease in leases} - {""}
         usual = DEFAULT_LOCK in found or not found
         lock = self._lock or (DEFAULT_LOCK if usual else min(found))
         record = self._lease(lock) or Lease()
@@ -44,7 +49,7 @@ class LeasedLeadership:
             tuple(
                 _replica(lease, holder, now)
                 for lease in sorted(leases, key=lambda lease: lease.spec.holder_identity)
-                if lease.metadata.annotations.get(f"{PREFIX}lock") == lock
+                if published(lease).get("lock") == lock
             ),
         )
 
@@ -62,13 +67,10 @@ def _paused(pause: Lease | None) -> str:
 
 
 def _replica(lease: Lease, holder: str, now: float) -> Replica:
-    about = {k.removeprefix(PREFIX): v for k, v in lease.metadata.annotations.items()}
-    identity, state = lease.spec.holder_identity, about.get("state", "")
-    if now - seconds_of(lease.spec.renew_time) > STALE_AFTER:
-        state = "gone"
-    elif state == "leading" and identity != holder:
-        state = "deposed"  # Another leads, and its own Lease does not say so yet.
-    term = about.get("term", "")
-    number = int(term) if state == "leading" and re.fullmatch("[0-9]{1,18}", term) else 0
-    page = about.get("page", "")
-    return Replica(identity, state, number, page, load_of(about.get("load", "")))
+    about, state = (
+        published(lease),
+        state_of(lease, holder, now - seconds_of(lease.spec.renew_time)),
+    )
+    term = whole(about.get("term", "")) if state == "leading" else 0
+    load = load_of(about.get("load", ""))
+    return Replica(lease.spec.holder_identity, state, term, about.get("page", ""), load)

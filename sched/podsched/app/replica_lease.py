@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import Callable, Mapping
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from podsched.api.kinds import KINDS
+from podsched.api.manifest import from_manifest
 from podsched.api.objects import Lease
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
@@ -32,6 +35,33 @@ def lease_name(replica: str) -> str:
     """Return the name of a replica's Lease: the replica's name in permitted characters."""
     letters = [c if c.isascii() and (c.isalnum() or c in "-.") else "-" for c in replica.lower()]
     return f"replica-{''.join(letters)}"[:253].rstrip("-.")
+
+
+def is_of_replica(lease: Lease) -> bool:
+    """Whether a replica publishes its state in this Lease."""
+    return lease.metadata.labels.get(LABEL) == COMPONENT
+
+
+def published(lease: Lease) -> dict[str, str]:
+    """Return what a replica has published in its Lease."""
+    return {k.removeprefix(PREFIX): v for k, v in lease.metadata.annotations.items()}
+
+
+def state_of(lease: Lease, leader: str, age: float) -> str:
+    """Return the state of the replica with this Lease: leading, standby, deposed or gone.
+
+    ``leader``: the identity in the lock's record. ``age``: seconds since the Lease was renewed.
+    """
+    state = published(lease).get("state", "")
+    if age > STALE_AFTER:
+        return "gone"
+    # It was killed or deposed; its own Lease still says that it leads.
+    return "deposed" if state == "leading" and lease.spec.holder_identity != leader else state
+
+
+def whole(text: str) -> int:
+    """Return a number that a replica has published; 0 if it is invalid."""
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
 
 
 class ReplicaLease:
@@ -72,28 +102,22 @@ class ReplicaLease:
         now = Timestamp()
         now.GetCurrentTime()
         annotations = {PREFIX + key: value for key, value in about.items()}
-        patch = {
-            "metadata": {"annotations": annotations, "labels": {LABEL: COMPONENT}},
-            "spec": {
-                "holderIdentity": self._identity,
-                "leaseDurationSeconds": int(STALE_AFTER),
-                "renewTime": now.ToJsonString(),
-            },
+        metadata = {"annotations": annotations, "labels": {LABEL: COMPONENT}}
+        spec = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": int(STALE_AFTER),
+            "renewTime": now.ToJsonString(),
         }
         try:
+            patch = {"metadata": metadata, "spec": spec}
             await self._client.patch("Lease", self._name, patch, NAMESPACE)
         except NotFound:
-            lease = Lease()
-            lease.metadata.name = self._name
-            lease.metadata.namespace = NAMESPACE
-            lease.metadata.labels[LABEL] = COMPONENT
-            for key, value in annotations.items():
-                lease.metadata.annotations[key] = value
-            lease.spec.holder_identity = self._identity
-            lease.spec.lease_duration_seconds = int(STALE_AFTER)
-            lease.spec.renew_time.CopyFrom(now)
+            own = {"name": self._name, "namespace": NAMESPACE, **metadata}
+            kind = {"apiVersion": KINDS["Lease"].api_version, "kind": "Lease"}
             with contextlib.suppress(AlreadyExists):
-                await self._client.create(lease)
+                await self._client.create(
+                    from_manifest({**kind, "metadata": own, "spec": spec}).message
+                )
 
     async def remove(self) -> None:
         """Delete the Lease, because the replica stops. Raises ClientError."""

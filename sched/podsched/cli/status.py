@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from typing import Annotated, Any, cast
 
@@ -14,7 +13,7 @@ from podsched.api.hollow_nodes import is_hollow
 from podsched.api.objects import ClusterQueue, Lease, Node, Pod, seconds_of
 from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS, is_left_alone
 from podsched.app.leader_requests import REASON, pause_name
-from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
+from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, published, state_of, whole
 from podsched.cli.client import Server, with_client
 from podsched.cli.errors import USAGE, fail
 from podsched.cli.output import say
@@ -127,34 +126,23 @@ def _hollow_text(hollow: int, nodes: int) -> str:
     return f", {'all' if hollow == nodes else hollow} hollow: nothing runs on them"
 
 
-def _whole(text: str) -> int:
-    """Return the number that a replica has written; 0 if it is invalid."""
-    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
-
-
 def _replica(lease: Lease, record: Lease, now: float) -> dict[str, Any]:
-    about = {k.removeprefix(PREFIX): v for k, v in lease.metadata.annotations.items()}
-    renewed = seconds_of(lease.spec.renew_time)
-    state = about.get("state", "")
-    if now - renewed > STALE_AFTER:
-        state = "gone"
-    elif state == "leading" and record.spec.holder_identity != lease.spec.holder_identity:
-        # It was killed or deposed; its own Lease still says that it leads.
-        state = "deposed"
+    about, seen = published(lease), now - seconds_of(lease.spec.renew_time)
+    state = state_of(lease, record.spec.holder_identity, seen)
     leading = state == "leading"
     return {
         "identity": lease.spec.holder_identity,
-        "pid": _whole(about.get("pid", "")),
+        "pid": whole(about.get("pid", "")),
         "host": about.get("host", ""),
         "state": state,
-        "term": _whole(about.get("term", "")) if leading else None,
+        "term": whole(about.get("term", "")) if leading else None,
         "transitions": record.spec.lease_transitions,
         "renewTime": format_time((record if leading else lease).spec.renew_time),
-        "seenSecondsAgo": round(max(0.0, now - renewed), 1),
+        "seenSecondsAgo": round(max(0.0, seen), 1),
         "health": about.get("health", ""),
         "api": about.get("api", ""),
         "etcd": about.get("etcd", ""),
-        "setAside": _whole(about.get("set-aside", "")),
+        "setAside": whole(about.get("set-aside", "")),
     }
 
 
