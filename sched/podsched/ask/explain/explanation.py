@@ -103,37 +103,27 @@ def funnel(fitting: Fitting) -> list[FunnelStep]:
     Each step begins with the nodes that the one before it has left; the last one leaves the
     feasible nodes. PreFilter is a step if it rejects nodes, or the pod as a whole.
     """
-    outcome, left = fitting.outcome, len(fitting.outcome.rows)
-    steps = []
+    outcome, steps = fitting.outcome, []
     excluded = int((outcome.plugin == EXCLUDED).sum())
     if excluded:
         status = outcome.excluded
         names = (status.plugin,) if status.plugin else fitting.pre.plugins
-        step = FunnelStep(
-            extension_point=PRE_FILTER,
-            plugin=", ".join(names),
-            before=left,
-            rejected=excluded,
-            after=left - excluded,
-        )
+        step = FunnelStep(extension_point=PRE_FILTER, plugin=", ".join(names), rejected=excluded)
         _add_reasons(step, Counter(dict.fromkeys(status.reasons, excluded)))
         steps.append(step)
-        left -= excluded
-    if not fitting.pre.status.ok:
-        return steps
-    for index, named in enumerate(fitting.runtime.filter):
-        rejected = int((outcome.plugin == index).sum())
+    for index, named in enumerate(fitting.runtime.filter if fitting.pre.status.ok else ()):
         step = FunnelStep(
             extension_point=FILTER,
             plugin=named.name,
-            before=left,
-            rejected=rejected,
-            after=left - rejected,
+            rejected=int((outcome.plugin == index).sum()),
             skipped=named.name in fitting.state.skip_filter,
         )
         _add_reasons(step, _reasons(fitting, index))
         steps.append(step)
-        left -= rejected
+    left = len(outcome.rows)
+    for step in steps:
+        step.before = left
+        step.after = left = left - step.rejected
     return steps
 
 
@@ -357,12 +347,9 @@ def _nearest(names: Sequence[str], missed: Sequence[Requirement]) -> list[int]:
         count += lacks > 0
         part += lacks / np.maximum(each.wanted, 1)
     order = np.lexsort((part, count))
-    if len(order) <= MAX_EXAMPLES:
-        near = order.tolist()
-    else:
-        last = order[MAX_EXAMPLES - 1]
-        fewer, same = count < count[last], count == count[last]
-        near = np.flatnonzero(fewer | (same & (part <= part[last]))).tolist()
+    last = order[min(MAX_EXAMPLES, len(order)) - 1]
+    fewer, same = count < count[last], count == count[last]
+    near = np.flatnonzero(fewer | (same & (part <= part[last]))).tolist()
     return heapq.nsmallest(MAX_EXAMPLES, near, lambda at: (count[at], part[at], names[at]))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -109,11 +108,8 @@ class Choosing:
     def best(self, chosen: str = "") -> list[NodeScore]:
         """Return the best scores, the chosen node first; equal ones are sorted by name."""
         total = self._scores.total
-        if len(total) > MAX_SCORES:
-            least = np.partition(total, -MAX_SCORES)[-MAX_SCORES]
-            places: Iterable[int] = np.flatnonzero(total >= least).tolist()
-        else:
-            places = range(len(total))
+        most = min(MAX_SCORES, len(total))
+        places = np.flatnonzero(total >= np.partition(total, -most)[-most]).tolist()
         first = heapq.nsmallest(MAX_SCORES, places, lambda at: (-total[at], self._names[at]))
         if chosen in self._names:
             at = self._names.index(chosen)

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from podsched.api.selectors import SelectorError, compile_selector
+from podsched.api.disruption_budgets import selector_of
+from podsched.api.objects import PodDisruptionBudget
 from podsched.ask.explain.explanation import reference
 from podsched.ask.explain.fitting import Fitting
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
@@ -21,7 +22,7 @@ MAX_VICTIMS: Final = 20
 _WORDING: Final = 'explaining "{}"'
 
 
-def preemption(fitting: Fitting, most: int | None = None) -> Preemption | None:
+def _preemption(fitting: Fitting, most: int | None = None) -> Preemption | None:
     """Return what the profile's preemption plugin would do; None without one that can explain it.
 
     most: max number of nodes on which victims are searched for; None for all.
@@ -52,7 +53,7 @@ def preemption(fitting: Fitting, most: int | None = None) -> Preemption | None:
 
 def add_preemption(answer: Explanation, fitting: Fitting, most: int | None = None) -> None:
     """Add preemption to the explanation of a pod that fits no node."""
-    found = preemption(fitting, most) if not len(fitting.feasible) else None
+    found = _preemption(fitting, most) if not len(fitting.feasible) else None
     if found is not None:
         answer.preemption.CopyFrom(found)
 
@@ -101,19 +102,12 @@ def _candidate(name: str, victims: Victims, fitting: Fitting) -> PreemptionCandi
     return candidate
 
 
-def _budgets_of(pods: Iterable[PodInfo], budgets: Sequence[Any]) -> list[str]:
-    """Return the budgets that select one of the pods and allow no further disruption."""
-    pods = tuple(pods)
+def _budgets_of(pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget]) -> list[str]:
+    """Return the budgets that select more of the pods than they allow to be disrupted."""
     found = []
     for budget in budgets:
-        try:
-            selector = compile_selector(budget.spec.selector)
-        except SelectorError:
-            continue
-        namespace = budget.metadata.namespace
-        mine = [
-            pod for pod in pods if pod.namespace == namespace and selector.matches(pod.cls.labels)
-        ]
-        if len(mine) > budget.status.disruptions_allowed:
+        selector, namespace = selector_of(budget), budget.metadata.namespace
+        mine = sum(pod.namespace == namespace and selector.matches(pod.cls.labels) for pod in pods)
+        if mine > budget.status.disruptions_allowed:
             found.append(f"{namespace}/{budget.metadata.name}")
     return found

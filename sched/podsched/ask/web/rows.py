@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from podsched.api.conditions import POD_SCHEDULED, is_node_ready, pod_condition
+from podsched.api.conditions import POD_SCHEDULED, is_finished, is_node_ready, pod_condition
 from podsched.api.hollow_nodes import is_hollow
 from podsched.api.objects import Event, Node, Pod, PodCondition, seconds_of
 from podsched.api.pod_groups import group_key
 from podsched.api.resources import MEMORY, PODS, readable_allocatable, readable_requests
+from podsched.api.tolerations import HARD_EFFECTS, TAINT_UNSCHEDULABLE
 from podsched.cache.zones import zone_of
 
 #: Max characters of a text in a list; details have all of it.
@@ -24,7 +25,6 @@ MIB = 1 << 20
 #: kube-scheduler's FitError, without what PostFilter adds.
 _UNAVAILABLE = re.compile(r"\d+/\d+ nodes are available: (.*?)(?: preemption: .*)?$", re.DOTALL)
 _COUNTED = re.compile(r", \d+ ")
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 #: Bits of a node's state. They are plain numbers, because each use of an ``IntFlag`` takes 5 µs.
@@ -121,8 +121,7 @@ def node_state(node: Node) -> int:
     cordoned = node.spec.unschedulable
     # The taint of a cordon does not count: the cordon has its own bit.
     tainted = any(
-        taint.effect in ("NoSchedule", "NoExecute")
-        and not (cordoned and taint.key == "node.kubernetes.io/unschedulable")
+        taint.effect in HARD_EFFECTS and not (cordoned and taint.key == TAINT_UNSCHEDULABLE)
         for taint in node.spec.taints
     )
     state = 0 if ready else NOT_READY
@@ -139,7 +138,7 @@ def node_state(node: Node) -> int:
 
 def pod_row(pod: Pod) -> PodRow:
     """Return a pod's row."""
-    ended = pod.status.phase in _ENDED
+    ended = is_finished(pod)
     condition = pod_condition(pod.status, POD_SCHEDULED)
     node = pod.spec.node_name
     pending = None if node or ended else _pending(pod, condition)

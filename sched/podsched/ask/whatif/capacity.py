@@ -24,7 +24,7 @@ import numpy as np
 
 from podsched.api.objects import Node, Pod
 from podsched.api.resources import CPU, MEMORY, allocatable_in_units
-from podsched.ask.whatif.world import World
+from podsched.ask.whatif.world import Outcome, World
 from podsched.cache.zones import zone_of
 from podsched.config.plugins import IN_TREE_PLUGINS
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
@@ -86,7 +86,7 @@ def capacity(
         before = evaluation.inputs.by_plugin
         outcome = world.schedule([info], preempt=False)[0]
         if not outcome.node_name:
-            return _ended(world, info, Counter(), failed=outcome.failed, why=outcome.message)
+            return _ended(world, outcome, Counter())
         if not in_turn and (found := _by_rows(world, info, before, most)) is not None:
             return found
         return _in_turn(world, info, most, placed)
@@ -102,9 +102,7 @@ def _in_turn(world: World, first: PodInfo, most: int, placed: Callable[[int], ob
         batch = [_submitted(world, first, done + i) for i in range(min(_BATCH, most - done))]
         for outcome in world.schedule(batch, preempt=False):
             if not outcome.node_name:
-                return _ended(
-                    world, outcome.pod, counts, failed=outcome.failed, why=outcome.message
-                )
+                return _ended(world, outcome, counts)
             counts[outcome.node_name] += 1
         placed(len(batch))
     return Capacity(counts)
@@ -121,11 +119,11 @@ def _submitted(world: World, pod: PodInfo, number: int) -> PodInfo:
     return world.changes.submit(message)
 
 
-def _ended(world: World, pod: PodInfo, counts: Counter[str], *, failed: bool, why: str) -> Capacity:
+def _ended(world: World, outcome: Outcome, counts: Counter[str]) -> Capacity:
     """Return the capacity when a pod does not fit, with each node's reasons."""
-    if failed:
-        return Capacity(counts, why, failed=True)
-    return Capacity(counts, why, _limits(world.evaluation(pod).outcome()))
+    if outcome.failed:
+        return Capacity(counts, outcome.message, failed=True)
+    return Capacity(counts, outcome.message, _limits(world.evaluation(outcome.pod).outcome()))
 
 
 def _limits(outcome: FilterOutcome) -> tuple[Limit, ...]:

@@ -135,11 +135,19 @@ def _relocate(world: World, pods: Iterable[PodInfo], budgets: Budgets) -> list[S
         if budgets.refusal(pod.pod):
             return None
         world.changes.remove(pod)
-        [outcome] = world.schedule([world.changes.submit(replacement(pod.pod))], preempt=False)
-        if not outcome.node_name or outcome.node_name == pod.node_name:
+        step = _replaced(world, pod)
+        if step is None:
             return None
-        steps.append(Step(pod, pod.node_name, outcome.node_name))
+        steps.append(step)
     return steps
+
+
+def _replaced(world: World, pod: PodInfo) -> Step | None:
+    """Schedule the replacement of a pod that was removed; None if no other node has room."""
+    [outcome] = world.schedule([world.changes.submit(replacement(pod.pod))], preempt=False)
+    if outcome.node_name in ("", pod.node_name):
+        return None
+    return Step(pod, pod.node_name, outcome.node_name)
 
 
 # ---------------------------------------------------------------------- room for one pod
@@ -226,11 +234,10 @@ def _room_on(
         return None
     steps = []
     for pod in going:
-        again = world.changes.submit(replacement(pod.pod))
-        [moved] = world.schedule([again], preempt=False)
-        if not moved.node_name or moved.node_name == name:
+        step = _replaced(world, pod)
+        if step is None:
             return None
-        steps.append(Step(pod, name, moved.node_name))
+        steps.append(step)
     return Defragmentation(tuple(steps), node_name=name)
 
 
