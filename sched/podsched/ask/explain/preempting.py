@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from podsched.api.disruption_budgets import selector_of
@@ -22,40 +23,26 @@ MAX_VICTIMS: Final = 20
 _WORDING: Final = 'explaining "{}"'
 
 
-def _preemption(fitting: Fitting, most: int | None = None) -> Preemption | None:
-    """Return what the profile's preemption plugin would do; None without one that can explain it.
+def add_preemption(answer: Explanation, fitting: Fitting, most: int | None = None) -> None:
+    """Add what preemption would do for a pod that fits no node, if its plugin can explain it.
 
     most: max number of nodes on which victims are searched for; None for all.
     """
+    if len(fitting.feasible):
+        return
     for named in fitting.runtime.post_filter:
-        plugin = named.plugin
+        plugin, found = named.plugin, answer.preemption
         if not isinstance(plugin, ExplainsPreemption):
             continue
-        found = Preemption(plugin=named.name)
+        found.plugin = named.name
+        explain = partial(plugin.explain_preemption, fitting.state, fitting.pod, fitting.cluster)
         try:
-            report = guarded(
-                named.name,
-                _WORDING,
-                plugin.explain_preemption,
-                fitting.state,
-                fitting.pod,
-                fitting.cluster,
-                fitting.filters,
-                most,
-            )
+            report = guarded(named.name, _WORDING, explain, fitting.filters, most)
         except PluginFailure as failure:
             found.reason = str(failure)
-            return found
-        _fill(found, report, fitting)
-        return found
-    return None
-
-
-def add_preemption(answer: Explanation, fitting: Fitting, most: int | None = None) -> None:
-    """Add preemption to the explanation of a pod that fits no node."""
-    found = _preemption(fitting, most) if not len(fitting.feasible) else None
-    if found is not None:
-        answer.preemption.CopyFrom(found)
+        else:
+            _fill(found, report, fitting)
+        return
 
 
 def _fill(found: Preemption, report: PreemptionReport, fitting: Fitting) -> None:
