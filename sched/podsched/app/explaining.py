@@ -21,7 +21,7 @@ from podsched.ask.decisions.rows import DecisionQuery
 from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.decided import Recorded
 from podsched.ask.explain.eta import add_eta
-from podsched.ask.live_explanation import Clock, explain_group_live, explain_live
+from podsched.ask.live_explanation import Clock, explain_live
 from podsched.ask.queues.node_room import add_node_room
 from podsched.ask.queues.past import pods_in, sibling_queues
 from podsched.ask.queues.waiting import preempted_pods
@@ -136,11 +136,8 @@ class Explaining:
     ) -> Explanation:
         replica, clock = self._replica(), Clock(asyncio.get_running_loop().time(), time.time())
         began = time.perf_counter()
-        if asked.kind == POD_GROUP:
-            found = explain_group_live(state, asked, clock)
-        else:
-            stored = self._stored().get(f"{asked.namespace}/{asked.name}")
-            found = explain_live(state, asked, clock, stored, recorded)
+        stored = self._stored().get(f"{asked.namespace}/{asked.name}")
+        found = explain_live(state, asked, clock, stored, recorded)
         if found is None:
             plural = "podgroups" if asked.kind == POD_GROUP else "pods"
             raise Unanswerable(StatusCode.NOT_FOUND, f'{plural} "{asked.name}" not found')

@@ -12,12 +12,18 @@ from typing import Final
 from podsched.api.conditions import POD_SCHEDULED, pod_condition
 from podsched.api.objects import Pod, Timestamp, timestamp
 from podsched.ask.explain.decided import Recorded, add_record
-from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
+from podsched.ask.explain.explanation import (
+    explain_ended,
+    explain_fit,
+    reference,
+    replace_wake_events,
+)
 from podsched.ask.explain.pod_group import pod_group_standing
 from podsched.ask.explain.preempting import add_preemption
 from podsched.ask.queues.waiting import add_admission
 from podsched.decide.evaluation.filtering import counting_nominees
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.pod_groups import KIND as POD_GROUP
 from podsched.framework.pods import PodInfo
 from podsched.queue.standing import Standing, standing_of
 from podsched.term.admission.units import unit_key
@@ -53,12 +59,14 @@ def explain_live(
     finished: Pod | None = None,
     recorded: Recorded = NOTHING_RECORDED,
 ) -> Explanation | None:
-    """Explain a pod as of now; None if it is unknown.
+    """Explain a pod or PodGroup as of now; None if it is unknown.
 
     finished: the stored pod, for pods that have ended (the state does not keep those);
     recorded: what this replica has recorded about the pod.
     """
     key = f"{request.namespace}/{request.name}"
+    if request.kind == POD_GROUP:
+        return _explain_group(state, key, clock)
     info = state.cache.cluster.pods.get(key)
     if info is None:
         return explain_ended(finished) if finished is not None else None
@@ -85,14 +93,11 @@ def explain_live(
     return answer
 
 
-def explain_group_live(
-    state: SchedulingState, request: ExplainRequest, clock: Clock
-) -> Explanation | None:
+def _explain_group(state: SchedulingState, key: str, clock: Clock) -> Explanation | None:
     """Explain a PodGroup: its state, and the place of its first waiting member in the queue.
 
     Returns None if there is neither the group nor a member of it.
     """
-    key = f"{request.namespace}/{request.name}"
     standing = pod_group_standing(state.cache.cluster, key)
     if not standing.exists and not standing.members:
         return None
@@ -107,9 +112,7 @@ def explain_group_live(
         _add_queue(answer, state, waiting[0], clock)
         runtime = state.profiles.get(answer.scheduler_name)
         if runtime is not None:
-            gate = answer.queue.gating_plugin
-            rejecting = [gate] if gate else answer.queue.unschedulable_plugins
-            answer.wake_events.extend(wake_events(runtime, rejecting))
+            replace_wake_events(answer, runtime)
     return answer
 
 
@@ -123,13 +126,9 @@ def _add_fit(
     fitting = explain_fit(answer, runtime, state.cache.cluster, info, nodes)
     if fitting is not None:
         add_preemption(answer, fitting, PREEMPTION_NODES)
-    gate = answer.queue.gating_plugin
-    if gate or not answer.wake_events:
-        # The pod is gated, or would fit by now, so this explanation has no rejecting plugins. Take
-        # those on which it waits in the queue.
-        waiting = [gate] if gate else answer.queue.unschedulable_plugins
-        del answer.wake_events[:]
-        answer.wake_events.extend(wake_events(runtime, waiting))
+    # If the pod is gated, or would fit by now, no plugin rejects it here.
+    if answer.queue.gating_plugin or not answer.wake_events:
+        replace_wake_events(answer, runtime)
 
 
 def _state_of(state: SchedulingState, info: PodInfo) -> PodState:

@@ -13,7 +13,12 @@ from typing import Final
 
 from podsched.api.objects import AnyObject, Pod, key_of
 from podsched.ask.explain.changes.search import add_changes
-from podsched.ask.explain.explanation import explain_ended, explain_fit, reference, wake_events
+from podsched.ask.explain.explanation import (
+    explain_ended,
+    explain_fit,
+    reference,
+    replace_wake_events,
+)
 from podsched.ask.explain.pod_group import pod_group_standing
 from podsched.ask.explain.preempting import add_preemption
 from podsched.ask.queues.counting import admission_of
@@ -24,6 +29,7 @@ from podsched.ask.whatif.world import World, never
 from podsched.config.load import SchedulerConfiguration
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PluginFactory
+from podsched.framework.pod_groups import KIND as POD_GROUP
 from podsched.framework.pods import PodInfo
 from podsched.term.admission.units import unit_key
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodState
@@ -43,38 +49,33 @@ def explain_offline(
     config: SchedulerConfiguration,
     plugins: Mapping[str, PluginFactory],
     request: ExplainRequest,
+    is_over: Callable[[], bool] = never,
 ) -> Explanation | None:
-    """Explain a pod of a cluster made of objects, each with a uid; None if it is not among them.
+    """Explain a pod or PodGroup of a cluster made of objects; None if it is not among them.
 
-    Raises QuantityError for an invalid amount, PluginError for a plugin that cannot be created.
+    ``objects``: each with a uid. ``is_over``: whether the search for what would help a group has
+    taken long enough. Raises QuantityError for an invalid amount, PluginError for a plugin that
+    cannot be created.
     """
     world = World.of_objects(objects, config, plugins)
     key = f"{request.namespace}/{request.name}"
-    info = world.cluster.pods.get(key)
-    if info is None:
+    if request.kind == POD_GROUP:
+        answer, unit = _explain_group(world, key, request, is_over), key
+    elif (info := world.cluster.pods.get(key)) is not None:
+        answer, unit = _explain(world, info, request, config), unit_key(info)
+    else:
         ended = [obj for obj in objects if isinstance(obj, Pod) and key_of(obj) == key]
         return explain_ended(ended[-1]) if ended else None
-    answer = _explain(world, info, request, config)
-    key, admission = unit_key(info), admission_of(objects, config)
-    add_admission(answer, admission, key)
-    if not info.group:
-        add_node_room(answer, world, key, preempted_pods(admission, key))
+    if answer is not None:
+        admission = admission_of(objects, config)
+        add_admission(answer, admission, unit)
+        add_node_room(answer, world, unit, preempted_pods(admission, unit))
     return answer
 
 
-def explain_group_offline(
-    objects: Sequence[AnyObject],
-    config: SchedulerConfiguration,
-    plugins: Mapping[str, PluginFactory],
-    request: ExplainRequest,
-    is_over: Callable[[], bool] = never,
+def _explain_group(
+    world: World, key: str, request: ExplainRequest, is_over: Callable[[], bool]
 ) -> Explanation | None:
-    """Explain a PodGroup of a cluster made of objects; None if it is not among them.
-
-    Raises as ``explain_offline``. ``is_over``: whether the search has taken long enough.
-    """
-    world = World.of_objects(objects, config, plugins)
-    key = f"{request.namespace}/{request.name}"
     standing = pod_group_standing(world.cluster, key)
     if not standing.exists and not standing.members:
         return None
@@ -82,9 +83,6 @@ def explain_group_offline(
     waits = standing.with_node < standing.members
     answer.state = PodState.PENDING if waits else PodState.BOUND
     explain_pod_group(answer, world, key, is_over, changes=request.changes)
-    admission = admission_of(objects, config)
-    add_admission(answer, admission, key)
-    add_node_room(answer, world, key, preempted_pods(admission, key))
     return answer
 
 
@@ -130,5 +128,4 @@ def _add_gate(answer: Explanation, runtime: ProfileRuntime, info: PodInfo) -> No
         answer.queue.queue = "gated"
         answer.queue.gating_plugin = plugin
         answer.queue.gate_reasons.extend(status.reasons)
-        del answer.wake_events[:]
-        answer.wake_events.extend(wake_events(runtime, [plugin]))
+        replace_wake_events(answer, runtime)

@@ -15,7 +15,7 @@ from google.protobuf.json_format import MessageToJson
 from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind
 from podsched.api.objects import Node
 from podsched.api.quantity import QuantityError
-from podsched.ask.offline_explanation import explain_group_offline, explain_offline
+from podsched.ask.offline_explanation import explain_offline
 from podsched.cli.bundle import write_bundle
 from podsched.cli.client import Namespace, ServerFlags, refusals_fail, with_client
 from podsched.cli.cluster_source import ClusterSource, admit
@@ -165,15 +165,10 @@ def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest
         fail(f'nodes "{unknown[0]}" not found', FAILED)
     with fail_on(QuantityError, ConfigError, PluginError):
         read = read_source(Source(config))[0] if config is not None else default_config()
-        if request.kind == "PodGroup":
-            end = time.monotonic() + _GROUP_SECONDS
-
-            def is_over() -> bool:
-                return time.monotonic() > end
-
-            answer = explain_group_offline(objects, read, factories(), request, is_over)
-        else:
-            answer = explain_offline(objects, read, factories(), request)
+        end = time.monotonic() + _GROUP_SECONDS
+        answer = explain_offline(
+            objects, read, factories(), request, lambda: time.monotonic() > end
+        )
     if answer is None:
         plural = KINDS[request.kind].plural
         fail(f'{plural} "{request.name}" not found in namespace "{request.namespace}"', FAILED)

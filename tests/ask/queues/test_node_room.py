@@ -8,7 +8,7 @@ import pytest
 
 from podsched.api.objects import AnyObject
 from podsched.api.queue_labels import REQUIRED_LEVEL, SLICE_LEVEL, SLICE_SIZE
-from podsched.ask.offline_explanation import explain_group_offline, explain_offline
+from podsched.ask.offline_explanation import explain_offline
 from podsched.config.load import default_config
 from podsched.registry import factories
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, QueueAdmission
@@ -37,9 +37,9 @@ async def asked(world: TermWorld, name: str, *, group: bool = False) -> QueueAdm
 async def explained(world: TermWorld, name: str, *, group: bool = False) -> Explanation:
     await asyncio.sleep(2)
     objects: list[AnyObject] = [one for kind in KINDS for one in world.cluster.objects(kind)]
-    ask = explain_group_offline if group else explain_offline
-    request = ExplainRequest(namespace="default", name=name, changes=group)
-    found = ask(objects, default_config(), factories(), request)
+    kind = "PodGroup" if group else "Pod"
+    request = ExplainRequest(kind=kind, namespace="default", name=name, changes=group)
+    found = explain_offline(objects, default_config(), factories(), request)
     assert found is not None
     return found
 

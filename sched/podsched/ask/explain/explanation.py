@@ -73,6 +73,14 @@ def wake_events(runtime: ProfileRuntime, plugins: Iterable[str]) -> list[WakeEve
     return [found[name] for name in sorted(found)]
 
 
+def replace_wake_events(answer: Explanation, runtime: ProfileRuntime) -> None:
+    """Set the events of the plugin that gates the pod, or of those on which it waits."""
+    gate = answer.queue.gating_plugin
+    plugins = [gate] if gate else answer.queue.unschedulable_plugins
+    del answer.wake_events[:]
+    answer.wake_events.extend(wake_events(runtime, plugins))
+
+
 def _names(event: ClusterEvent) -> list[str]:
     """Return the names of all single events of a registration."""
     if event.is_wildcard:
