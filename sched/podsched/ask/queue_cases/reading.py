@@ -15,9 +15,9 @@ from podsched.api.manifest import from_manifest
 from podsched.api.objects import Taint, Toleration
 from podsched.api.selectors import Requirement, requirement
 from podsched.queues.amounts import amount
-from podsched.queues.objects import ClusterQueue, Flavor, PodSet, Workload
+from podsched.queues.objects import PodSet, Workload
 from podsched.queues.order import queue_time
-from podsched.queues.quota import Cohort, FlavorResource
+from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.stored import read_cluster_queue, read_cohort, read_flavor
 from podsched.queues.topology import Topology, TopologyNode, TopologyPods, TopologyRequest
@@ -40,9 +40,9 @@ def gate(case: Case, name: str, *, default: bool) -> bool:
 def read_snapshot(case: Case) -> Snapshot:
     """Return the queues of a case, with the usage and the reserved workloads that it names."""
     snapshot = Snapshot(
-        [_cluster_queue(one) for one in case.get("clusterQueues", ())],
-        [_cohort(one) for one in case.get("cohorts", ())],
-        [_flavor(one) for one in case.get("flavors", ())],
+        [read_cluster_queue(_cluster_queue(one)) for one in case.get("clusterQueues", ())],
+        [read_cohort(_cohort(one)) for one in case.get("cohorts", ())],
+        [read_flavor(_stored("ResourceFlavor", one, one)) for one in case.get("flavors", ())],
     )
     for queue, usage in case.get("usage", {}).items():
         snapshot.add_usage(_known(snapshot, queue), read_amounts(usage))
@@ -83,19 +83,14 @@ def _stored(kind: str, written: Mapping[str, Any], spec: Mapping[str, Any]) -> A
     return from_manifest({**named, "spec": spec}).message
 
 
-def _flavor(written: Mapping[str, Any]) -> Flavor:
-    return read_flavor(_stored("ResourceFlavor", written, written))
+def _cohort(written: Mapping[str, Any]) -> Any:
+    return _stored("Cohort", written, {"parentName": written.get("parent"), **_quotas(written)})
 
 
-def _cohort(written: Mapping[str, Any]) -> Cohort:
-    spec = {"parentName": written.get("parent"), **_quotas(written)}
-    return read_cohort(_stored("Cohort", written, spec))
-
-
-def _cluster_queue(written: Mapping[str, Any]) -> ClusterQueue:
+def _cluster_queue(written: Mapping[str, Any]) -> Any:
     same = ("queueingStrategy", "flavorFungibility", "preemption")
     spec = {"cohortName": written.get("cohort"), **{name: written.get(name) for name in same}}
-    return read_cluster_queue(_stored("ClusterQueue", written, spec | _quotas(written)))
+    return _stored("ClusterQueue", written, spec | _quotas(written))
 
 
 def _quotas(written: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,14 +190,10 @@ def read_workload(case: Case, written: Mapping[str, Any]) -> Workload:
             more = amount(resource, str(pods["usage"].get(resource, 0)))
             usage[key] = usage.get(key, 0) + more
     boost = _boost(written) if gate(case, "PriorityBoost", default=False) else 0
-    evicted = next(
-        (
-            condition
-            for condition in written.get("conditions", ())
-            if condition["type"] == "Evicted" and condition["status"] == "True"
-        ),
-        None,
-    )
+    conditions = {one["type"]: one for one in written.get("conditions", ())}
+    evicted = conditions.get("Evicted")
+    if evicted is not None and evicted["status"] != "True":
+        evicted = None
     past = written.get("localQueueUsage")
     return Workload(
         key=key_of(written),

@@ -97,7 +97,10 @@ def _same(got: object, expected: object, name: str = "") -> bool:
     if isinstance(expected, list) and isinstance(got, list):
         if name in _UNORDERED:
             expected, got = sorted(expected, key=_name), sorted(got, key=_name)
-        return len(expected) == len(got) and all(map(_same_item, got, expected))
+        return len(expected) == len(got) and all(
+            agrees(of, item) if isinstance(of, dict) and isinstance(item, dict) else _same(item, of)
+            for item, of in zip(got, expected, strict=True)
+        )
     if isinstance(got, str) and isinstance(expected, str) and "JobUID: UNKNOWN" in got:
         expected = _JOB.sub("JobUID: UNKNOWN", expected)
     return got == expected
@@ -107,12 +110,6 @@ def _name(item: object) -> str:
     if isinstance(item, Mapping):
         return str(item.get("name") or item.get("workload"))
     return str(item)
-
-
-def _same_item(got: object, expected: object) -> bool:
-    if isinstance(expected, dict) and isinstance(got, dict):
-        return agrees(expected, got)
-    return _same(got, expected)
 
 
 def _amounts(usage: Mapping[str, Any]) -> dict[str, int]:
@@ -134,18 +131,17 @@ def _rules(case: Case) -> Rules:
 
 
 def _available(case: Case) -> Result:
-    nodes = read_snapshot(case).forest.queues.values()
+    queues = read_snapshot(case).forest.queues
+
+    def amounts(of: Callable[[Node, FlavorResource], int]) -> Result:
+        return {
+            name: write_amounts({key: of(node, key) for key in node.root.quota})
+            for name, node in queues.items()
+        }
+
     return {
-        "available": {
-            node.name: write_amounts({key: node.available(key) for key in node.root.quota})
-            for node in nodes
-        },
-        "potentiallyAvailable": {
-            node.name: write_amounts(
-                {key: node.potential_available(key) for key in node.root.quota}
-            )
-            for node in nodes
-        },
+        "available": amounts(Node.available),
+        "potentiallyAvailable": amounts(Node.potential_available),
     }
 
 
@@ -291,12 +287,11 @@ def _preemption(case: Case) -> Result:
                 short.add(key)
     preemptor = Preemptor(workload, queue, need, frozenset(short))
     victims = find_victims(snapshot, preemptor, _rules(case))
-    shown = _preempted(snapshot, queue.name, workload, victims)
-    names = [
-        {"name": one["workload"], "reason": one["reason"], "message": one["message"]}
-        for one in shown
+    preempted = [
+        {"name": one.pop("workload"), **one}
+        for one in _preempted(snapshot, queue.name, workload, victims)
     ]
-    return {"preempted": names, "issued": len(victims)}
+    return {"preempted": preempted, "issued": len(victims)}
 
 
 def _preempted(
@@ -395,9 +390,7 @@ def _written(reserved_part: Mapping[str, Any]) -> Result:
         "clusterQueue": reserved_part["clusterQueue"],
         "podSets": [
             {
-                "name": pods["name"],
-                "count": pods["count"],
-                "flavors": pods["flavors"],
+                **{name: pods[name] for name in ("name", "count", "flavors")},
                 "usage": {
                     resource: amount_text(resource, amount(resource, text))
                     for resource, text in pods["usage"].items()
