@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from podsched.api.objects import Pod
-from podsched.app.demo import Demo, DemoOptions
+from podsched.app.demo import Demo
 from podsched.app.demo_observer import DemoFailed, Leader
 from podsched.app.local_cluster import LocalCluster
 from podsched.serve.client.api_client import ApiClient
@@ -96,7 +96,7 @@ class Cluster:
 @pytest.mark.looptime
 async def test_a_leader_that_is_not_replaced_in_time_is_said_in_one_line() -> None:
     said: list[str] = []
-    demo = Demo(cast(LocalCluster, Cluster()), DemoOptions(), said.append)
+    demo = Demo(cast(LocalCluster, Cluster()), said.append)
     demo.observer.leaders.append(Leader("scheduler-0_x", 7, 0.0))
     pods = [placed(f"p{i}", "") for i in range(50)]
     with pytest.raises(DemoFailed, match="timed out after 45 s waiting for a new leader"):

@@ -11,12 +11,12 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from podsched.api.manifest import from_manifest, load_documents
 from podsched.api.objects import AnyObject, Pod, ReplicaSet, object_key
+from podsched.api.owners import add_controller
 from podsched.app.demo_observer import Observer
 from podsched.app.demo_report import DemoReport, Kill
 from podsched.app.local_cluster import LocalCluster
@@ -39,16 +39,10 @@ RAY_WITHIN = 20.0
 NODES = 14
 
 
-@dataclass(frozen=True, slots=True)
-class DemoOptions:
-    """How to run the demo: evaluator (auto, local or ray), and how often to kill the leader."""
-
-    evaluator: str = "ray"
-    kills: int = 1
-
-
-async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> DemoReport:
+async def run_demo(say: Callable[[str], None], *, evaluator: str, kills: int) -> DemoReport:
     """Start a cluster, run the demo on it, and stop it.
+
+    ``evaluator``: auto, local or ray. ``kills``: how often to kill the leader.
 
     Raises:
         DemoFailed: a step did not happen in time; and what starting the cluster raises.
@@ -65,15 +59,15 @@ async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> DemoRepo
                 agent_arguments=(f"--manifests={nodes_path}",),
                 # The demo submits the pods of its ReplicaSets itself.
                 scheduler_arguments=("--controllers=*,-replicaset-controller",),
-                evaluator=options.evaluator,
+                evaluator=evaluator,
             )
         )
-        ray = "" if options.evaluator == "local" else "Ray, "
+        ray = "" if evaluator == "local" else "Ray, "
         say(f"Starting etcd, {ray}an API server, 3 scheduler replicas and an agent ...")
         await cluster.start()
         try:
             say(f"  ready after {time.monotonic() - began:.1f} s")
-            demo = Demo(cluster, options, say)
+            demo = Demo(cluster, say, kills)
             await demo.run()
         finally:
             await cluster.stop()
@@ -85,13 +79,11 @@ async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> DemoRepo
 class Demo:
     """One run of the demo on a running cluster."""
 
-    def __init__(
-        self, cluster: LocalCluster, options: DemoOptions, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, cluster: LocalCluster, say: Callable[[str], None], kills: int = 1) -> None:
         self.observer = Observer()
         self.report = DemoReport()
         self._cluster = cluster
-        self._options = options
+        self._kills = kills
         self._say = say
 
     async def run(self) -> None:
@@ -101,9 +93,11 @@ class Demo:
             informer = Informer(client, ["Lease", "Node", "Pod"])
             async with in_background(informer.run(observer.handle), "watch"):
                 await informer.synced.wait()
-                await observer.until("the hollow nodes", lambda: _count_nodes(informer) >= NODES)
+                await observer.until(
+                    "the hollow nodes", lambda: len(informer.objects("Node")) >= NODES
+                )
                 await observer.until("a leader", lambda: bool(observer.leaders))
-                if self._options.evaluator == "ray":
+                if self._cluster.specs.options.evaluator == "ray":
                     await self._wait_for_ray()
                 pods = await self._create_workloads(client)
                 await self.submit(client, pods)
@@ -158,8 +152,8 @@ class Demo:
         submission = Submission(client, pods)
         async with task_group() as group:
             group.create_task(submission.run(), name="submit pods")
-            for number in range(self._options.kills):
-                await submission.until(len(pods) * (number + 1) // (self._options.kills + 2))
+            for number in range(self._kills):
+                await submission.until(len(pods) * (number + 1) // (self._kills + 2))
                 self.report.kills.append(await self._kill_leader())
 
     async def _kill_leader(self) -> Kill:
@@ -220,16 +214,9 @@ def pods_of(owner: ReplicaSet) -> list[Pod]:
         pod.spec.CopyFrom(owner.spec.template.spec)
         pod.metadata.name = f"{owner.metadata.name}-{index:03d}"
         pod.metadata.namespace = owner.metadata.namespace
-        reference = pod.metadata.owner_references.add()
-        reference.api_version, reference.kind = "apps/v1", "ReplicaSet"
-        reference.name, reference.uid = owner.metadata.name, owner.metadata.uid
-        reference.controller = True
+        add_controller(pod.metadata, owner)
         pods.append(pod)
     return pods
-
-
-def _count_nodes(informer: Informer) -> int:
-    return len(informer.objects("Node"))
 
 
 def _describe(owner: ReplicaSet) -> str:

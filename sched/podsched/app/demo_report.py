@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -94,14 +94,8 @@ class DemoReport:
             "bound_twice": self.bound_twice,
             "overcommitted_nodes": self.overcommitted_nodes,
             "seconds": round(self.seconds, 2),
-            "leaders": [
-                {"identity": x.identity, "term": x.term, "since": round(x.since, 3)}
-                for x in self.leaders
-            ],
-            "kills": [
-                {"signal": k.signal, "identity": k.identity, "gap_seconds": round(k.gap_seconds, 3)}
-                for k in self.kills
-            ],
+            "leaders": [asdict(one) | {"since": round(one.since, 3)} for one in self.leaders],
+            "kills": [asdict(k) | {"gap_seconds": round(k.gap_seconds, 3)} for k in self.kills],
         }
 
 

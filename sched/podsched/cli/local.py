@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from podsched.app.demo import DemoOptions, run_demo
+from podsched.app.demo import run_demo
 from podsched.app.demo_observer import DemoFailed
 from podsched.app.demo_report import print_report
 from podsched.app.local_cluster import LocalCluster
@@ -290,9 +290,7 @@ def demo(given: _DemoFlags) -> None:
             print(text, file=sys.stderr, flush=True)
 
     try:
-        report = asyncio.run(
-            run_demo(DemoOptions(evaluator=given.evaluator, kills=given.kills), say)
-        )
+        report = asyncio.run(run_demo(say, evaluator=given.evaluator, kills=given.kills))
     except (DemoFailed, ClientError, ProcessFailed, StoreError, OSError) as exc:
         fail(str(exc), FAILED)
     if given.as_json:
