@@ -29,10 +29,10 @@ def frame(*numbers: int) -> bytes:
 
 def test_a_frame_tells_what_is_inside_without_being_unpacked() -> None:
     (found,) = frames_in(frame(7, 5))
-    assert (found.index.kind, found.index.rows) == (FrameKind.ROWS, 2)
-    assert (found.index.began, found.index.ended) == (1.0, 2.0)
-    assert found.index.may_have(pod_mark("default", "b"))
-    assert not found.index.may_have(pod_mark("default", "c"))
+    assert (found.kind, found.rows) == (FrameKind.ROWS, 2)
+    assert (found.began, found.ended) == (1.0, 2.0)
+    assert found.may_have(pod_mark("default", "b"))
+    assert not found.may_have(pod_mark("default", "c"))
     assert found.content() == [[7, "default", "b"], [5, "default", "b"]]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def test_the_decisions_that_match_are_found(query: dict[str, Any], numbers: list
 
 def test_a_garbled_frame_hides_itself_alone() -> None:
     whole = segment(row(1, "a", "n1", "Scheduled", 1.0), row(2, "b", "n1", "Scheduled", 2.0))
-    bad = Frame(whole[1].index, b"garbage")
+    bad = replace(whole[1], data=b"garbage")
     assert [r.number for r in find([[whole[0], bad, whole[2]]], DecisionQuery())] == [2]
 
 

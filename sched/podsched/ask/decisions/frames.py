@@ -47,27 +47,22 @@ class FrameKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FrameIndex:
-    """The index of a frame; times are Unix seconds, ``pods`` has four bytes for each row's pod."""
+class Frame:
+    """A frame with its index, still compressed.
+
+    Times are Unix seconds, ``pods`` has four bytes for each row's pod.
+    """
 
     kind: FrameKind
-    size: int
     rows: int
     began: float
     ended: float
     pods: bytes
+    data: bytes
 
     def may_have(self, pod: bytes) -> bool:
         """Whether the frame may contain a pod with this ``pod_mark``; hardly ever wrong."""
         return pod in self.pods
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A frame, still compressed."""
-
-    index: FrameIndex
-    data: bytes
 
     def content(self) -> Any:
         """Return the content: a list of rows, or facts. Raises ValueError for garbage."""
@@ -125,5 +120,5 @@ def frames_in(data: bytes | memoryview) -> Iterator[Frame]:
         if mark != _MARK or kind not in (0, 1) or size > MAX_FRAME or at > len(view):
             return
         pods = bytes(view[start + _INDEX.size : start + length])
-        index = FrameIndex(FrameKind(kind), size, rows, began, ended, pods)
-        yield Frame(index, bytes(view[start + length : at]))
+        content = bytes(view[start + length : at])
+        yield Frame(FrameKind(kind), rows, began, ended, pods, content)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from podsched.api.objects import timestamp
-from podsched.ask.decisions.frames import Frame, FrameIndex, FrameKind, pod_mark
+from podsched.ask.decisions.frames import Frame, FrameKind, pod_mark
 from podsched.v1 import decisions_pb2
 
 #: Names of a row's values. Those that ``DecisionRecord`` has, too, have its names.
@@ -34,11 +34,6 @@ _MORE_FIELDS: Final = frozenset({
 _TIME_NAMES: Final = frozenset(FIELDS[place] for place in TIMES)
 
 Row = Sequence[Any]
-
-
-def index_of(fields: Iterable[str]) -> Mapping[str, int]:
-    """Return the indices of a segment's fields by name."""
-    return {name: place for place, name in enumerate(fields)}
 
 
 def message_of(row: Row, index: Mapping[str, int], replica: str) -> decisions_pb2.DecisionRecord:
@@ -98,11 +93,11 @@ class DecisionQuery:
             limit=min(request.limit or 100, most),
         )
 
-    def may_be_in(self, index: FrameIndex) -> bool:
+    def may_be_in(self, frame: Frame) -> bool:
         """Whether a frame may contain a matching decision."""
-        if index.ended < self.since or index.began > self.until:
+        if frame.ended < self.since or frame.began > self.until:
             return False
-        return not self.name or index.may_have(pod_mark(self.namespace, self.name))
+        return not self.name or frame.may_have(pod_mark(self.namespace, self.name))
 
     def matches(self, row: Row, index: Mapping[str, int]) -> bool:
         """Whether a row matches."""
@@ -159,37 +154,33 @@ def find(
                 continue
             if len(found) >= query.limit:
                 return sorted(found, key=_order)
-        if all(frame.index.ended < query.since for frame in segment):
+        if all(frame.ended < query.since for frame in segment):
             break
     return sorted(found, key=_order)
 
 
 def _about(segment: list[Frame]) -> tuple[str, Mapping[str, int]]:
-    """Return the process of a segment, and the indices of its rows' fields."""
-    for facts in facts_in(segment):
-        fields = facts.get("fields")
-        if isinstance(fields, list) and all(isinstance(name, str) for name in fields):
-            return str(facts.get("replica", "")), index_of(fields)
-    return "", index_of(FIELDS)
-
-
-def facts_in(segment: list[Frame]) -> Iterator[Mapping[str, Any]]:
-    """Yield the facts in a segment: about the process, and about terms that began."""
+    """Return the process of a segment, and the indices of its rows' fields by name."""
+    replica, fields = "", list(FIELDS)
     for frame in segment:
-        if frame.index.kind is FrameKind.FACTS:
-            try:
-                facts = frame.content()
-            except ValueError:
-                continue
-            if isinstance(facts, dict):
-                yield facts
+        if frame.kind is not FrameKind.FACTS:
+            continue
+        try:
+            facts = frame.content()
+        except ValueError:
+            continue
+        named = facts.get("fields") if isinstance(facts, dict) else None
+        if isinstance(named, list) and all(isinstance(name, str) for name in named):
+            replica, fields = str(facts.get("replica", "")), named
+            break
+    return replica, {name: place for place, name in enumerate(fields)}
 
 
 def _rows(
     segment: list[Frame], query: DecisionQuery, garbled: Callable[[str], object]
 ) -> Iterator[Row]:
     for frame in reversed(segment):
-        if frame.index.kind is not FrameKind.ROWS or not query.may_be_in(frame.index):
+        if frame.kind is not FrameKind.ROWS or not query.may_be_in(frame):
             continue
         try:
             rows = frame.content()
