@@ -32,7 +32,7 @@ from podsched.app.term_runner import TermRunner
 from podsched.app.term_work import ControllerParts, RunnerParts
 from podsched.ask.decisions.log import open_log
 from podsched.ask.web.server import PageServices
-from podsched.ask.web.sources import Leadership, ReadLeadership
+from podsched.ask.web.sources import Leadership
 from podsched.ask.web.sources import Replica as PageReplica
 from podsched.config.load import SchedulerConfiguration, to_public
 from podsched.config.settings import ControllerSettings, SchedulerSettings
@@ -161,26 +161,39 @@ class Replica:
         self._source = InformerSource(self._informer)
         self._load = LoadMeter(meter.scheduler, lambda: self._runner.state.queue.pending.counts())
         self._page: HttpServer | None = None
-        self._config_metrics = ConfigMetrics(process.registry)
         self._shadowing = self._shadow(options.shadow)
+        self._elector: LeaderElector
+        """Made by ``run``, once there is a connection to the lock."""
 
     def _shadow(self, config: SchedulerConfiguration | None) -> Shadowing | None:
         if config is None:
             return None
-        metrics = ShadowMetrics(self._process.registry)
         return Shadowing(
             config,
             factories(),
             self._informer,
             lambda: self._runner.busy,
             self.decisions,
-            metrics,
+            ShadowMetrics(self._process.registry),
+        )
+
+    def _make_elector(self, lock: ElectionLock) -> LeaderElector:
+        return LeaderElector(
+            lock,
+            self._options.config.leader_election,
+            self.identity,
+            ElectionCallbacks(
+                on_started_leading=self._started_leading,
+                on_stopped_leading=self._stopped_leading,
+                on_renewal=self._renewed,
+            ),
+            options=self._options.election,
         )
 
     async def run(self) -> None:
         """Run until the process is asked to stop; a bug in any task ends it."""
         expect_no_garbage()
-        elector = self._elector(await self._backend.connect())
+        elector = self._elector = self._make_elector(await self._backend.connect())
         requests = LeaderRequests(
             self._options.settings.identity or self.identity,
             self._lock,
@@ -188,8 +201,15 @@ class Replica:
             pause=self._runner.pause,
             hand_over=elector.hand_over,
         )
-        self._add_checks(elector)
-        config, reconfiguring = self._options.config, self._reconfiguring(elector)
+        self._process.checks.add("leaderElection", lambda: elector.check_health() or "")
+        self._process.checks.add("informer-sync", self._not_warm, {Probe.READYZ})
+        reconfiguring = Reconfiguring(
+            self._options.config,
+            self._reconfigure,
+            self._options.read_again,
+            self._replica_state,
+            ConfigMetrics(self._process.registry),
+        )
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reconfiguring.request)
         debugger = CacheDebugger(lambda: self._runner.state, self._informer.objects)
         health = await self._process.serve_health(
@@ -198,7 +218,7 @@ class Replica:
                 "/metrics/resources": pod_resources(self._pods, elector.is_leader),
                 "/debug/cache": text_page(debugger.text),
             },
-            profiling=config.enable_profiling,
+            profiling=self._options.config.enable_profiling,
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, debugger.request)
         tasks = self._tasks
@@ -206,20 +226,20 @@ class Replica:
         tasks.start(self._runner.recorder.run(), "events", endless=True)
         # Returns at once if Ray is not used.
         tasks.start(self._actors.run(self._node_count), "ray")
-        read_leadership = self._backend.read_leadership(
-            self._source, self._lock
-        ) or self._own_leadership(elector)
-        answers = self._answers(elector, reconfiguring)
+        read_leadership = (
+            self._backend.read_leadership(self._source, self._lock) or self._own_leadership
+        )
+        answers = self._answers(reconfiguring)
         services = PageServices(explainer=ReplicaExplainer(answers.answer))
         self._page = await self._process.serve_page(tasks, self._source, read_leadership, services)
-        self._backend.start(tasks, elector, lambda: self._about(elector, health.url), answers)
-        tasks.start(self._elect(elector), "elector")
+        self._backend.start(tasks, elector, lambda: self._about(health.url), answers)
+        tasks.start(self._elect(), "elector")
         if self._shadowing is not None:
             tasks.start(self._shadowing.run(), "shadow", endless=True)
         tasks.start(reconfiguring.run(), "read files again", endless=True)
         tasks.start(debugger.run(), "cache debugger", endless=True)
-        tasks.start(self._end_when_asked(elector, requests), "wait for the stop")
-        tasks.start(self._prefer(elector, requests), "prefer another leader", endless=True)
+        tasks.start(self._end_when_asked(requests), "wait for the stop")
+        tasks.start(self._prefer(requests), "prefer another leader", endless=True)
         if self.decisions is not None:
             self.decisions.start()
         try:
@@ -227,29 +247,32 @@ class Replica:
         finally:
             self._runner.end()
             await self._flush_on_exit()
-            if self._page is not None:
-                await self._page.stop()
-            if self.decisions is not None:
-                await asyncio.to_thread(self.decisions.close)
-            await health.stop()
-            await self._actors.close()
-            if self._extenders is not None:
-                await self._extenders.close()
-            await self._backend.close()
+            await self._close(health)
 
-    async def _end_when_asked(self, elector: LeaderElector, requests: LeaderRequests) -> None:
+    async def _close(self, health: HttpServer) -> None:
+        if self._page is not None:
+            await self._page.stop()
+        if self.decisions is not None:
+            await asyncio.to_thread(self.decisions.close)
+        await health.stop()
+        await self._actors.close()
+        if self._extenders is not None:
+            await self._extenders.close()
+        await self._backend.close()
+
+    async def _end_when_asked(self, requests: LeaderRequests) -> None:
         await self._process.stopping.wait()
         successor = requests.successor()
-        await elector.stop(successor.identity if successor else "")
+        await self._elector.stop(successor.identity if successor else "")
         self._tasks.end()
 
-    async def _prefer(self, elector: LeaderElector, requests: LeaderRequests) -> None:
+    async def _prefer(self, requests: LeaderRequests) -> None:
         """Hand over to a standby of higher priority that two checks in a row have found.
 
         Also release the lock if this replica reaches no API server, because then it cannot do the
         leader's work.
         """
-        waiting = ""
+        elector, waiting = self._elector, ""
         while True:
             await asyncio.sleep(PREFER_AFTER)
             unheard = requests.unheard(self.identity, self._leading_since)
@@ -265,20 +288,6 @@ class Replica:
 
     # ------------------------------------------------------------------ leadership
 
-    def _elector(self, lock: ElectionLock) -> LeaderElector:
-        elector = LeaderElector(
-            lock,
-            self._options.config.leader_election,
-            self.identity,
-            ElectionCallbacks(
-                on_started_leading=lambda fence: self._started_leading(fence, elector),
-                on_stopped_leading=self._stopped_leading,
-                on_renewal=self._renewed,
-            ),
-            options=self._options.election,
-        )
-        return elector
-
     async def _inform(self, requests: LeaderRequests) -> None:
         def handle(batch: Batch) -> None:
             self._runner.handle(batch)
@@ -291,10 +300,10 @@ class Replica:
             await self._active.wait()
         await self._informer.run(handle)
 
-    def _started_leading(self, fence: api_pb2.Fence, elector: LeaderElector) -> None:
+    def _started_leading(self, fence: api_pb2.Fence) -> None:
         self._leading_since = time.monotonic()
         self._active.set()
-        self._runner.start_term(fence, lambda: elector.term_is_over(fence.term))
+        self._runner.start_term(fence, lambda: self._elector.term_is_over(fence.term))
 
     def _stopped_leading(self, reason: StopReason) -> None:
         if self._process.stopping.is_set():
@@ -308,13 +317,13 @@ class Replica:
     def _node_count(self) -> int:
         return len(self._runner.state.cache.columns.node_table)
 
-    async def _elect(self, elector: LeaderElector) -> None:
+    async def _elect(self) -> None:
         if not self._options.config.delay_cache_until_active:
             # A replica with cold caches would only delay those that are ready to lead.
             await self._informer.synced.wait()
             await self._actors.load(self._node_count())
         self._racing = True
-        await elector.run()
+        await self._elector.run()
         if not self._process.stopping.is_set():
             raise RuntimeError("the election has ended without being asked to")
 
@@ -333,16 +342,6 @@ class Replica:
     def _pods(self) -> list[Pod]:
         return list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
 
-    def _reconfiguring(self, elector: LeaderElector) -> Reconfiguring:
-        options = self._options
-        return Reconfiguring(
-            options.config,
-            self._reconfigure,
-            options.read_again,
-            lambda: self._replica_state(elector),
-            self._config_metrics,
-        )
-
     async def _reconfigure(self, config: SchedulerConfiguration) -> None:
         before, self._extenders = self._extenders, make_extenders(config.extenders)
         self._actors.use(config.profiles)
@@ -350,21 +349,17 @@ class Replica:
         if before is not None:
             await before.close()
 
-    def _replica_state(self, elector: LeaderElector) -> ReplicaState:
+    def _replica_state(self) -> ReplicaState:
         """Return this replica's identity, and whether it leads."""
-        name, leading = self._options.settings.identity or self.identity, elector.is_leader()
-        term = elector.term if leading else 0
+        name, leading = self._options.settings.identity or self.identity, self._elector.is_leader()
+        term = self._elector.term if leading else 0
         return ReplicaState(name=name, identity=self.identity, leading=leading, term=term)
 
-    def _answers(self, elector: LeaderElector, reconfiguring: Reconfiguring) -> Answers:
+    def _answers(self, reconfiguring: Reconfiguring) -> Answers:
         """Return the answerers of this replica."""
-
-        def replica() -> ReplicaState:
-            return self._replica_state(elector)
-
         explaining = Explaining(
             lambda: self._runner.whole_state if self._informer.synced.is_set() else None,
-            replica,
+            self._replica_state,
             self._informer,
             self.decisions,
         )
@@ -374,35 +369,27 @@ class Replica:
             "apply_config": reconfiguring.answer,
             "checkpoint": checkpoint_answerer(self._runner.checkpoint),
         }
-        return Answers(replica, answerer(handlers))
+        return Answers(self._replica_state, answerer(handlers))
 
-    def _own_leadership(self, elector: LeaderElector) -> ReadLeadership:
-        """Return a reader of the leadership for a backend whose replicas publish no Leases."""
-
-        def read_leadership(_: float) -> Leadership:
-            leading = elector.is_leader()
-            own = PageReplica(
-                self.identity,
-                "leading" if leading else "standby",
-                elector.term if leading else 0,
-                self._page_address(),
-                self._load.load(),
-            )
-            paused = "this replica" if self._runner.paused else ""
-            leader = elector.leader_identity
-            return Leadership(self._lock, leader, 0.0, elector.transitions, paused, (own,))
-
-        return read_leadership
-
-    def _add_checks(self, elector: LeaderElector) -> None:
-        self._process.checks.add("leaderElection", lambda: elector.check_health() or "")
-        self._process.checks.add("informer-sync", self._not_warm, {Probe.READYZ})
+    def _own_leadership(self, _: float) -> Leadership:
+        """Return the leadership for a backend whose replicas publish no Leases."""
+        elector, state = self._elector, self._replica_state()
+        own = PageReplica(
+            self.identity,
+            "leading" if state.leading else "standby",
+            state.term,
+            self._page_address(),
+            self._load.load(),
+        )
+        paused = "this replica" if self._runner.paused else ""
+        leader = elector.leader_identity
+        return Leadership(self._lock, leader, 0.0, elector.transitions, paused, (own,))
 
     def _page_address(self) -> str:
         return f"{self._page.url}/" if self._page is not None else ""
 
-    def _about(self, elector: LeaderElector, health: str) -> dict[str, str]:
-        leading = elector.is_leader()
+    def _about(self, health: str) -> dict[str, str]:
+        elector, leading = self._elector, self._elector.is_leader()
         name = self._options.config.leader_election.resource_name
         self._election_metrics.leader_election_master_status.labels(name).set(float(leading))
         self._election_metrics.term.set(float(elector.term) if leading else 0.0)
