@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from podsched.cache.objects import ClusterState
 from podsched.decide.evaluation.filtering import (
-    Nominees,
     ProfileFilters,
     fork_with_nominees,
     nominees,
@@ -46,27 +44,28 @@ class Fitting:
         rows: Rows = self.outcome.rows[self.outcome.plugin == PASSED]
         return rows
 
-    @cached_property
-    def nominees(self) -> Nominees:
-        """The nominated pods that the filters counted, by index of ``outcome.rows``."""
-        return nominees(self.pod, self.cluster, self.cluster.columns, self.outcome.rows)
-
     @property
     def filters(self) -> ProfileFilters:
         """The filters, for PostFilter plugins."""
         return ProfileFilters(self.runtime, self.cluster, self.outcome)
 
     def seen_by_filters(self, places: Rows) -> tuple[NodeColumns, Rows]:
-        """Return the columns and rows on which the filters rejected these indices of the outcome.
+        """Return the columns and rows on which filters saw these indices of the outcome."""
+        return with_nominees(self.cluster, self.pod, self.outcome.rows[places])
 
-        The columns are the cluster's, or a fork of them if nominated pods count.
-        """
-        nodes, rows = self.cluster.columns, self.outcome.rows[places]
-        if not self.nominees or not np.isin(places, self.nominees.places).any():
-            return nodes, rows
-        counted = dict(zip(self.nominees.places.tolist(), self.nominees.pods, strict=True))
-        others = tuple(counted.get(place, ()) for place in places.tolist())
-        return fork_with_nominees(nodes, rows, others), np.arange(len(rows))
+
+def with_nominees(cluster: ClusterState, pod: PodInfo, rows: Rows) -> tuple[NodeColumns, Rows]:
+    """Return the columns and rows on which filters see these rows with their nominated pods.
+
+    The columns are the cluster's, or a fork of them if nominated pods count.
+    """
+    nodes = cluster.columns
+    counted = nominees(pod, cluster, nodes, rows)
+    if not counted:
+        return nodes, rows
+    pods = dict(zip(counted.places.tolist(), counted.pods, strict=True))
+    others = [pods.get(place, ()) for place in range(len(rows))]
+    return fork_with_nominees(nodes, rows, others), np.arange(len(rows))
 
 
 def fit(runtime: ProfileRuntime, cluster: ClusterState, pod: PodInfo) -> Fitting:

@@ -14,17 +14,17 @@ import numpy as np
 
 from podsched.api.device_claims import claim_names, released
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.fitting import fit
+from podsched.ask.explain.fitting import fit, with_nominees
 from podsched.cache.cache import Cache
 from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.cache.trial import Trial
-from podsched.decide.evaluation.filtering import filter_one, fork_with_nominees, nominees
+from podsched.decide.evaluation.filtering import filter_one
 from podsched.decide.evaluation.row_sets import NO_ROWS
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED
-from podsched.framework.nodes import Bools, ForkedColumns, Int64s
+from podsched.framework.nodes import Bools, Int64s
 from podsched.framework.plugin import CycleState, Remedy
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
@@ -129,42 +129,34 @@ class Question:
             return None
         self.state, outcome = fitting.state, fitting.outcome
         rows, nodes = outcome.rows[outcome.plugin != EXCLUDED], self.cluster.columns
-        fork = self._with_nominees(rows)
+        counted, places = with_nominees(self.cluster, self.pod, rows)
         verdicts: dict[str, list[Verdicts]] = {}
         for named in self.runtime.filter:
             if named.name in self.state.skip_filter:
                 continue
             of_plugin = [filter_one(named, self.state, self.pod, nodes, rows)]
-            if fitting.nominees:
-                every = np.arange(len(rows))
-                of_plugin.append(filter_one(named, self.state, self.pod, fork, every))
+            if counted is not nodes:
+                of_plugin.append(filter_one(named, self.state, self.pod, counted, places))
             if any(r.code is Code.ERROR for one in of_plugin for r in one.reasons):
                 return None
             verdicts[named.name] = of_plugin
         return Rejections(rows, verdicts)
-
-    def _with_nominees(self, rows: Rows) -> ForkedColumns:
-        """Return a fork of rows on which nominated pods are counted."""
-        nodes = self.cluster.columns
-        counted = nominees(self.pod, self.cluster, nodes, rows)
-        pods = dict(zip(counted.places.tolist(), counted.pods, strict=True))
-        return fork_with_nominees(nodes, rows, [pods.get(at, ()) for at in range(len(rows))])
 
     def room(self, rows: Rows) -> dict[str, Int64s]:
         """Return the free amount, by row, of each resource that the filters compare.
 
         Nominated pods are counted; below zero where a node is overcommitted. "pods" is left out.
         """
-        fork = self._with_nominees(rows)
+        nodes, places = with_nominees(self.cluster, self.pod, rows)
         return {
-            resource: fork.allocatable(resource) - fork.requested(resource)
+            resource: nodes.allocatable(resource)[places] - nodes.requested(resource)[places]
             for resource in self.demand
         }
 
     def room_for_pods(self, rows: Rows) -> Int64s:
         """Return how many more pods each row may have, nominated ones counted."""
-        fork = self._with_nominees(rows)
-        return fork.allowed_pod_number - fork.pod_count
+        nodes, places = with_nominees(self.cluster, self.pod, rows)
+        return nodes.allowed_pod_number[places] - nodes.pod_count[places]
 
     @cached_property
     def demand(self) -> dict[str, int]:
