@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.ask.whatif.capacity import capacity
+from podsched.api.objects import Pod
+from podsched.ask.whatif.capacity import Capacity, capacity
+from podsched.ask.whatif.world import World
 from support.device_objects import DRIVER, device_class, devices, resource_claim, template
 from support.engine_world import container, pod
 from support.examples import examples
@@ -45,9 +48,18 @@ def test_a_pod_that_does_not_fit_at_all_has_no_capacity() -> None:
     assert found.limits[0].reasons == ("Insufficient cpu",)
 
 
-@pytest.mark.parametrize("in_turn", [False, True])
-def test_no_more_than_asked_for_are_looked_at(in_turn: bool) -> None:
-    found = capacity(world([node("a"), node("b")]), wanted(), 3, in_turn=in_turn)
+def in_turn(world: World, pod: Pod, most: int) -> Capacity:
+    """The capacity if pods are scheduled one after another, although rows are independent."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("podsched.ask.whatif.capacity._by_rows", lambda *_: None)
+        return capacity(world, pod, most)
+
+
+@pytest.mark.parametrize("counted", [capacity, in_turn])
+def test_no_more_than_asked_for_are_looked_at(
+    counted: Callable[[World, Pod, int], Capacity],
+) -> None:
+    found = counted(world([node("a"), node("b")]), wanted(), 3)
     assert (found.total, found.message) == (3, "")
 
 
@@ -152,7 +164,7 @@ def test_pods_with_devices_of_their_own_are_counted_as_if_one_by_one(
 ) -> None:
     asked = wanted(cpu)
     asked.spec.resource_claims.add(name="mine", resource_claim_template_name="some")
-    one_by_one = capacity(world(objects), asked, MOST, in_turn=True)
+    one_by_one = in_turn(world(objects), asked, MOST)
     found = capacity(world(objects), asked, MOST)
     assert found.by_node == one_by_one.by_node
     assert found.message == one_by_one.message

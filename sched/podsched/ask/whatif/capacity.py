@@ -72,13 +72,11 @@ def capacity(
     pod: Pod,
     most: int,
     *,
-    in_turn: bool = False,
     placed: Callable[[int], object] = lambda count: None,
 ) -> Capacity:
     """Return how many pods like this fit, at most ``most``; does not change the world.
 
-    in_turn: schedule them one after another even if rows could be filled independently. placed:
-    called after each batch with the number of pods placed in it.
+    placed: called after each batch with the number of pods placed in it.
     """
     with world.changes.trial():
         info = world.changes.submit(pod)
@@ -87,7 +85,7 @@ def capacity(
         outcome = world.schedule([info], preempt=False)[0]
         if not outcome.node_name:
             return _ended(world, outcome, Counter())
-        if not in_turn and (found := _by_rows(world, info, before, most)) is not None:
+        if (found := _by_rows(world, info, before, most)) is not None:
             return found
         return _in_turn(world, info, most, placed)
 

@@ -41,7 +41,7 @@ def remove_gates(question: Question) -> Change | None:
 def drop(question: Question, kind: Kind) -> Change | None:
     """Return the best demand of a kind to drop; None if none is enough."""
     return question.best(
-        _DEMANDS[kind](question.pod.pod),
+        DEMANDS[kind](question.pod.pod),
         lambda one: question.pod_change(kind, one.description, one.size, one.pod),
     )
 
@@ -140,7 +140,7 @@ def _selector(selector: v1.LabelSelector) -> str:
     return "pods with " + ", ".join(parts) if parts else "all pods"
 
 
-_DEMANDS: Final[Mapping[Kind, Callable[[v1.Pod], Iterator[_Dropped]]]] = {
+DEMANDS: Final[Mapping[Kind, Callable[[v1.Pod], Iterator[_Dropped]]]] = {
     Kind.NODE_SELECTOR: _selectors,
     Kind.AFFINITY: _affinity_terms,
     Kind.SPREAD: _constraints,

@@ -77,7 +77,7 @@ def drop_from_claim(question: Question, kind: Kind) -> Change | None:
     dropped = (
         (f"drop {text}", asked, claim)
         for asked in _claims(question)
-        for text, claim in _DEMANDS[kind](asked)
+        for text, claim in DEMANDS[kind](asked)
     )
     return question.best(dropped, lambda one: _change(question, kind, *one), _MOST_TRIES)
 
@@ -138,7 +138,7 @@ def _constraints(asked: _Asked) -> Iterator[tuple[str, v1.ResourceClaim]]:
         yield f"the constraint {text}", claim
 
 
-_DEMANDS: Final[Mapping[Kind, Callable[[_Asked], Iterator[tuple[str, v1.ResourceClaim]]]]] = {
+DEMANDS: Final[Mapping[Kind, Callable[[_Asked], Iterator[tuple[str, v1.ResourceClaim]]]]] = {
     Kind.DEVICE_SELECTOR: _selectors,
     Kind.DEVICE_CONSTRAINT: _constraints,
 }

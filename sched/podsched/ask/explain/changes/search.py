@@ -1,15 +1,12 @@
-"""The search for changes, with one finder for each kind.
-
-A caller that must not block for long can call the finders in ``FINDERS`` one by one.
-"""
+"""The search for changes, with one finder for each kind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
+from podsched.ask.explain.changes import demands, devices
 from podsched.ask.explain.changes.change import Change, Kind
 from podsched.ask.explain.changes.demands import drop, remove_gates
 from podsched.ask.explain.changes.devices import drop_from_claim, fewer_devices
@@ -21,22 +18,17 @@ from podsched.ask.explain.changes.tolerations import add_toleration
 from podsched.v1.scheduling_pb2 import Explanation
 
 #: In the order in which they are shown.
-FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = MappingProxyType({
+FINDERS: Final[Mapping[Kind, Callable[[Question], Change | None]]] = {
     Kind.GATES: remove_gates,
     Kind.UNCORDON: uncordon,
     Kind.REQUESTS: lower_requests,
     Kind.TOLERATION: add_toleration,
-    Kind.NODE_SELECTOR: partial(drop, kind=Kind.NODE_SELECTOR),
-    Kind.AFFINITY: partial(drop, kind=Kind.AFFINITY),
-    Kind.SPREAD: partial(drop, kind=Kind.SPREAD),
-    Kind.PORT: partial(drop, kind=Kind.PORT),
-    Kind.LABEL: partial(drop, kind=Kind.LABEL),
+    **{kind: partial(drop, kind=kind) for kind in demands.DEMANDS},
     Kind.DEVICE_COUNT: fewer_devices,
-    Kind.DEVICE_SELECTOR: partial(drop_from_claim, kind=Kind.DEVICE_SELECTOR),
-    Kind.DEVICE_CONSTRAINT: partial(drop_from_claim, kind=Kind.DEVICE_CONSTRAINT),
+    **{kind: partial(drop_from_claim, kind=kind) for kind in devices.DEMANDS},
     Kind.PODS_GONE: pods_gone,
     Kind.NODE: add_node,
-})  # fmt: skip
+}
 
 
 def find_changes(question: Question) -> list[Change]:
