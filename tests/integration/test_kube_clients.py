@@ -15,7 +15,7 @@ from kubernetes.informer import SharedInformer
 from podsched.serve.client.api_client import ApiClient
 from support.eventually import eventually
 from support.kube_cluster import KubeCluster
-from support.real_cluster import real_cluster
+from support.real_cluster import admin_options, real_cluster
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +39,7 @@ def test_the_official_client_reads_what_grpc_wrote_and_the_other_way_round(
 
     async def seen_over_grpc() -> Any:
         cluster = kube.cluster
-        async with ApiClient(cluster.server, cluster.tls.client_options) as client:
+        async with ApiClient(cluster.server, admin_options(cluster)) as client:
             return await client.get("Pod", "both", "default")
 
     seen = kube.runner.run(seen_over_grpc())

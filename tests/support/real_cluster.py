@@ -21,6 +21,7 @@ from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.stored_state import StoredState, read_stored_state
 from podsched.app.supervisor import ManagedProcess
 from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.informer import Informer
 from podsched.serve.store.etcd import connect
 from support.eventually import PATIENCE, eventually
@@ -127,13 +128,20 @@ def metric(process: ManagedProcess, name: str, **labels: str) -> float:
     return sum(float(value) for of, value in samples if all(part in of for part in wanted))
 
 
+def admin_options(cluster: LocalCluster) -> ClientOptions:
+    """The options of an administrator's client."""
+    if (files := cluster.tls.files_of("admin")) is None:
+        return ClientOptions()
+    return ClientOptions(tls_ca=files.authorities, tls_cert=files.certificate, tls_key=files.key)
+
+
 @asynccontextmanager
 async def real_cluster(data_dir: Path, **options: Any) -> AsyncIterator[RealCluster]:
     """Starts a cluster, and stops it whatever happens."""
     defaults: dict[str, Any] = {"evaluator": "local", "nodes": 10, "fsync": False}
     cluster = LocalCluster(LocalClusterOptions(data_dir=data_dir, **(defaults | options)))
     await cluster.start()
-    client = ApiClient(cluster.server, replace(cluster.tls.client_options, timeout=_CALL))
+    client = ApiClient(cluster.server, replace(admin_options(cluster), timeout=_CALL))
     observer = Observer()
     informer = Informer(client, ["Lease", "Pod"])
     watching = asyncio.create_task(informer.run(observer.handle), name="watch")

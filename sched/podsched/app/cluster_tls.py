@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from podsched.lib.tls_contexts import TlsFiles
-from podsched.serve.client.channels import ClientOptions
 from podsched.serve.store.embedded import EmbeddedEtcdOptions
 from podsched.serve.store.endpoints import EtcdOptions
 
@@ -34,16 +33,6 @@ class ClusterTls:
             return None
         names = ("ca.crt", f"{role}.crt", f"{role}.key")
         return TlsFiles(*(str(self._directory / name) for name in names))
-
-    @property
-    def client_options(self) -> ClientOptions:
-        """The options of an administrator's client of the API servers."""
-        files = self.files_of("admin")
-        if files is None:
-            return ClientOptions()
-        return ClientOptions(
-            tls_ca=files.authorities, tls_cert=files.certificate, tls_key=files.key
-        )
 
     def client_arguments(self, role: str) -> list[str]:
         """Return the arguments of a client of the API servers."""
