@@ -23,16 +23,15 @@ class NodeTable:
 
     def __init__(self) -> None:
         self.resources = [CPU, MEMORY, PODS]
-        self.zones: list[str] = []
-        self.shapes: list[list[int]] = []
+        #: Zones and shapes with their indices, in the order in which they are sent.
+        self._zones: dict[str, int] = {}
+        self._shapes: dict[tuple[int, ...], int] = {}
         #: Number of nodes that take pods: ready, and not cordoned.
         self.usable = 0
         self._rows: dict[str, NodeRow] = {}
         self._numbers: dict[str, int] = {}
         self._next = 0
         self._used: dict[str, dict[str, int]] = {}
-        self._zone_index: dict[str, int] = {}
-        self._shape_index: dict[tuple[int, ...], int] = {}
         self._new: set[str] = set()
         self._used_anew: set[str] = set()
         self._gone: list[int] = []
@@ -85,8 +84,8 @@ class NodeTable:
         return {
             "resources": self.resources,
             "nodes": [self._full(name) for name in self._rows],
-            "zones": self.zones,
-            "shapes": self.shapes,
+            "zones": list(self._zones),
+            "shapes": [*map(list, self._shapes)],
         }
 
     def difference(self) -> dict[str, Any]:
@@ -97,18 +96,18 @@ class NodeTable:
             "nodes": [self._full(name) for name in self._new],
             "use": use,
             "gone": self._gone,
-            "zones": self.zones[zones:],
-            "shapes": self.shapes[shapes:],
+            "zones": list(self._zones)[zones:],
+            "shapes": [*map(list, self._shapes)][shapes:],
         }
         self._new, self._used_anew, self._gone, self.broken = set(), set(), [], False
-        self._sent = len(self.zones), len(self.shapes)
+        self._sent = len(self._zones), len(self._shapes)
         return {name: rows for name, rows in found.items() if rows}
 
     def _full(self, name: str) -> list[Any]:
         row = self._rows[name]
-        zone = _index(self._zone_index, self.zones, row.zone, row.zone)
-        amounts = [row.allocatable.get(resource, 0) for resource in self.resources]
-        shape = _index(self._shape_index, self.shapes, tuple(amounts), amounts)
+        zone = self._zones.setdefault(row.zone, len(self._zones))
+        amounts = tuple(row.allocatable.get(resource, 0) for resource in self.resources)
+        shape = self._shapes.setdefault(amounts, len(self._shapes))
         return [self._numbers[name], name, zone, shape, row.state, *self._amounts(name)]
 
     def _amounts(self, name: str) -> list[int]:
@@ -119,12 +118,3 @@ class NodeTable:
         while amounts and not amounts[-1]:
             amounts.pop()
         return amounts
-
-
-def _index(known: dict[Any, int], values: list[Any], key: Any, value: Any) -> int:
-    """Return the index of a value in a list; a new value is appended."""
-    place = known.get(key)
-    if place is None:
-        place = known[key] = len(values)
-        values.append(value)
-    return place

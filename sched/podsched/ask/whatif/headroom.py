@@ -21,6 +21,7 @@ Figures, over the nodes that accept such a pod (Ready, not cordoned, without tai
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -150,17 +151,14 @@ def _running_shape(world: World, requests: Amounts, count: int) -> tuple[Running
 
 def _largest(world: World, shape: Mapping[str, Fraction], most: int) -> tuple[Amounts, Rows]:
     """Return the largest multiple of a shape, up to ``most``, that fits, and its rows."""
-    low, high = 0, most + 1
-    best: tuple[Amounts, Rows] = {}, np.empty(0, dtype=np.intp)
-    while high - low > 1:
-        middle = (low + high) // 2
-        requests = {name: int(amount * middle) for name, amount in shape.items()}
-        rows = _fitting(world, requests)
-        if len(rows):
-            low, best = middle, (requests, rows)
-        else:
-            high = middle
-    return best
+    tried: dict[int, tuple[Amounts, Rows]] = {0: ({}, np.empty(0, dtype=np.intp))}
+
+    def is_too_large(number: int) -> bool:
+        requests = {name: int(amount * number) for name, amount in shape.items()}
+        tried[number] = requests, _fitting(world, requests)
+        return not len(tried[number][1])
+
+    return tried[bisect(range(1, most + 1), False, key=is_too_large)]
 
 
 def _fitting(world: World, requests: Amounts) -> Rows:
