@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, LocalQueue, Pod
-from podsched.ask.queues.counting import count
+from podsched.ask.queues.counting import fill
 from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
 from podsched.framework.pod_groups import stored_group
@@ -91,7 +91,7 @@ class PendingWorkloads:
     def _steps(self, queue: str) -> Iterator[PendingWorkload | None]:
         cache = Cache()
         admission = Admission(cache, QueuesConfiguration())
-        yield from count(admission, cache, self._objects(queue), skips_unusable=True)
+        yield from fill(admission, cache, self._objects(queue), skips_unusable=True)
         yield from _pending_workloads(admission, queue)
 
     def _objects(self, queue: str) -> Iterator[AnyObject | None]:

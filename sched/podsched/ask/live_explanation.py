@@ -31,7 +31,6 @@ from podsched.term.state import SchedulingState
 from podsched.v1.scheduling_pb2 import ExplainRequest, Explanation, PodState, QueueStanding
 
 MAX_NOMINATIONS: Final = 50
-NOTHING_RECORDED: Final = Recorded()
 #: Max nodes on which victims are searched for; also DefaultPreemption's default.
 PREEMPTION_NODES: Final = 100
 NOT_TRIED: Final = (
@@ -57,7 +56,7 @@ def explain_live(
     request: ExplainRequest,
     clock: Clock,
     finished: Pod | None = None,
-    recorded: Recorded = NOTHING_RECORDED,
+    recorded: Recorded = Recorded(),
 ) -> Explanation | None:
     """Explain a pod or PodGroup as of now; None if it is unknown.
 

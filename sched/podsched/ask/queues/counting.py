@@ -1,4 +1,4 @@
-"""Counts the usage of queues from a cluster's objects, with the same code as the leader."""
+"""Fill the queues from a cluster's objects, with the code of the leader."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def admission_of(objects: Iterable[AnyObject], config: SchedulerConfiguration) -
     """
     cache = Cache(schedulers={profile.scheduler_name for profile in config.profiles})
     admission = Admission(cache, config.queues)
-    deque(count(admission, cache, objects), maxlen=0)
+    deque(fill(admission, cache, objects), maxlen=0)
     return admission
 
 
-def count(
+def fill(
     admission: Admission,
     cache: Cache,
     objects: Iterable[AnyObject | None],

@@ -131,15 +131,12 @@ class _GroupQuestion:
             placements = attempt.placements()
         if isinstance(placements, Status):
             return placements
-        found = [self._holds(placement) for placement in self._until_over(placements)]
-        return sorted(found, key=lambda domain: -domain.holds)
-
-    def _until_over(self, placements: Sequence[Placement]) -> Iterator[Placement]:
-        """Yield placements until ``is_over``, but at least the first."""
+        found = []
         for placement in placements:
-            yield placement
+            found.append(self._holds(placement))
             if self._is_over():
-                return
+                break
+        return sorted(found, key=lambda domain: -domain.holds)
 
     def _holds(self, placement: Placement) -> PodGroupStanding.Domain:
         nodes = self._world.cluster.nodes
@@ -190,8 +187,8 @@ class _GroupQuestion:
 
     def _nodes(self, best: PodGroupStanding.Domain) -> Iterator[Change]:
         """Yield the addition of the fewest nodes of the smallest shape that is enough."""
-        likely = self._misfit(best)
-        question = self._world.question(likely)
+        misfits = (pod for pod in self.waiting if pod.name == best.misfit.name)
+        question = self._world.question(next(misfits, self.waiting[0]))
         found: tuple[int, str] | None = None
         tried = 0
         for shape in sorted(shapes(question)):
@@ -210,10 +207,6 @@ class _GroupQuestion:
             number, name = found
             text = f"add a node like {name}" if number == 1 else f"add {number} nodes like {name}"
             yield Change(kind="node", description=text, cost=number, node=name)
-
-    def _misfit(self, best: PodGroupStanding.Domain) -> PodInfo:
-        by_name = {pod.name: pod for pod in self.waiting}
-        return by_name.get(best.misfit.name, self.waiting[0])
 
     def _is_in(self, node_name: str, domain: str) -> bool:
         """Whether a node like this one would be in the domain."""

@@ -19,7 +19,7 @@ none fits, the size grows by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from math import inf
@@ -368,12 +368,12 @@ def _one_elsewhere(question: Question, rejections: Rejections, bounds: _Bounds) 
     if not rejections.by_none_but(question.with_remedy(Remedy.PODS_ELSEWHERE)).any():
         return []
     columns = question.cluster.columns
-    concern = _Concern(question, rejections)
+    concerns = _concern(question, rejections)
     found = [
         _Set(row, (pod,))
         for row in columns.node_table.live_rows.tolist()
         for pod in columns.pods(row).values()
-        if concern.has(pod)
+        if concerns(pod)
     ]
     found.sort(key=lambda one: one.worth)
     passing: list[_Set] = []
@@ -386,20 +386,18 @@ def _one_elsewhere(question: Question, rejections: Rejections, bounds: _Bounds) 
     return passing
 
 
-class _Concern:
-    """Finds pods that may affect a pod from any node, according to the plugins that reject it."""
+def _concern(question: Question, rejections: Rejections) -> Callable[[PodInfo], bool]:
+    """Return whether deleting a pod may matter on other nodes, by the plugins that reject there."""
+    asked = [
+        named.plugin.concern(question.pod, question.cluster)
+        for named in question.runtime.filter
+        if isinstance(named.plugin, LooksAcrossNodes) and rejections.of(named.name).any()
+    ]
+    known: dict[PodClass, bool] = {}
 
-    def __init__(self, question: Question, rejections: Rejections) -> None:
-        self._asked = [
-            named.plugin.concern(question.pod, question.cluster)
-            for named in question.runtime.filter
-            if isinstance(named.plugin, LooksAcrossNodes) and rejections.of(named.name).any()
-        ]
-        self._known: dict[PodClass, bool] = {}
+    def concerns(other: PodInfo) -> bool:
+        if other.cls not in known:
+            known[other.cls] = any(ask(other) for ask in asked)
+        return known[other.cls]
 
-    def has(self, other: PodInfo) -> bool:
-        """Return whether deleting the other pod may matter on other nodes."""
-        known = self._known.get(other.cls)
-        if known is None:
-            known = self._known[other.cls] = any(ask(other) for ask in self._asked)
-        return known
+    return concerns
