@@ -5,7 +5,6 @@ Annotations, environments and volumes are left out, because they may contain sec
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from heapq import nsmallest
@@ -30,6 +29,7 @@ from podsched.ask.web.board import Board
 from podsched.ask.web.pod_groups import line_key
 from podsched.ask.web.rows import node_row, phase_of, requests_of
 from podsched.ask.web.sources import Source
+from podsched.lib.event_loop import Turn
 
 #: Max pods of a node that are listed; the kubelet's default limit is 110.
 MOST_PODS = 500
@@ -156,8 +156,6 @@ def _in_order(amounts: Mapping[str, int]) -> dict[str, int]:
 
 #: Max pods, and max namespaces, that are listed; all that match are counted.
 LISTED = 100
-#: Pods searched before other tasks of the event loop get their turn: some 2 ms.
-_TURN = 5000
 
 
 async def find_pods(source: Source, board: Board, text: str, namespace: str) -> dict[str, Any]:
@@ -176,16 +174,16 @@ async def find_pods(source: Source, board: Board, text: str, namespace: str) -> 
     groups = board.pod_groups()
     collapsed = {key for key in groups if _matches(key, "", text, namespace)}
     found = [(key, True) for key in collapsed]
-    count = 0
-    for number, (key, node, group) in enumerate(board.pods(), 1):
+    count, turn = 0, Turn()
+    for key, node, group in board.pods():
         namespaces[key.partition("/")[0]] += 1
         if group in collapsed:
             count += 1
         elif _matches(key, node, text, namespace):
             count += 1
             found.append((key, False))
-        if not number % _TURN:
-            await asyncio.sleep(0)
+        if turn.is_over:
+            await turn.give_way()
     rows = []
     for key, is_group in nsmallest(LISTED, found):
         row = _pod_group_found(board, key) if is_group else _pod_found(source, key)

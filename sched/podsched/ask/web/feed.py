@@ -25,6 +25,7 @@ import orjson
 
 from podsched.ask.web.board import Board
 from podsched.ask.web.sources import KINDS, Leadership, Load, ReadLeadership, Source
+from podsched.lib.event_loop import Turn
 
 #: Seconds between two deltas.
 TICK = 1.0
@@ -36,8 +37,6 @@ _KEPT_BYTES = 16 << 20
 _IDLE = 60.0
 #: Seconds without a delta after which a keep-alive comment is sent.
 _QUIET = 10.0
-#: Objects read before other tasks of the event loop get their turn: some 3 ms.
-_TURN = 200
 _LEVEL = 5
 
 RESET = b"event: reset\ndata: {}\n\n"
@@ -204,12 +203,11 @@ class Feed:
 
     async def _build(self) -> Board:
         self._source.follow()
-        board = Board()
+        board, turn = Board(), Turn()
         for kind in KINDS:
-            for count, key in enumerate(self._source.keys(kind), 1):
+            for key in self._source.keys(kind):
                 board.put(kind, key, self._source.get(kind, key))
-                if not count % _TURN:
-                    await asyncio.sleep(0)
+                await turn.pause()
         board.delta()
         self._observe_leadership()
         self._changes.clear()
@@ -223,11 +221,10 @@ class Feed:
     async def _advance(self) -> None:
         board = self.board
         assert board is not None
-        changed = self._source.changed()
-        for count, (kind, key) in enumerate(changed or (), 1):
+        changed, turn = self._source.changed(), Turn()
+        for kind, key in changed or ():
             board.put(kind, key, self._source.get(kind, key))
-            if not count % _TURN:
-                await asyncio.sleep(0)
+            await turn.pause()
         if changed is None or board.broken:
             await self._build()
             self._wake()
