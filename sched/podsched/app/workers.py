@@ -85,15 +85,12 @@ class _Worker:
     def __init__(self, index: int, arguments: Sequence[str], health: Path) -> None:
         self.index = index
         self.ready = False
-        self.ending = False
         self._arguments = arguments
         self._health = health
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
         """Start the process. Raises _Ended."""
-        if self.ending:
-            await asyncio.Event().wait()  # For ever: ``keep_running`` must not start it again.
         self._health.unlink(missing_ok=True)
         command = [sys.executable, "-m", "podsched", *self._arguments]
         try:
@@ -107,8 +104,6 @@ class _Worker:
         """Wait until it ends; return how, as the end of a sentence."""
         code = await self.exit_code()
         self.ready = False
-        if self.ending:
-            await asyncio.Event().wait()  # For ever, as in ``start``.
         return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
     async def exit_code(self) -> int:
@@ -134,7 +129,6 @@ class _Worker:
 
     async def stop(self) -> int:
         """Ask it to end, and kill it if it does not; return its exit code."""
-        self.ending = True
         if self._process is None:
             return 0
         send_signal(self._process, signal.SIGTERM)
@@ -173,8 +167,6 @@ async def run_workers(
         tasks.start(process.end_when_asked(tasks), "wait for the stop")
         await tasks.run()
     finally:
-        for worker in workers:
-            worker.ending = True
         codes = await asyncio.gather(*(worker.stop() for worker in workers))
         await health.stop()
         directory.remove()
@@ -197,10 +189,11 @@ async def _keep(process: Process, workers: Sequence[_Worker]) -> None:
             return
     finally:
         ended.cancel()
+    for worker in workers[1:]:
+        await worker.start()
+    # Only now, so that nothing starts workers again if one of them cannot be started.
     tasks = TaskSet("running workers")
     for worker in workers:
-        if worker is not first:
-            await worker.start()
         keeping = keep_running(f"worker {worker.index}", worker, _Ended, _log.warning)
         tasks.start(keeping, f"keep worker {worker.index}", endless=True)
     await tasks.run()
