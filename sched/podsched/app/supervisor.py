@@ -22,7 +22,7 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from podsched.lib.backoff import Backoff
-from podsched.lib.processes import dying_with_parent, send_signal
+from podsched.lib.processes import dying_with_parent, end_process, send_signal
 from podsched.lib.tasks import TaskSet
 from podsched.lib.tls_contexts import ConnectingContext, TlsFiles
 
@@ -254,16 +254,8 @@ class ManagedProcess:
     async def stop(self, grace: float = GRACE) -> None:
         """Stop the process with SIGTERM, and with SIGKILL after ``grace`` seconds."""
         self._stopping = True
-        if self._process is not None and self._process.returncode is None:
-            # A process stopped with SIGSTOP only gets the SIGTERM after a SIGCONT.
-            for number in (signal.SIGTERM, signal.SIGCONT):
-                send_signal(self._process, number)
-            try:
-                async with asyncio.timeout(grace):
-                    await self._process.wait()
-            except TimeoutError:
-                send_signal(self._process, signal.SIGKILL)
-                await self._process.wait()
+        if self._process is not None:
+            await end_process(self._process, grace)
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)

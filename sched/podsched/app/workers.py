@@ -27,7 +27,7 @@ from aiohttp import web
 
 from podsched.app.process import Process
 from podsched.app.supervisor import keep_running
-from podsched.lib.processes import dying_with_parent, send_signal
+from podsched.lib.processes import dying_with_parent, end_process
 from podsched.lib.run_directory import RunDirectory
 from podsched.lib.tasks import TaskSet
 from podsched.telemetry.health import Probe
@@ -131,14 +131,9 @@ class _Worker:
         """Ask it to end, and kill it if it does not; return its exit code."""
         if self._process is None:
             return 0
-        send_signal(self._process, signal.SIGTERM)
-        try:
-            async with asyncio.timeout(_GRACE):
-                return await self.exit_code()
-        except TimeoutError:
-            _log.warning("A worker does not end: killing it", worker=self.index)
-            send_signal(self._process, signal.SIGKILL)
-            return await self.exit_code()
+        if await end_process(self._process, _GRACE):
+            _log.warning("A worker did not end: it was killed", worker=self.index)
+        return await self.exit_code()
 
 
 async def run_workers(

@@ -44,6 +44,21 @@ def send_signal(process: asyncio.subprocess.Process, number: signal.Signals) -> 
             os.kill(process.pid, number)
 
 
+async def end_process(process: asyncio.subprocess.Process, grace: float) -> bool:
+    """End a child with SIGTERM, or with SIGKILL after ``grace`` seconds; return whether by that."""
+    # A process stopped with SIGSTOP only gets the SIGTERM after a SIGCONT.
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        send_signal(process, number)
+    try:
+        async with asyncio.timeout(grace):
+            await process.wait()
+    except TimeoutError:
+        send_signal(process, signal.SIGKILL)
+        await process.wait()
+        return True
+    return False
+
+
 def session_members(session: int) -> list[int]:
     """Return the pids of the running processes in a session, read from /proc; without zombies."""
     members = []

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from podsched.lib.network import can_listen, free_port
-from podsched.lib.processes import dying_with_parent, send_signal
+from podsched.lib.processes import dying_with_parent, end_process, send_signal
 from podsched.serve.store.errors import EmbeddedEtcdError, StoreError, Unauthorized
 from podsched.serve.store.etcd import EtcdOptions, EtcdStore
 from podsched.serve.store.etcd_version import Version, consistency_checks, version_of
@@ -269,14 +269,8 @@ class EmbeddedEtcd:
 
     async def stop(self, grace: float = 10.0) -> None:
         """Stop it with SIGTERM, and with SIGKILL after grace seconds."""
-        if self.pid is None or self._process is None:
-            return
-        send_signal(self._process, signal.SIGTERM)
-        try:
-            async with asyncio.timeout(grace):
-                await self._process.wait()
-        except TimeoutError:
-            await self.kill()
+        if self._process is not None:
+            await end_process(self._process, grace)
 
     async def kill(self) -> None:
         """Kill it with SIGKILL, which simulates a crash."""
