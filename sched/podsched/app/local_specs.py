@@ -103,10 +103,6 @@ class LocalSpecs:
         named = () if host in _WILDCARDS or is_loopback(host) else (host,)
         return (socket.gethostname(), *named, *self.options.tls_hosts)
 
-    @property
-    def _environment(self) -> Mapping[str, str]:
-        return {**_UNSET, **self.options.environment}
-
     def _server(self, process: str) -> str:
         """Return the API servers' addresses for a process, in the form of ``--server``."""
         return ",".join(self.options.route(process, address) for address in self.api_addresses)
@@ -119,12 +115,7 @@ class LocalSpecs:
             port = str(free_port())
         reached = _WILDCARDS.get(host.strip("[]"), host)
         self.api_addresses.append(f"{reached}:{port}")
-        health = free_port()
-        arguments = [
-            "apiserver",
-            f"--listen={host}:{port}",
-            *self._etcd_arguments(name),
-        ]
+        arguments = ["apiserver", f"--listen={host}:{port}", *self._etcd_arguments(name)]
         arguments += [*self._tls.server_arguments(), *self.options.api_arguments]
         if self.options.insecure_listen:
             arguments.append("--insecure-listen")
@@ -132,7 +123,7 @@ class LocalSpecs:
             self._serve_kube(arguments)
         if not index and self.options.web_address:
             self._serve_page(arguments)
-        return self._spec(name, arguments, health, self._environment)
+        return self._spec(name, arguments)
 
     def _serve_kube(self, arguments: list[str]) -> None:
         """Let the first API server serve Kubernetes' REST API, and write a kubeconfig for it."""
@@ -148,9 +139,11 @@ class LocalSpecs:
         self.page = f"{'https' if self.options.tls_dir else 'http'}://{reached}/"
 
     def _spec(
-        self, name: str, arguments: Sequence[str], health: int, environment: Mapping[str, str]
+        self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> ProcessSpec:
-        tls, place = self._tls.files_of("admin"), self.options.place(name)
+        """Return how to start a process, with additional variables if given."""
+        tls, place, health = self._tls.files_of("admin"), self.options.place(name), free_port()
+        environment = {**_UNSET, **self.options.environment, **(environment or {})}
         arguments = [
             *arguments,
             f"--health-listen={place.host}:{health}",
@@ -165,27 +158,25 @@ class LocalSpecs:
 
     def scheduler(self, index: int, ray: LocalRay | None) -> ProcessSpec:
         """Return how to start the scheduler replica scheduler-<index>."""
-        name = f"scheduler-{index}"
-        health = free_port()
+        name, environment = f"scheduler-{index}", None
         arguments = [
             "scheduler",
             *self._cluster_arguments(name),
             f"--identity={name}",
             f"--decision-log={self.decision_log(name)}",
         ]
-        environment = dict(self._environment)
         if ray is not None and ray.address:
             arguments += [
                 f"--evaluator={self.options.evaluator}",
                 f"--ray-address={ray.address}",
             ]
-            environment |= ray.environment
+            environment = ray.environment
         else:
             arguments.append("--evaluator=local")
         if self.options.scheduler_config is not None:
             arguments.append(f"--config={self.options.scheduler_config}")
         arguments += self.options.scheduler_arguments
-        return self._spec(name, arguments, health, environment)
+        return self._spec(name, arguments, environment)
 
     def decision_log(self, replica: str) -> Path:
         """Return the directory of a replica's decision log."""
@@ -203,7 +194,6 @@ class LocalSpecs:
 
     def agent(self) -> ProcessSpec:
         """Return how to start the agent."""
-        health = free_port()
         arguments = [
             "agent",
             f"--server={self._server('agent')}",
@@ -216,7 +206,7 @@ class LocalSpecs:
             f"--job-seconds={self.options.job_seconds:g}",
             *self.options.agent_arguments,
         ]
-        return self._spec("agent", arguments, health, self._environment)
+        return self._spec("agent", arguments)
 
 
 def _usable(address: str) -> tuple[str, str]:
