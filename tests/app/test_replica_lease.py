@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from podsched.app.replica_lease import ReplicaLease, lease_name
+from podsched.api.objects import Lease
+from podsched.app.replica_lease import ReplicaLease, lease_name, published
 from podsched.serve.client.api_client import ApiClient
 
 
@@ -22,6 +23,13 @@ from podsched.serve.client.api_client import ApiClient
 )
 def test_a_replicas_lease_has_a_name_that_objects_may_have(replica: str, lease: str) -> None:
     assert lease_name(replica) == lease
+
+
+def test_annotations_of_others_are_nothing_that_a_replica_has_published() -> None:
+    lease = Lease()
+    lease.metadata.annotations.update({"state": "leading", "podsched.io/state": "standby"})
+    lease.metadata.annotations["term"] = "7"
+    assert published(lease) == {"state": "standby"}
 
 
 @pytest.mark.looptime

@@ -11,10 +11,16 @@ import pytest
 from podsched.api.kinds import KINDS
 from podsched.api.objects import ClusterQueue, Lease, StatefulSet
 from podsched.app.leader_requests import REASON, pause_name
-from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, PREFIX, STALE_AFTER
+from podsched.app.replica_lease import (
+    COMPONENT,
+    DEFAULT_LOCK,
+    LABEL,
+    NAMESPACE,
+    PREFIX,
+    STALE_AFTER,
+)
 from podsched.cli.describe import NO_CONTROLLER, description
 from podsched.cli.status import (
-    LOCK,
     _print,
     collect,
     left_alone_text,
@@ -85,7 +91,7 @@ def lease(name: str, holder: str, **about: str) -> Lease:
 def a_cluster() -> FakeCluster:
     """Two nodes, a pod on one and one that waits, and a leader with two others."""
     cluster = FakeCluster()
-    record = lease(LOCK.partition("/")[2], "b_1")
+    record = lease(DEFAULT_LOCK.partition("/")[2], "b_1")
     record.spec.lease_transitions = 3
     gone = lease("c", "c_1", state="standby", pid="3", api="api:3", set_aside="9")
     gone.spec.renew_time.FromSeconds(int(time.time() - STALE_AFTER - 60))
@@ -115,7 +121,7 @@ def a_cluster() -> FakeCluster:
 async def told(cluster: FakeCluster, capsys: pytest.CaptureFixture[str]) -> list[str]:
     client = CommandClient(cluster)
     client.channels = SimpleNamespace(endpoint="api:1")  # type: ignore[attr-defined]
-    _print(await collect(cast(ApiClient, client), LOCK))
+    _print(await collect(cast(ApiClient, client), DEFAULT_LOCK))
     return capsys.readouterr().out.splitlines()
 
 
@@ -149,7 +155,7 @@ async def test_hollow_nodes_are_told(capsys: pytest.CaptureFixture[str]) -> None
 
 async def test_a_pause_is_told_with_who_and_why(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = a_cluster()
-    pause = lease(pause_name(LOCK), "alice")
+    pause = lease(pause_name(DEFAULT_LOCK), "alice")
     pause.metadata.annotations[REASON] = "a bad deploy"
     cluster.create(pause)
     lines = await told(cluster, capsys)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from podsched.api.objects import Pod
+from podsched.app.replica_lease import DEFAULT_LOCK
 from podsched.serve.client.informer import Batch
 
-LOCK = "kube-system/kube-scheduler"
 #: Seconds to wait for each step of the demo; the slowest, a failover, is bounded by the lease's 15.
 WITHIN = 45.0
 
@@ -47,7 +47,7 @@ class Observer:
         """Note the bindings and leaders in a batch of events."""
         now = time.monotonic()
         for event in batch.events:
-            if event.kind == "Lease" and event.key == LOCK:
+            if event.kind == "Lease" and event.key == DEFAULT_LOCK:
                 self._lease_changed(event.new)
             elif event.kind == "Pod" and isinstance(event.new, Pod) and event.new.spec.node_name:
                 self.bound_at.setdefault(event.key, now)

@@ -6,6 +6,7 @@ from podsched.api.objects import Lease, seconds_of
 from podsched.app.leader_requests import REASON, pause_name
 from podsched.app.load import load_of
 from podsched.app.replica_lease import (
+    DEFAULT_LOCK,
     NAMESPACE,
     is_of_replica,
     lease_name,
@@ -15,7 +16,6 @@ from podsched.app.replica_lease import (
 )
 from podsched.ask.web.sources import Leadership, Replica, Source
 
-DEFAULT_LOCK = "kube-system/kube-scheduler"
 #: Keys of the replicas' own Leases.
 _REPLICAS = f"{NAMESPACE}/{lease_name('')}"
 

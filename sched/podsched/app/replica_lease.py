@@ -21,6 +21,8 @@ from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
 
 NAMESPACE = "kube-system"
+#: The lock in whose record the leader is, unless the configuration names another one.
+DEFAULT_LOCK = "kube-system/kube-scheduler"
 LABEL = "podsched.io/component"
 COMPONENT = "scheduler"
 PREFIX = "podsched.io/"
@@ -44,7 +46,8 @@ def is_of_replica(lease: Lease) -> bool:
 
 def published(lease: Lease) -> dict[str, str]:
     """Return what a replica has published in its Lease."""
-    return {k.removeprefix(PREFIX): v for k, v in lease.metadata.annotations.items()}
+    found = lease.metadata.annotations.items()
+    return {key.removeprefix(PREFIX): value for key, value in found if key.startswith(PREFIX)}
 
 
 def state_of(lease: Lease, leader: str, age: float) -> str:

@@ -27,13 +27,14 @@ from podsched import __version__
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
+from podsched.app.replica_lease import DEFAULT_LOCK
 from podsched.cli.client import ServerFlags, client_options, endpoints, open_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
-from podsched.cli.status import LOCK, collect
+from podsched.cli.status import collect
 from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 from podsched.serve.client.api_client import ApiClient
@@ -238,7 +239,7 @@ async def add_cluster(
 ) -> list[Process]:
     """Add status and objects; return the known processes and those of the replicas."""
     try:
-        status = await collect(client, LOCK)
+        status = await collect(client, DEFAULT_LOCK)
     except ClientError as error:
         archive.miss("the API server", str(error))
         return list(known)

@@ -20,7 +20,7 @@ from podsched.app.leader_requests import (
     pause_name,
     standbys,
 )
-from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE
+from podsched.app.replica_lease import COMPONENT, DEFAULT_LOCK, LABEL, NAMESPACE
 from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.help_texts import Command, command_group
@@ -45,7 +45,7 @@ def transfer(
         str, typer.Option(metavar="REPLICA", help="Name or identity. Default: the best standby.")
     ] = "",
     server: Server = "",
-    lock: Lock = "kube-system/kube-scheduler",
+    lock: Lock = DEFAULT_LOCK,
 ) -> None:
     """Let the leader hand over to a standby, and become a standby itself."""
     check_lock(lock)
@@ -109,7 +109,7 @@ def pause(
         str, typer.Option(metavar="TEXT", help="Reason that sched status shows.")
     ] = "",
     server: Server = "",
-    lock: Lock = "kube-system/kube-scheduler",
+    lock: Lock = DEFAULT_LOCK,
 ) -> None:
     """Pause scheduling; the leader keeps the lock.
 
@@ -140,7 +140,7 @@ def pause(
 
 
 @app.command(cls=Command)
-def resume(server: Server = "", lock: Lock = "kube-system/kube-scheduler") -> None:
+def resume(server: Server = "", lock: Lock = DEFAULT_LOCK) -> None:
     """Resume scheduling after sched leader pause."""
     check_lock(lock)
 

@@ -13,7 +13,15 @@ from podsched.api.hollow_nodes import is_hollow
 from podsched.api.objects import ClusterQueue, Lease, Node, Pod, seconds_of
 from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS, is_left_alone
 from podsched.app.leader_requests import REASON, pause_name
-from podsched.app.replica_lease import COMPONENT, LABEL, NAMESPACE, published, state_of, whole
+from podsched.app.replica_lease import (
+    COMPONENT,
+    DEFAULT_LOCK,
+    LABEL,
+    NAMESPACE,
+    published,
+    state_of,
+    whole,
+)
 from podsched.cli.client import Server, with_client
 from podsched.cli.errors import USAGE, fail
 from podsched.cli.output import say
@@ -22,9 +30,6 @@ from podsched.lib.ages import age
 from podsched.lib.counted import counted
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Forbidden, NotFound
-
-#: The default Lease of the replicas' leader election.
-LOCK = "kube-system/kube-scheduler"
 
 
 def check_lock(lock: str) -> None:
@@ -156,7 +161,7 @@ def status(
             help="Lease of the replicas' leader election: leaderElection.resourceNamespace and "
             "resourceName in their configuration.",
         ),
-    ] = LOCK,
+    ] = DEFAULT_LOCK,
 ) -> None:
     """Show the scheduler replicas, the leader, and the cluster's addresses."""
     check_lock(lock)
