@@ -22,8 +22,8 @@ from podsched.ask.explain.changes.search import add_changes
 from podsched.ask.explain.decided import Recorded
 from podsched.ask.explain.eta import add_eta
 from podsched.ask.live_explanation import Clock, explain_live
+from podsched.ask.queues.counting import pods_in, sibling_queues
 from podsched.ask.queues.node_room import add_node_room
-from podsched.ask.queues.past import pods_in, sibling_queues
 from podsched.ask.queues.waiting import preempted_pods
 from podsched.ask.whatif.pod_group_explanation import explain_pod_group
 from podsched.ask.whatif.world import World

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from podsched.ask.explain.explanation import add_rejections_alone, funnel, groups, verdict
+from podsched.ask.explain.explanation import funnel, groups, verdict
 from podsched.ask.explain.fitting import Fitting, fit
 from podsched.ask.simulation import simulate_pod
 from podsched.framework.pods import PodInfo
@@ -53,7 +53,6 @@ def check_against_a_simulation(world: World | Evaluated, pod: PodInfo) -> None:
 
 def check_rejections_alone(fitting: Fitting) -> None:
     steps = funnel(fitting)
-    add_rejections_alone(fitting, steps)
     for step in steps:
         if step.HasField("rejects_alone"):
             assert step.rejected <= step.rejects_alone <= len(fitting.outcome.rows)

@@ -109,9 +109,11 @@ def funnel(fitting: Fitting) -> list[FunnelStep]:
     """Return the steps; a node counts at the first filter that rejects it, as in kube-scheduler.
 
     Each step begins with the nodes that the one before it has left; the last one leaves the
-    feasible nodes. PreFilter is a step if it rejects nodes, or the pod as a whole.
+    feasible nodes. PreFilter is a step if it rejects nodes, or the pod as a whole. A filter's step
+    has the number of all nodes that it rejects by itself, without nominated pods.
     """
-    outcome, steps = fitting.outcome, []
+    outcome, nodes = fitting.outcome, fitting.cluster.columns
+    steps = []
     excluded = int((outcome.plugin == EXCLUDED).sum())
     if excluded:
         status = outcome.excluded
@@ -128,25 +130,17 @@ def funnel(fitting: Fitting) -> list[FunnelStep]:
         )
         _add_reasons(step, _reasons(fitting, index))
         steps.append(step)
+        if not step.skipped:
+            rows = nodes.node_table.live_rows
+            verdicts = filter_one(named, fitting.state, fitting.pod, nodes, rows)
+            # ``rejected`` is with nominated pods. So it may be the larger, and then it is the
+            # better lower bound.
+            step.rejects_alone = max(int((verdicts.bits != 0).sum()), step.rejected)
     left = len(outcome.rows)
     for step in steps:
         step.before = left
         step.after = left = left - step.rejected
     return steps
-
-
-def add_rejections_alone(fitting: Fitting, steps: list[FunnelStep]) -> None:
-    """Add to each step how many of all nodes its filter rejects, without nominated pods."""
-    by_name = {step.plugin: step for step in steps if step.extension_point == FILTER}
-    nodes = fitting.cluster.columns
-    for named in fitting.runtime.filter:
-        step = by_name.get(named.name)
-        if step is None or step.skipped:
-            continue
-        verdicts = filter_one(named, fitting.state, fitting.pod, nodes, nodes.node_table.live_rows)
-        # These verdicts are without nominated pods, and ``rejected`` is with them. So it may be the
-        # larger, and then it is the better lower bound.
-        step.rejects_alone = max(int((verdicts.bits != 0).sum()), step.rejected)
 
 
 def _reasons(fitting: Fitting, index: int) -> Counter[str]:
@@ -189,9 +183,7 @@ def explain_fit(
         return None
     feasible = fitting.feasible
     answer.feasible_nodes = len(feasible)
-    steps = funnel(fitting)
-    add_rejections_alone(fitting, steps)
-    answer.funnel.extend(steps)
+    answer.funnel.extend(funnel(fitting))
     found = groups(fitting)
     answer.groups.extend(found[:MAX_GROUPS])
     if len(found) > MAX_GROUPS:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from podsched.ask.queues.past import pods_in, sibling_queues
+from podsched.ask.queues.counting import pods_in, sibling_queues
 from support.queues import big_node, cluster_queue, flavor, gang, job, local_queue
 from support.term_world import TermWorld
 
