@@ -116,7 +116,6 @@ class ManagedProcess:
         self._tasks = tasks
         self.log_path = log_dir / f"{spec.name}.log"
         self._process: asyncio.subprocess.Process | None = None
-        self._stopping = False
         self._watcher: asyncio.Task[None] | None = None
         self._may_restart = asyncio.Event()
         self._may_restart.set()
@@ -158,14 +157,12 @@ class ManagedProcess:
             assert self._process is not None
             began = time.monotonic()
             await self._process.wait()
-            if self._stopping or not self.spec.restart:
+            if not self.spec.restart:
                 return
             if time.monotonic() - began > STEADY_AFTER:
                 backoff.reset()
             await asyncio.sleep(backoff.next_delay())
             await self._may_restart.wait()
-            if self._stopping:
-                return
             self.restarts += 1
             await self._spawn()
 
@@ -253,9 +250,8 @@ class ManagedProcess:
 
     async def stop(self, grace: float = GRACE) -> None:
         """Stop the process with SIGTERM, and with SIGKILL after ``grace`` seconds."""
-        self._stopping = True
-        if self._process is not None:
-            await end_process(self._process, grace)
         if self._watcher is not None:
             self._watcher.cancel()
             await asyncio.gather(self._watcher, return_exceptions=True)
+        if self._process is not None:
+            await end_process(self._process, grace)
