@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { age, amount, clock, count, percent } from "./format.js";
+import { link } from "./panels.js";
 
 const MOST_GROUPS = 6, MOST_SCORES = 5;
 // Seconds that stand for later or never in an estimate.
@@ -129,7 +130,7 @@ function groups(all, open) {
 function shortfall(one, open) {
   const least = one.least ?? {}, most = one.most ?? {}, lacks = lacking(least.lacks ?? 0, one.unit);
   const range = least.lacks === most.lacks ? lacks : `${lacks} to ${lacking(most.lacks ?? 0, one.unit)}`;
-  return h("span", {}, `: lacks ${range} ${one.what}`, least.node ? [", least on ", h("button", { class: "go", onclick: () => open("node", least.node) }, least.node)] : null);
+  return h("span", {}, `: lacks ${range} ${one.what}`, least.node ? [", least on ", link(least.node, () => open("node", least.node))] : null);
 }
 
 function scores(found, open) {
@@ -139,7 +140,7 @@ function scores(found, open) {
   const told = plugins.filter((name) => all.some((score) => (score.plugins ?? []).find((one) => one.plugin === name)?.score));
   const head = ["Node", "Total", ...told].map((text, index) => h("th", { scope: "col", class: index ? "num" : null, title: text }, text.length > 14 ? `${text.slice(0, 13)}…` : text));
   const rows = all.slice(0, MOST_SCORES).map((score) =>
-    h("tr", {}, h("th", { scope: "row" }, h("button", { class: "go", onclick: () => open("node", score.node) }, score.node)), h("td", { class: "num" }, h("b", {}, count(Number(score.total ?? 0)))), ...told.map((name) => h("td", { class: "num" }, count(Number((score.plugins ?? []).find((one) => one.plugin === name)?.score ?? 0))))));
+    h("tr", {}, h("th", { scope: "row" }, link(score.node, () => open("node", score.node))), h("td", { class: "num" }, h("b", {}, count(Number(score.total ?? 0)))), ...told.map((name) => h("td", { class: "num" }, count(Number((score.plugins ?? []).find((one) => one.plugin === name)?.score ?? 0))))));
   const tied = found.tiedNodes > 1 ? h("p", { class: "muted small" }, `${count(found.tiedNodes)} nodes share the best score; chance decides.`) : null;
   return part("Scores", h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Scores" }, h("table", {}, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...rows))), tied);
 }
@@ -148,7 +149,7 @@ function preemption(found, open) {
   if (!found) return null;
   const candidates = (found.candidates ?? []).slice(0, 3).map((one) => {
     const victims = (one.victims ?? []).map((pod) => pod.name).slice(0, 4).join(", ");
-    return h("li", {}, h("button", { class: "go", onclick: () => open("node", one.node) }, one.node), ` by removing ${victims}${one.moreVictims ? ` and ${count(one.moreVictims)} more` : ""}${one.pdbViolations ? `, against ${count(one.pdbViolations)} budgets` : ""}`);
+    return h("li", {}, link(one.node, () => open("node", one.node)), ` by removing ${victims}${one.moreVictims ? ` and ${count(one.moreVictims)} more` : ""}${one.pdbViolations ? `, against ${count(one.pdbViolations)} budgets` : ""}`);
   });
   const says = found.reason || (found.candidateNodes ? `It can make room on ${count(found.candidateNodes)} nodes.` : found.eligible ? "It finds no node on which it would help." : "");
   if (!says && !candidates.length) return null;
