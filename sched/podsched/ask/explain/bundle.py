@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, key_of
 from podsched.api.resources import is_resize_infeasible
 from podsched.cache.pod_class import relevant_spec
 from podsched.framework.nodes import PREFER_AVOID_PODS
@@ -120,21 +120,15 @@ def scenario_of(
     decided on as if it were pending. ``config``: a KubeSchedulerConfiguration, None for the
     default.
     """
-    meta = pod.metadata
-    own = (meta.namespace, meta.name)
     packed = [
         _packed(obj)
         for obj in objects
-        if not (isinstance(obj, v1.Pod) and (obj.metadata.namespace, obj.metadata.name) == own)
+        if not (isinstance(obj, v1.Pod) and key_of(obj) == key_of(pod))
         and (isinstance(obj, v1.Pod | v1.Node) or kind_of(obj).name in _READ)
     ]
     wanted = _pod(pod)
     wanted["spec"].pop("nodeName", None)
-    scenario: dict[str, Any] = {
-        "id": f"{meta.namespace}/{meta.name}",
-        "objects": packed,
-        "pod": wanted,
-    }
+    scenario: dict[str, Any] = {"id": key_of(pod), "objects": packed, "pod": wanted}
     if config is not None:
         scenario["config"] = {k: v for k, v in config.items() if k != "extenders"}
     return scenario

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from podsched.api.disruption_budgets import selector_of
 from podsched.api.objects import PodDisruptionBudget
@@ -53,7 +53,12 @@ def _fill(found: Preemption, report: PreemptionReport, fitting: Fitting) -> None
     found.candidate_nodes = len(report.candidates)
     found.tied_nodes = len(report.best)
     found.untried_nodes = report.untried
-    others = sorted(report.candidates.keys() - set(report.best), key=_cost(report))
+
+    def cost(name: str) -> tuple[int, int, int, str]:
+        victims = report.candidates[name]
+        return victims.num_pdb_violations, victims.pods[0].priority, len(victims.pods), name
+
+    others = sorted(report.candidates.keys() - set(report.best), key=cost)
     for name in (*report.best, *others):
         if len(found.candidates) == MAX_CANDIDATES:
             break
@@ -63,16 +68,6 @@ def _fill(found: Preemption, report: PreemptionReport, fitting: Fitting) -> None
         found.rejected.add(reason=reason, nodes=nodes)
     if not report.candidates:
         found.reason = "no node has victims whose eviction would make room for the pod"
-
-
-def _cost(report: PreemptionReport) -> Any:
-    """Return the sort key of candidates: violated budgets, priorities, number of pods."""
-
-    def key(name: str) -> tuple[int, int, int, str]:
-        victims = report.candidates[name]
-        return victims.num_pdb_violations, victims.pods[0].priority, len(victims.pods), name
-
-    return key
 
 
 def _candidate(name: str, victims: Victims, fitting: Fitting) -> PreemptionCandidate:

@@ -110,7 +110,8 @@ def headroom(world: World, ratios: tuple[int, ...] = RATIOS) -> Headroom:
         shapes.append(shape)
         unfit = ~np.isin(rows, fitting)
         for name, amounts in free.items():
-            missed[name] += count / pods * _share(int(amounts[unfit].sum()), int(amounts.sum()))
+            if whole := int(amounts.sum()):
+                missed[name] += count / pods * (int(amounts[unfit].sum()) / whole)
     sums = {name: int(amounts.sum()) for name, amounts in free.items()}
     return Headroom(len(rows), total, sums, largest, tuple(shapes), missed if pods else {})
 
@@ -121,17 +122,13 @@ def _largest_of_ratio(world: World, ratio: int, rows: Rows, free: Mapping[str, I
     most = int(free[CPU].max(initial=0))
     requests, where = _largest(world, shape, most)
     usable = np.minimum(free[CPU], free[MEMORY] / float(bytes_per_milli))
-    used = float(usable.sum())
+    used = {CPU: float(usable.sum()), MEMORY: float(usable.sum()) * float(bytes_per_milli)}
     name = world.cluster.nodes.names[int(where[0])] if len(where) else ""
-    return Largest(
-        requests,
-        name,
-        len(where),
-        1 - _share(used, int(free[CPU].sum())) if free[CPU].any() else 0.0,
-        1 - _share(used * float(bytes_per_milli), int(free[MEMORY].sum()))
-        if free[MEMORY].any()
-        else 0.0,
-    )
+    stranded = {
+        resource: 1 - used[resource] / int(free[resource].sum()) if free[resource].any() else 0.0
+        for resource in used
+    }
+    return Largest(requests, name, len(where), stranded[CPU], stranded[MEMORY])
 
 
 def _running_shape(world: World, requests: Amounts, count: int) -> tuple[RunningShape, Rows]:
@@ -174,10 +171,6 @@ def _free(world: World, rows: Rows, resource: str) -> Int64s:
         nodes.allocatable(resource)[rows] - nodes.requested(resource)[rows], 0
     )
     return free
-
-
-def _share(part: float, whole: int) -> float:
-    return part / whole if whole else 0.0
 
 
 def _pod(requests: Amounts) -> Pod:

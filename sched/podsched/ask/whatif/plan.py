@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from podsched.api.conditions import is_finished
 from podsched.api.kinds import kind_of
-from podsched.api.objects import AnyObject, Node, Pod, PodDisruptionBudget
+from podsched.api.objects import AnyObject, Node, Pod, PodDisruptionBudget, object_key
 from podsched.api.resources import is_resize_infeasible
 from podsched.ask.whatif.evacuation import Move, schedule_all
 from podsched.ask.whatif.world import Outcome, World
@@ -78,9 +78,7 @@ def _decision(outcome: Outcome) -> Decision:
 
 def reference(obj: AnyObject) -> str:
     """Return the name of an object in a plan: Pod/default/web, Node/a."""
-    meta = obj.metadata
-    namespace = f"{meta.namespace}/" if meta.namespace else ""
-    return f"{kind_of(obj).name}/{namespace}{meta.name}"
+    return f"{kind_of(obj).name}/{object_key(obj)}"
 
 
 def fingerprints(objects: Iterable[AnyObject]) -> dict[str, str]:
