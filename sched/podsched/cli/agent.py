@@ -11,7 +11,6 @@ from podsched.app.process import ProcessOptions
 from podsched.cli.client import Server, client_options, endpoints
 from podsched.cli.errors import USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
-from podsched.cli.help_texts import Command
 from podsched.cli.manifests import Manifests, read_known
 from podsched.cli.process_options import (
     ListenFlags,
@@ -27,8 +26,6 @@ from podsched.serve.agent.nodes import BadNode, nodes_of_manifests
 from podsched.serve.agent.registering import AgentError
 from podsched.serve.client.channels import ClientOptions
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
-
 
 @dataclass(frozen=True, slots=True)
 class _Flags(ListenFlags):
@@ -39,7 +36,6 @@ class _Flags(ListenFlags):
     """Do not bind claims to volumes or provision volumes."""
 
 
-@app.command(cls=Command)
 @takes_flags
 def agent(
     ctx: typer.Context,

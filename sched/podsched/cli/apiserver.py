@@ -15,7 +15,6 @@ import typer
 from podsched.app.process import Process, ProcessOptions
 from podsched.cli.errors import USAGE, fail, fail_on, file_or_fail, pair_or_fail
 from podsched.cli.flags import takes_flags
-from podsched.cli.help_texts import Command
 from podsched.cli.process_options import (
     PageFlags,
     check_listener,
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 _PANEL = "Audit"
 #: Max bytes of an audit policy file.
 _MOST = 1 << 20
-
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,6 @@ class AuditFlags:
         )
 
 
-@app.command(cls=Command)
 @takes_flags
 def apiserver(
     ctx: typer.Context,

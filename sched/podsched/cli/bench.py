@@ -339,6 +339,3 @@ def _with_progress(measure: Callable[[Progress], Coroutine[Any, Any, R]]) -> R:
         fail(str(exc), USAGE)
     except (ClientError, StoreError, ProcessFailed, TimeoutError) as exc:
         fail(str(exc) or "timed out", FAILED)
-
-
-__all__ = ["bench"]

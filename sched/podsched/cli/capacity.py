@@ -236,6 +236,3 @@ def _requests(requests: Mapping[str, int]) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
-
-
-__all__ = ["capacity", "headroom"]

@@ -245,6 +245,3 @@ def _events(events: Sequence[Any], now: float) -> list[str]:
             f"  {event.type} {event.reason} {since} ago{times}, {source}: {event.message}"
         )
     return lines
-
-
-__all__ = ["describe", "description"]

@@ -268,6 +268,3 @@ async def _wait_until_gone(client: ApiClient, pod: Pod) -> None:
         if now.metadata.uid != meta.uid:
             return
         await asyncio.sleep(_GONE_PAUSE)
-
-
-__all__ = ["drain"]

@@ -246,6 +246,3 @@ def cordon(given: _NodeFlags, names: Nodes = None) -> None:
 def uncordon(given: _NodeFlags, names: Nodes = None) -> None:
     """Mark nodes as schedulable again."""
     _set_unschedulable(names, given, value=False)
-
-
-__all__ = ["annotate", "cordon", "label", "taint", "uncordon"]

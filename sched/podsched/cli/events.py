@@ -64,6 +64,3 @@ def events(
                     show(table, printer.text(found, single=True))
 
     with_client(server, work)
-
-
-__all__ = ["events"]

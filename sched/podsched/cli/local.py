@@ -300,6 +300,3 @@ def demo(given: _DemoFlags) -> None:
         print(f"\n{what_next()}")
     if not report.good:
         fail("some pods were lost, bound twice or not bound: see the report", FAILED)
-
-
-__all__ = ["demo", "up"]

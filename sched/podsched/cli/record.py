@@ -142,6 +142,3 @@ def _record_kubernetes(access: ClusterAccess, recorder: _Recorder) -> None:
         await recorder.run(lambda capture: capture.follow(informer))
 
     with_cluster(access, work)
-
-
-__all__ = ["record"]

@@ -122,6 +122,3 @@ def wait(
 
     if not with_client(server, work):
         raise typer.Exit(FAILED)
-
-
-__all__ = ["wait"]
