@@ -37,8 +37,8 @@ async def followed(streams: Streams) -> list[str]:
     names: list[str] = []
     client = cast(ApiClient, cast(Any, streams))
     with pytest.raises(Over):
-        async for change in Selection("default", "", "").changes(
-            client, Target(KINDS["Pod"], ""), 5
+        async for change in Selection("", "").changes(
+            client, Target(KINDS["Pod"], "", "default"), 5
         ):
             names.append(change.object.metadata.name)
     return names

@@ -20,13 +20,13 @@ from podsched.cli.targets import complete_kinds, parse_targets, split_changes
 def test_objects_are_named_as_with_kubectl(
     arguments: list[str], found: list[tuple[str, str]]
 ) -> None:
-    assert [(target.kind.name, target.name) for target in parse_targets(arguments)] == found
+    assert [(target.kind.name, target.name) for target in parse_targets(arguments, "")] == found
 
 
 @pytest.mark.parametrize("arguments", [[], [","], ["pod/a", "b"], ["pod/"], ["/a"], ["pod/a/b"]])
 def test_what_cannot_be_understood_is_a_usage_error(arguments: list[str]) -> None:
     with pytest.raises(typer.Exit) as ended:
-        parse_targets(arguments)
+        parse_targets(arguments, "")
     assert ended.value.exit_code == 2
 
 

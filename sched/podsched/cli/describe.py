@@ -25,7 +25,7 @@ from podsched.cli.node_usage import humanised, requested_on, usage_rows
 from podsched.cli.options import LabelSelector
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, terminal_width
-from podsched.cli.targets import Targets, about, parse_targets, resolve
+from podsched.cli.targets import Targets, parse_targets, resolve
 from podsched.lib.ages import age
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Forbidden, NotFound
@@ -46,16 +46,17 @@ def describe(
 
     async def work(client: ApiClient) -> bool:
         missing = False
-        wanted = await resolve(client, parse_targets(targets), namespace, selector)
+        wanted = await resolve(client, parse_targets(targets, namespace), selector)
         for index, target in enumerate(wanted):
-            scope = namespace if target.kind.namespaced else ""
             try:
-                obj = await client.get(target.kind.name, target.name, scope)
+                obj = await target.get(client)
             except NotFound as exc:
                 missing = True
                 report("", exc)
                 continue
-            events, _ = await client.list("Event", scope, field_selector=about(target))
+            events, _ = await client.list(
+                "Event", target.namespace, field_selector=target.event_selector
+            )
             others = await _others(client, obj)
             if index:
                 say("\n")

@@ -6,12 +6,9 @@ Also lists the claims of a pod with their devices, for ``sched describe``.
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
-
-import yaml
 
 from podsched.api.columns import NONE
 from podsched.api.device_claims import newest_slices
@@ -19,7 +16,7 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Device, Pod, ResourceClaim, ResourceSlice
 from podsched.cli.client import with_client
 from podsched.cli.errors import USAGE, fail
-from podsched.cli.formats import Format, parse_format
+from podsched.cli.formats import Format, dump, parse_format
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, wrapped
 from podsched.lib.counted import listed
@@ -66,13 +63,8 @@ async def _show(client: ApiClient, chosen: Format, field_selector: str) -> None:
     claims, _ = await client.list("ResourceClaim", "")
     rows = _rows(cast(list[ResourceSlice], slices), cast(list[ResourceClaim], claims))
     if chosen.manifests:
-        document = {"kind": "List", "items": [_document(row) for row in rows]}
-        as_json = chosen.name == "json"
-        print(
-            json.dumps(document, indent=2)
-            if as_json
-            else yaml.safe_dump(document, sort_keys=False).rstrip("\n")
-        )
+        items = [_document(row) for row in rows]
+        print(dump({"kind": "List", "items": items}, chosen.name))
     elif rows:
         say("\n".join(_table(rows, wide=chosen.name == "wide")))
     else:

@@ -91,21 +91,20 @@ def _set_metadata(
     values = _parse_changes(changes)
 
     async def one(client: ApiClient, target: Target) -> None:
-        kind, name = target.kind.name, target.name
-        where = given.namespace if target.kind.namespaced else ""
-        obj = await client.get(kind, name, where)
+        kind, name, namespace = target
+        obj = await target.get(client)
         present = getattr(obj.metadata, field)
         for key, value in values.items():
             if not given.overwrite and value is not None and present.get(key, value) != value:
                 fail(f"'{key}' already has a value ({present[key]}), and --overwrite is false")
         patch = {"metadata": {field: values}}
-        await client.patch(kind, name, patch, where, dry_run=given.dry_run.asked)
+        await client.patch(kind.name, name, patch, namespace, dry_run=given.dry_run.asked)
         say(f"{reference(obj)} {done}{given.dry_run.suffix}")
 
     async def wanted(client: ApiClient) -> list[Target]:
-        targets = parse_targets(named)
+        targets = parse_targets(named, given.namespace)
         check_scope(targets, given.selector, everything=given.everything)
-        return await resolve(client, targets, given.namespace, given.selector)
+        return await resolve(client, targets, given.selector)
 
     for_each(given.server, wanted, one)
 
@@ -185,9 +184,9 @@ def _nodes(names: Sequence[str], given: _NodeFlags) -> Callable[[ApiClient], Awa
 
     async def found(client: ApiClient) -> list[str]:
         named = names[1:] if names and names[0] in ("node", "nodes", "no") else names
-        targets = parse_targets(["nodes", *map(node_name, named)])
+        targets = parse_targets(["nodes", *map(node_name, named)], "")
         check_scope(targets, given.selector, everything=given.everything)
-        return [target.name for target in await resolve(client, targets, "", given.selector)]
+        return [target.name for target in await resolve(client, targets, given.selector)]
 
     return found
 

@@ -14,7 +14,7 @@ from podsched.cli.errors import USAGE, fail
 from podsched.cli.formats import Format, Printer
 from podsched.cli.get import AllNamespaces, Selection, Watch, show
 from podsched.cli.output import say
-from podsched.cli.targets import Target, about, parse_targets
+from podsched.cli.targets import Target, parse_targets
 from podsched.serve.client.api_client import ApiClient
 
 _TYPES = ("Normal", "Warning")
@@ -45,10 +45,10 @@ def events(
         return [event for event in found if not wanted or event.type in wanted]
 
     async def work(client: ApiClient) -> None:
-        kind = KINDS["Event"]
-        fields = about(parse_targets([subject])[0]) if subject else ""
-        selection = Selection("" if all_namespaces else namespace, "", fields)
-        items, revision = await selection.all_of(client, kind)
+        fields = parse_targets([subject], "")[0].event_selector if subject else ""
+        selection = Selection("", fields)
+        every = Target(KINDS["Event"], "", "" if all_namespaces else namespace)
+        items, revision = await selection.all_of(client, every)
         shown = of_types(items)
         shown.sort(key=lambda event: (event.last_timestamp.seconds, event.last_timestamp.nanos))
         table = Format("table")
@@ -59,7 +59,7 @@ def events(
             place = "" if all_namespaces else f" in {namespace} namespace"
             say(f"No events found{place}.", error=True)
         if watch:
-            async for change in selection.changes(client, Target(kind, ""), revision):
+            async for change in selection.changes(client, every, revision):
                 if found := of_types([change.object]):
                     show(table, printer.text(found, single=True))
 

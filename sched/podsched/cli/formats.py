@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -13,10 +14,11 @@ import yaml
 
 from podsched.api import quantity
 from podsched.api.columns import NONE
-from podsched.api.kinds import kind_of
+from podsched.api.kinds import KINDS, kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.errors import USAGE, fail, fail_on
+from podsched.cli.json_path import TemplateError, as_text, parse_template, query_of, render
 from podsched.cli.printers import TablePrinter, Usage, aligned
 
 _PLAIN = ("table", "wide", "yaml", "json", "name")
@@ -82,14 +84,19 @@ class Printer:
         kinds_in_names: bool = False,
         usage: Usage | None = None,
     ) -> None:
-        """``usage``: see ``columns_of``."""
+        """See ``TablePrinter``."""
         self._format = chosen
-        self._namespaces = namespaces
-        self._kinds_in_names = kinds_in_names
-        self._usage = usage
+        self._table_of = partial(
+            TablePrinter,
+            namespaces=namespaces,
+            wide=chosen.name == "wide",
+            kinds_in_names=kinds_in_names,
+            usage=usage,
+        )
         self._tables: dict[str, TablePrinter] = {}
         if chosen.name == "jsonpath":
-            self._template = _template_or_fail(chosen.text)
+            with fail_on(TemplateError, about="--output: jsonpath", code=USAGE):
+                self._template = parse_template(chosen.text)
         if chosen.name == "custom-columns":
             self._columns = _columns_or_fail(chosen.text)
             self._headed = False
@@ -110,13 +117,7 @@ class Printer:
         document: Any = (
             manifests[0] if single else {"apiVersion": "v1", "kind": "List", "items": manifests}
         )
-        if chosen == "json":
-            return json.dumps(document, indent=2)
-        if chosen == "yaml":
-            return yaml.safe_dump(document, sort_keys=False).rstrip("\n")
-        from podsched.cli.json_path import render  # not above: see there
-
-        return render(self._template, document)
+        return render(self._template, document) if chosen == "jsonpath" else dump(document, chosen)
 
     def _table(self, items: Sequence[AnyObject]) -> list[str]:
         lines: list[str] = []
@@ -124,31 +125,27 @@ class Printer:
         for item in items:
             by_kind.setdefault(kind_of(item).name, []).append(item)
         for name, group in by_kind.items():
-            table = self._tables.get(name)
-            if table is None:
-                table = self._tables[name] = TablePrinter(
-                    kind_of(group[0]),
-                    namespaces=self._namespaces,
-                    wide=self._format.name == "wide",
-                    kinds_in_names=self._kinds_in_names,
-                    usage=self._usage,
-                )
+            if name not in self._tables:
+                self._tables[name] = self._table_of(KINDS[name])
             if lines:
                 lines.append("")
-            lines += table.lines(group, time.time())
+            lines += self._tables[name].lines(group, time.time())
         return lines
 
     def _custom(self, manifests: Sequence[Any]) -> list[str]:
-        from podsched.cli.json_path import as_text  # not above: see there
-
-        rows = []
-        if not self._headed:
-            self._headed = True
-            rows.append([heading for heading, _ in self._columns])
+        rows = [] if self._headed else [[heading for heading, _ in self._columns]]
+        self._headed = True
         for manifest in manifests:
             cells = [query.findall(manifest) for _, query in self._columns]
             rows.append([",".join(as_text(found) for found in cell) or NONE for cell in cells])
         return aligned(rows)
+
+
+def dump(document: Any, form: str) -> str:
+    """Return plain data as JSON or YAML; ``form``: json or yaml."""
+    if form == "json":
+        return json.dumps(document, indent=2)
+    return yaml.safe_dump(document, sort_keys=False).rstrip("\n")
 
 
 def reference(message: AnyObject) -> str:
@@ -158,8 +155,6 @@ def reference(message: AnyObject) -> str:
 
 def sorted_by(items: Sequence[AnyObject], path: str) -> list[AnyObject]:
     """Return objects sorted by a field: quantities and numbers by value; missing ones first."""
-    from podsched.cli.json_path import TemplateError, as_text, query_of  # not above: see there
-
     with fail_on(TemplateError, about="--sort-by", code=USAGE):
         query = query_of(path)
 
@@ -176,16 +171,7 @@ def sorted_by(items: Sequence[AnyObject], path: str) -> list[AnyObject]:
     return sorted(items, key=key)
 
 
-def _template_or_fail(text: str) -> Any:
-    from podsched.cli.json_path import TemplateError, parse_template  # not above: see there
-
-    with fail_on(TemplateError, about="--output: jsonpath", code=USAGE):
-        return parse_template(text)
-
-
 def _columns_or_fail(text: str) -> list[tuple[str, Any]]:
-    from podsched.cli.json_path import TemplateError, query_of  # not above: see there
-
     columns = []
     for part in text.split(","):
         heading, colon, path = part.partition(":")

@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Node
 from podsched.cli.client import Namespace, Server, for_each, with_client
 from podsched.cli.devices import WORDS, get_devices
@@ -51,26 +50,19 @@ _PAUSE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The namespace and the selectors of the objects to show."""
+    """The selectors of the objects to show."""
 
-    namespace: str
-    """Empty for all namespaces."""
     labels: str
     fields: str
 
-    async def all_of(self, client: ApiClient, kind: Kind) -> tuple[list[AnyObject], int]:
+    async def all_of(self, client: ApiClient, target: Target) -> tuple[list[AnyObject], int]:
         """Return the objects of a kind and the revision from which to watch them."""
         return await client.list(
-            kind.name,
-            self.namespace if kind.namespaced else "",
+            target.kind.name,
+            target.namespace,
             label_selector=self.labels,
             field_selector=self.fields,
         )
-
-    async def one(self, client: ApiClient, target: Target) -> AnyObject:
-        """Return one object. Raises NotFound."""
-        namespace = self.namespace if target.kind.namespaced else ""
-        return await client.get(target.kind.name, target.name, namespace)
 
     async def changes(
         self, client: ApiClient, target: Target, revision: int
@@ -86,7 +78,7 @@ class Selection:
                 async for change in watch_objects(
                     client,
                     [target.kind.name],
-                    self.namespace if target.kind.namespaced else "",
+                    target.namespace,
                     label_selector=self.labels,
                     field_selector=f"metadata.name={target.name}" if target.name else self.fields,
                     from_revision=start,
@@ -122,11 +114,11 @@ def get(
     chosen = parse_format(output)
 
     async def work(client: ApiClient) -> bool:
-        wanted = parse_targets(targets)
+        wanted = parse_targets(targets, namespace)
         named = any(target.name for target in wanted)
         _check(wanted, selected=bool(selector or field_selector), watch=watch)
-        scope = "" if all_namespaces and not named else namespace
-        selection = Selection(scope, selector, field_selector)
+        wanted = [t._replace(namespace="") if all_namespaces and not named else t for t in wanted]
+        selection = Selection(selector, field_selector)
         found = await _find(client, wanted, selection)
         items = sorted_by(found.items, sort_by) if sort_by else found.items
         if watch and not found.missing and chosen.name in ("table", "wide") and is_terminal():
@@ -143,7 +135,8 @@ def get(
         if items or (chosen.manifests and not watch and not found.missing):
             show(chosen, printer.text(items, single=named and len(wanted) == 1))
         elif not watch and not found.missing and chosen.name != "name":
-            _say_nothing_found(wanted[0].kind, selection.namespace)
+            place = f" in {wanted[0].namespace} namespace" if wanted[0].namespace else ""
+            say(f"No resources found{place}.", error=True)
         if watch and not found.missing:
             async for change in selection.changes(client, wanted[0], found.revision):
                 if chosen.name == "yaml":
@@ -173,11 +166,6 @@ def _shows_more(
     if output == RAW:
         get_raw(targets, server, namespace, alone=alone and not field_selector)
     return output == RAW
-
-
-def _say_nothing_found(kind: Kind, namespace: str) -> None:
-    place = f" in {namespace} namespace" if kind.namespaced and namespace else ""
-    say(f"No resources found{place}.", error=True)
 
 
 def _check(wanted: Sequence[Target], *, selected: bool, watch: bool) -> None:
@@ -210,11 +198,11 @@ async def _find(client: ApiClient, targets: Sequence[Target], selection: Selecti
     found = _Found([])
     for target in targets:
         if not target.name:
-            items, found.revision = await selection.all_of(client, target.kind)
+            items, found.revision = await selection.all_of(client, target)
             found.items += items
             continue
         try:
-            item = await selection.one(client, target)
+            item = await target.get(client)
         except NotFound as exc:
             found.missing = True
             report("", exc)
@@ -246,13 +234,13 @@ def get_raw(targets: Sequence[str], server: str, namespace: str, *, alone: bool)
         fail("-o raw cannot be combined with selectors and --watch", USAGE)
 
     async def named(_: ApiClient) -> list[Target]:
-        return parse_targets(targets)
+        return parse_targets(targets, namespace)
 
     async def one(client: ApiClient, target: Target) -> None:
         if not target.name:
             fail("-o raw needs the names of objects", USAGE)
-        scope = namespace if target.kind.namespaced else ""
-        print(as_json(await client.get_raw(target.kind.name, target.name, scope)))
+        kind, name, namespace = target
+        print(as_json(await client.get_raw(kind.name, name, namespace)))
 
     for_each(server, named, one)
 

@@ -1,8 +1,8 @@
 """kubectl's JSONPath templates: ``{.items[*].metadata.name}``, with ``range`` and quoted text.
 
 Braces contain a query, or text in double quotes; text outside is printed as it is.
-``python-jsonpath`` evaluates queries. Only this module imports it, when needed, because that takes
-a tenth of a second.
+``python-jsonpath`` evaluates queries. It is imported when needed, because that takes a tenth of a
+second.
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import jsonpath
-
 _BRACES = re.compile(r"\{((?:[^{}\"']|\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')*)\}")
 _ESCAPED_NAME = re.compile(r"\.((?:[\w/-]|\\.)+)")
-_ENVIRONMENT = jsonpath.JSONPathEnvironment()
 
 Node = tuple[str, Any]
 """``text`` with a string, ``query`` with a compiled query, ``range`` with a query and nodes."""
@@ -116,8 +113,10 @@ def _compiled(text: str) -> Any:
     elif body and body[0] not in ".[":
         body = "." + body
     body = "" if body == "." else _ESCAPED_NAME.sub(_bracketed, body)
+    import jsonpath  # not above: see there
+
     try:
-        return _ENVIRONMENT.compile("$" + body)
+        return jsonpath.compile("$" + body)
     except jsonpath.JSONPathError as error:
         reason = str(error).splitlines()[0]
         raise TemplateError(f"{text.strip()!r} is not a JSONPath: {reason}") from None

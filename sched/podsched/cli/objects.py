@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from podsched.api.kinds import Kind, kind_of
+from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.api.trace_context import trace_id
@@ -37,7 +37,7 @@ from podsched.cli.options import (
 )
 from podsched.cli.output import say
 from podsched.cli.progress import Progress, progress_bar
-from podsched.cli.targets import OptionalTargets, check_scope, parse_targets
+from podsched.cli.targets import OptionalTargets, Target, check_scope, parse_targets
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, NotFound, Unavailable, of_result
@@ -317,49 +317,46 @@ def delete(
         objects = _in_manifests(given.filename, namespace, recursive=recursive)
     else:
         with fail_on(LookupError):
-            wanted = parse_targets(targets or [])
-        check_scope(wanted, selector, everything=given.everything)
-        scoped = [(kind, namespace if kind.namespaced else "", name) for kind, name in wanted]
-        if not wanted[0].name:
-            for kind, where, _ in scoped:
-                _delete_all(given.server, kind, where, selector, how, dry_run)
+            objects = parse_targets(targets or [], namespace)
+        check_scope(objects, selector, everything=given.everything)
+        if not objects[0].name:
+            for target in objects:
+                _delete_all(given.server, target, selector, how, dry_run)
             return
-        objects = scoped
 
-    async def every(_: ApiClient) -> list[tuple[Kind, str, str]]:
+    async def every(_: ApiClient) -> list[Target]:
         return objects
 
     with progress_bar("objects", len(objects)) as progress:
 
-        async def one(client: ApiClient, target: tuple[Kind, str, str]) -> None:
-            kind, where, name = target
+        async def one(client: ApiClient, target: Target) -> None:
             progress.advance()
             try:
-                await client.delete(kind.name, name, where, **how)
+                await client.delete(target.kind.name, target.name, target.namespace, **how)
             except NotFound:
                 if given.ignore_not_found:
                     return
                 raise
-            say(f"{kind.name.lower()}/{name} deleted{dry_run.suffix}")
+            say(f"{target} deleted{dry_run.suffix}")
 
         for_each(given.server, every, one)
 
 
-def _in_manifests(
-    filenames: Sequence[str], namespace: str, *, recursive: bool
-) -> list[tuple[Kind, str, str]]:
-    """Return kind, namespace and name of each object; warn about objects of unknown kinds."""
+def _in_manifests(filenames: Sequence[str], namespace: str, *, recursive: bool) -> list[Target]:
+    """Return the objects in manifests; warn about objects of unknown kinds."""
     found = read_known(filenames, namespace, strict=False, recursive=recursive)
     for line in found.unknown:
         warn(f"skipped: {line}")
-    return [(kind_of(o), o.metadata.namespace, o.metadata.name) for o in found.objects]
+    return [Target(kind_of(o), o.metadata.name, o.metadata.namespace) for o in found.objects]
 
 
 def _delete_all(
-    server: str, kind: Kind, where: str, selector: str, how: dict[str, Any], dry_run: DryRun
+    server: str, target: Target, selector: str, how: dict[str, Any], dry_run: DryRun
 ) -> None:
+    kind, _, namespace = target
+
     async def work(client: ApiClient) -> int:
-        return await client.delete_collection(kind.name, where, label_selector=selector, **how)
+        return await client.delete_collection(kind.name, namespace, label_selector=selector, **how)
 
     say(f"{with_client(server, work)} {kind.plural} deleted{dry_run.suffix}")
 

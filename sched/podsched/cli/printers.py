@@ -18,36 +18,10 @@ _GAP = "   "
 #: Min width of a wrapped last column; with less, it starts on a line of its own.
 _LEAST_WRAPPED = 24
 
-
-#: A node's CPU, MEMORY and PODS as cells.
+#: Returns the cells of a node's columns below.
 Usage = Callable[[Any], Sequence[str]]
-
-
 _USED = ("CPU", "MEMORY", "PODS")
 _NAMESPACE = Column("NAMESPACE", lambda o, _: o.metadata.namespace)
-
-
-def columns_of(
-    kind: Kind,
-    *,
-    namespaces: bool,
-    wide: bool,
-    kinds_in_names: bool = False,
-    usage: Usage | None = None,
-) -> list[Column]:
-    """Return the columns of a kind's table.
-
-    ``namespaces``: the namespace comes first. ``kinds_in_names``: pod/web instead of web.
-    ``usage``: returns the cells CPU, MEMORY and PODS of a node.
-    """
-    shown = [c for c in kind.columns if c.sched is Show.ALWAYS or (wide and c.sched is Show.WIDE)]
-    shown.sort(key=lambda column: column.name.upper() == "AGE")  # it stands last
-    if usage is not None and kind.name == "Node":
-        shown = [_used(column, usage) for column in shown]
-    if kinds_in_names:
-        name = Column("NAME", lambda o, _: f"{kind.name.lower()}/{o.metadata.name}")
-        shown = [name if column is NAME else column for column in shown]
-    return [_NAMESPACE, *shown] if namespaces and kind.namespaced else shown
 
 
 def _used(column: Column, usage: Usage) -> Column:
@@ -55,10 +29,6 @@ def _used(column: Column, usage: Usage) -> Column:
         return column
     at = _USED.index(column.name)
     return Column(column.name, lambda o, _: usage(o)[at])
-
-
-def _heading(columns: Sequence[Column]) -> list[str]:
-    return [column.name.upper() for column in columns]
 
 
 def _cell(column: Column, obj: AnyObject, now: float) -> str:
@@ -128,7 +98,7 @@ def _fitting(columns: list[Column], objects: Sequence[AnyObject], now: float) ->
     if width is None or not any(column.usual for column in columns):
         return columns
     rows = [
-        _heading(columns),
+        [column.name for column in columns],
         *([_cell(column, obj, now) for column in columns] for obj in objects),
     ]
     if max(map(len, aligned(rows))) <= width:
@@ -152,9 +122,17 @@ class TablePrinter:
         kinds_in_names: bool = False,
         usage: Usage | None = None,
     ) -> None:
-        self._columns = columns_of(
-            kind, namespaces=namespaces, wide=wide, kinds_in_names=kinds_in_names, usage=usage
-        )
+        """``namespaces``: the namespace comes first. ``kinds_in_names``: pod/web, not web."""
+        columns = [
+            c for c in kind.columns if c.sched is Show.ALWAYS or (wide and c.sched is Show.WIDE)
+        ]
+        columns.sort(key=lambda column: column.name.upper() == "AGE")  # it stands last
+        if usage is not None and kind.name == "Node":
+            columns = [_used(column, usage) for column in columns]
+        if kinds_in_names:
+            name = Column("NAME", lambda o, _: f"{kind.name.lower()}/{o.metadata.name}")
+            columns = [name if column is NAME else column for column in columns]
+        self._columns = [_NAMESPACE, *columns] if namespaces and kind.namespaced else columns
         self._widths: list[int] = []
         self._wrap = kind.name == "Event" and not wide
 
@@ -164,6 +142,6 @@ class TablePrinter:
             self._columns = _fitting(self._columns, objects, now)
         rows = [[_cell(column, obj, now) for column in self._columns] for obj in objects]
         if not self._widths:
-            rows.insert(0, _heading(self._columns))
+            rows.insert(0, [column.name.upper() for column in self._columns])
             self._widths = [max(len(row[i]) for row in rows) for i in range(len(self._columns))]
         return wrapped(rows, self._widths) if self._wrap else aligned(rows, self._widths)

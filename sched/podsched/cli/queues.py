@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
-
-import yaml
 
 from podsched.api.quantity import MAX_INT64, QuantityError
 from podsched.ask.queues.counting import admission_of
@@ -17,6 +14,7 @@ from podsched.ask.queues.tree import Tree, queue_trees
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.errors import fail_on
 from podsched.cli.flags import takes_flags
+from podsched.cli.formats import dump
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import wrapped
@@ -65,10 +63,8 @@ def queues(given: _Flags) -> None:
     config = config_of(Source(given.config))
     with fail_on(QuantityError):
         trees = queue_trees(admission_of(objects, config))
-    if given.output is Form.JSON:
-        print(json.dumps({"queues": trees}, indent=2))
-    elif given.output is Form.YAML:
-        print(yaml.safe_dump({"queues": trees}, sort_keys=False).rstrip("\n"))
+    if given.output is not Form.TABLE:
+        print(dump({"queues": trees}, given.output))
     elif trees:
         say("\n".join(table(trees)))
         if starts := promised_starts(trees):

@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from podsched.api.kinds import KINDS, Kind, find_kind
+from podsched.api.objects import AnyObject
 from podsched.cli.client import endpoints, open_client
 from podsched.cli.errors import USAGE, fail
 from podsched.serve.client.api_client import ApiClient
@@ -23,36 +24,47 @@ class Target(NamedTuple):
     kind: Kind
     name: str
     """Empty for all."""
+    namespace: str
+    """Empty for kinds without namespaces, and for all namespaces."""
+
+    def __str__(self) -> str:
+        return f"{self.kind.name.lower()}/{self.name}"
+
+    @property
+    def event_selector(self) -> str:
+        """The field selector of the object's events."""
+        return f"involvedObject.name={self.name},involvedObject.kind={self.kind.name}"
+
+    async def get(self, client: ApiClient) -> AnyObject:
+        """Return the object. Raises ClientError."""
+        return await client.get(self.kind.name, self.name, self.namespace)
 
 
-def about(target: Target) -> str:
-    """Return the field selector of an object's events."""
-    return f"involvedObject.name={target.name},involvedObject.kind={target.kind.name}"
-
-
-def parse_targets(arguments: Sequence[str]) -> list[Target]:
+def parse_targets(arguments: Sequence[str], namespace: str) -> list[Target]:
     """Return the targets in the arguments; exit if they are malformed.
 
     Raises UnknownKindError.
     """
     if any("/" in argument for argument in arguments):
-        return [_one(argument) for argument in arguments]
+        return [_one(argument, namespace) for argument in arguments]
     kinds = [find_kind(name) for name in arguments[0].split(",") if name] if arguments else []
     if not kinds:
         fail("no objects: use KIND, KIND NAME... or KIND/NAME...", USAGE)
-    names = arguments[1:]
-    if not names:
-        return [Target(kind, "") for kind in kinds]
-    return [Target(kind, name) for kind in kinds for name in names]
+    names = arguments[1:] or [""]
+    return [_target(kind, name, namespace) for kind in kinds for name in names]
 
 
-def _one(argument: str) -> Target:
+def _target(kind: Kind, name: str, namespace: str) -> Target:
+    return Target(kind, name, namespace if kind.namespaced else "")
+
+
+def _one(argument: str, namespace: str) -> Target:
     kind, slash, name = argument.partition("/")
     if not slash:
         fail(f'"{argument}" is not KIND/NAME like the other arguments', USAGE)
     if not kind or not name or "/" in name:
         fail(f'"{argument}" is not KIND/NAME', USAGE)
-    return Target(find_kind(kind), name)
+    return _target(find_kind(kind), name, namespace)
 
 
 def split_changes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -61,18 +73,16 @@ def split_changes(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return [a for a in arguments if a not in changes], changes
 
 
-async def resolve(
-    client: ApiClient, targets: Sequence[Target], namespace: str, selector: str = ""
-) -> list[Target]:
+async def resolve(client: ApiClient, targets: Sequence[Target], selector: str = "") -> list[Target]:
     """Replace each target that means all of a kind by its objects. Raises ClientError."""
     found: list[Target] = []
-    for kind, name in targets:
-        if name:
-            found.append(Target(kind, name))
+    for target in targets:
+        if target.name:
+            found.append(target)
             continue
-        scope = namespace if kind.namespaced else ""
-        listing = await client.list(kind.name, scope, label_selector=selector)
-        found += [Target(kind, item.metadata.name) for item in listing.items]
+        kind, _, namespace = target
+        listing = await client.list(kind.name, namespace, label_selector=selector)
+        found += [Target(kind, item.metadata.name, namespace) for item in listing.items]
     return found
 
 

@@ -12,6 +12,7 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.client import Namespace, Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report
+from podsched.cli.json_path import TemplateError, as_text, query_of
 from podsched.cli.options import LabelSelector, Timeout, seconds_or_fail
 from podsched.cli.output import say
 from podsched.cli.targets import Target, Targets, parse_targets, resolve
@@ -51,8 +52,6 @@ def _condition(text: str) -> Reached:
 
 
 def _field(text: str) -> Reached:
-    from podsched.cli.json_path import TemplateError, as_text, query_of  # not above: see there
-
     path, brace, value = text.partition("}")
     value = value.removeprefix("=")
     if not brace:
@@ -92,30 +91,27 @@ def wait(
     may_be_missing = state in ("delete", "create")
 
     async def one(client: ApiClient, target: Target) -> bool:
-        kind, name = target
-        where = namespace if kind.namespaced else ""
         try:
             async with asyncio.timeout(limit):
                 while True:
                     obj: AnyObject | None = None
                     try:
-                        obj = await client.get(kind.name, name, where)
+                        obj = await target.get(client)
                     except NotFound as exc:
                         if not may_be_missing:
                             report("", exc)
                             return False
                     if reached(obj):
                         done = {"delete": "deleted", "create": "created"}
-                        say(f"{kind.name.lower()}/{name} {done.get(state, 'condition met')}")
+                        say(f"{target} {done.get(state, 'condition met')}")
                         return True
                     await asyncio.sleep(_PAUSE)
         except TimeoutError:
-            message = f"timed out after {timeout} waiting for {state} on"
-            say(f"error: {message} {kind.name.lower()}/{name}", error=True)
+            say(f"error: timed out after {timeout} waiting for {state} on {target}", error=True)
             return False
 
     async def work(client: ApiClient) -> bool:
-        wanted = await resolve(client, parse_targets(targets), namespace, selector)
+        wanted = await resolve(client, parse_targets(targets, namespace), selector)
         if not wanted and state != "delete":
             fail("no matching resources found")
         return all(await asyncio.gather(*(one(client, target) for target in wanted)))
