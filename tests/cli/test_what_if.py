@@ -77,6 +77,17 @@ def test_workloads_stand_for_their_pods(sched: Commands, cluster: str, tmp_path:
     assert "unbound immediate PersistentVolumeClaims" in result["pods"][3]["message"]
 
 
+def test_a_mistake_in_a_template_is_reported_once(
+    sched: Commands, cluster: str, tmp_path: Path
+) -> None:
+    spec = {"replicas": 3, "template": {"spec": {**pod("x")["spec"], "nodename": "a"}}}
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"}}
+    file = written(tmp_path / "deployment.json", {**deployment, "spec": spec})
+    done = sched("simulate", "-f", cluster, "--pod", file)
+    what = 'Deployment api: unknown field "spec.template.spec.nodename"'
+    assert done.errors == [f"warning: {file}: {what}"]
+
+
 def test_a_drain_names_waves_and_budgets(sched: Commands, cluster: str) -> None:
     said = sched.ok("simulate", "-f", cluster, "--drain", "a")
     lines = [line.split() for line in said.splitlines()]

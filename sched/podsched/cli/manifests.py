@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -73,9 +72,6 @@ def _unknown(document: Mapping[str, Any]) -> str:
     return f"podsched has no kind {kind}, and does not need it to schedule pods"
 
 
-Expand = Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]]
-
-
 class Manifests(NamedTuple):
     """The contents of manifests."""
 
@@ -85,17 +81,11 @@ class Manifests(NamedTuple):
 
 
 def read_known(
-    filenames: Sequence[str],
-    namespace: str,
-    *,
-    strict: bool,
-    recursive: bool = False,
-    expand: Expand | None = None,
+    filenames: Sequence[str], namespace: str, *, strict: bool, recursive: bool = False
 ) -> Manifests:
     """Return the objects of known kinds, and lines about those of unknown kinds.
 
-    ``expand`` returns the documents to use in place of one. Exits after printing every error if a
-    manifest is malformed; exits if there is no object.
+    Exits after printing every error if a manifest is malformed; exits if there is no object.
     """
     found = Manifests([], [])
     errors = 0
@@ -106,7 +96,7 @@ def read_known(
             errors += 1
             say(f"error: {source}: {exc}", error=True)
             continue
-        for document in chain.from_iterable(map(expand, documents)) if expand else documents:
+        for document in documents:
             if kind := _unknown(document):
                 found.unknown.append(f"{source}: {describe(document)}: {kind}")
                 continue
