@@ -9,21 +9,21 @@ from typing import Any
 
 import typer
 
-from podsched.api.objects import Node, Pod
+from podsched.api.objects import Node, Pod, key_of
 from podsched.ask.whatif.capacity import Capacity, Group, by_group, by_zone, grouping
 from podsched.ask.whatif.capacity import capacity as capacity_for
 from podsched.ask.whatif.headroom import Headroom
 from podsched.ask.whatif.headroom import headroom as headroom_of
 from podsched.cli.cluster_source import QuestionFlags, admit
+from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.node_usage import humanised
 from podsched.cli.options import Form
 from podsched.cli.output import say
-from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
 from podsched.cli.progress import progress_bar
-from podsched.cli.what_if import config_of, world_of
+from podsched.cli.what_if import world_of
 from podsched.cli.workloads import read_workloads
 from podsched.config.flags import flag
 from podsched.telemetry.log_output import configure_logging
@@ -68,12 +68,12 @@ def capacity(given: _Flags) -> None:
     objects = [*source.objects(), *workload.others]
     pod = workload.pods[0]
     pod.spec.node_name = ""
-    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-    taken = {(o.metadata.namespace, o.metadata.name) for o in objects if isinstance(o, Pod)}
-    while (pod.metadata.namespace, pod.metadata.name) in taken:
+    name = key_of(pod)
+    taken = {key_of(o) for o in objects if isinstance(o, Pod)}
+    while key_of(pod) in taken:
         pod.metadata.name += "-more"
     admit(objects, [pod])
-    world = world_of(objects, config_of(Source(given.config)))
+    world = world_of(objects, read_config(given.config))
     nodes = [node for node in objects if isinstance(node, Node)]
     with progress_bar("pods", given.most) as progress:
         found = capacity_for(world, pod, given.most, placed=progress.advance_by)
@@ -152,7 +152,7 @@ def headroom(given: QuestionFlags) -> None:
     configure_logging("text", "warning")
     objects = given.source().objects()
     admit(objects, [])
-    found = headroom_of(world_of(objects, config_of(Source(given.config))))
+    found = headroom_of(world_of(objects, read_config(given.config)))
     if given.output is Form.JSON:
         print(json.dumps(_headroom_document(found), indent=2))
     else:

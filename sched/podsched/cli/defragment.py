@@ -14,15 +14,15 @@ from podsched.ask.whatif.defragmentation import Defragmentation, Rules, free_nod
 from podsched.cli import plan_files
 from podsched.cli.client import Namespace, with_client
 from podsched.cli.cluster_source import ClusterSource, QuestionFlags, admit
+from podsched.cli.config import read_config
 from podsched.cli.edit import is_unschedulable, set_unschedulable
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.options import Form, Timeout, seconds_or_fail
 from podsched.cli.output import say
-from podsched.cli.policy import Source
 from podsched.cli.printers import aligned
 from podsched.cli.relocation import Mover, PodMove, Stopped
-from podsched.cli.what_if import config_of, world_of
+from podsched.cli.what_if import world_of
 from podsched.config.flags import flag
 from podsched.framework.pods import PodInfo
 from podsched.lib.counted import counted
@@ -76,7 +76,7 @@ def _plan(given: _Flags, source: ClusterSource, namespace: str) -> None:
     rules = Rules(given.force, given.delete_emptydir_data, given.max_moves)
     objects = source.objects()
     admit(objects, [])
-    world = world_of(objects, config_of(Source(given.config)))
+    world = world_of(objects, read_config(given.config))
     budgets = Budgets(world.cluster.list("PodDisruptionBudget"), [p.pod for p in world.pods()])
     waiting = _waiting(world.pending(), namespace, given.for_pod) if given.for_pod else None
     if waiting is not None:

@@ -11,7 +11,8 @@ from typing import Any
 import typer
 import yaml
 
-from podsched.api.columns import node_status, pod_status
+from podsched.api.columns import NONE, node_status, pod_status
+from podsched.api.conditions import is_finished
 from podsched.api.hollow_nodes import HOLLOW_TEXT, is_hollow
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
@@ -30,7 +31,6 @@ from podsched.lib.ages import age
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import Forbidden, NotFound
 
-NONE = "<none>"
 #: Max members of a pod group that are shown.
 _MAX_MEMBERS = 40
 NO_CONTROLLER = "none has processed it, so it makes no pods"
@@ -174,7 +174,7 @@ def _node(node: Any, pods: Sequence[Any]) -> list[str]:
         "Taints:        "
         + (", ".join(f"{t.key}={t.value}:{t.effect}" for t in node.spec.taints) or NONE),
     ]
-    running = [pod for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
+    running = [pod for pod in pods if not is_finished(pod)]
     used = requested_on(running).get(node.metadata.name, {})
     rows = [["  RESOURCE", "REQUESTED", "ALLOCATABLE", "SHARE"]]
     rows += [[f"  {name}", *cells] for name, *cells in usage_rows(node, used)]

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.objects import Pod, key_of
 from podsched.cli.client import ServerFlags, with_client
 from podsched.cli.edit import node_name, tell_unschedulable
@@ -92,7 +93,7 @@ def plan(pods: Sequence[Any], rules: Rules) -> Plan:
 
 def _obstacle(pod: Any, owners: Sequence[str], rules: Rules) -> str:
     """Return why a pod must not be evicted; "" if it may be."""
-    if pod.status.phase in ("Succeeded", "Failed") or _terminating(pod):
+    if is_finished(pod) or is_terminating(pod):
         return ""
     if "DaemonSet" in owners:
         return DAEMON_SET
@@ -100,10 +101,6 @@ def _obstacle(pod: Any, owners: Sequence[str], rules: Rules) -> str:
         return UNMANAGED
     local_data = any(volume.HasField("empty_dir") for volume in pod.spec.volumes)
     return LOCAL_DATA if local_data and not rules.delete_emptydir_data else ""
-
-
-def _terminating(pod: Pod) -> bool:
-    return pod.metadata.HasField("deletion_timestamp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +182,7 @@ async def _evict_all(client: ApiClient, node: str, pods: Sequence[Pod], grace: i
     async def one(pod: Pod) -> None:
         name = pod.metadata.name
         try:
-            if not _terminating(pod):
+            if not is_terminating(pod):
                 async with at_once:
                     await _evict(client, pod, grace)
             await _wait_until_gone(client, pod)

@@ -19,7 +19,7 @@ from podsched.ask.offline_explanation import explain_offline
 from podsched.cli.bundle import write_bundle
 from podsched.cli.client import Namespace, ServerFlags, refusals_fail, with_client
 from podsched.cli.cluster_source import ClusterSource, admit
-from podsched.cli.config import read_source
+from podsched.cli.config import read_config, read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn, without_kind
 from podsched.cli.explanation import explanation_lines
 from podsched.cli.flags import takes_flags
@@ -27,7 +27,6 @@ from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
-from podsched.config.load import default_config
 from podsched.framework.plugin import PluginError
 from podsched.lab.replay.decision_capture import unpacked
 from podsched.registry import factories
@@ -164,10 +163,9 @@ def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest
     if unknown := [name for name in request.nodes if name not in known]:
         fail(f'nodes "{unknown[0]}" not found', FAILED)
     with fail_on(QuantityError, ConfigError, PluginError):
-        read = read_source(Source(config))[0] if config is not None else default_config()
         end = time.monotonic() + _GROUP_SECONDS
         answer = explain_offline(
-            objects, read, factories(), request, lambda: time.monotonic() > end
+            objects, read_config(config), factories(), request, lambda: time.monotonic() > end
         )
     if answer is None:
         plural = KINDS[request.kind].plural

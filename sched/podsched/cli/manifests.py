@@ -10,7 +10,13 @@ from typing import Any, BinaryIO, NamedTuple
 import typer
 
 from podsched.api.kinds import KINDS, kind_of
-from podsched.api.manifest import ManifestError, describe, from_manifest, load_documents
+from podsched.api.manifest import (
+    ManifestError,
+    describe,
+    from_manifest,
+    load_documents,
+    to_manifest,
+)
 from podsched.api.objects import AnyObject
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.output import say
@@ -70,6 +76,18 @@ def _unknown(document: Mapping[str, Any]) -> str:
     if isinstance(spec, dict) and ("template" in spec or "jobTemplate" in spec):
         return f"podsched does not run a {kind}: submit its pods instead"
     return f"podsched has no kind {kind}, and does not need it to schedule pods"
+
+
+def merge_patch_of(message: AnyObject) -> dict[str, Any]:
+    """Return the merge patch that applies a manifest: everything except the status.
+
+    A resourceVersion in the manifest stays in the patch: the server refuses the patch with a
+    conflict if the object has changed since that version.
+    """
+    manifest = to_manifest(message)
+    for key in ("apiVersion", "kind", "status"):
+        manifest.pop(key, None)
+    return manifest
 
 
 class Manifests(NamedTuple):

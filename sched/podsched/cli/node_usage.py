@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, cast
 
-from podsched.api import quantity
+from podsched.api.conditions import is_finished
 from podsched.api.objects import Node, Pod
-from podsched.api.resources import CPU, MEMORY, PODS, requests_in_units
+from podsched.api.resources import CPU, MEMORY, PODS, readable_allocatable, requests_in_units
 
 _BYTES = (MEMORY, "ephemeral-storage")
 _BINARY = ("Ei", "Pi", "Ti", "Gi", "Mi", "Ki")
@@ -24,7 +24,7 @@ def requested_on(pods: Iterable[Any]) -> dict[str, Amounts]:
     """
     nodes: dict[str, Amounts] = {}
     for pod in pods:
-        if not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
+        if not pod.spec.node_name or is_finished(pod):
             continue
         used = nodes.setdefault(pod.spec.node_name, {})
         for name, amount in {**requests_in_units(cast(Pod, pod)), PODS: 1}.items():
@@ -32,22 +32,20 @@ def requested_on(pods: Iterable[Any]) -> dict[str, Amounts]:
     return nodes
 
 
-def usage_cells(node: Node, used: Mapping[str, int]) -> tuple[str, str, str]:
+def usage_cells(node: Node, used: Mapping[str, int]) -> tuple[str, ...]:
     """Return CPU, MEMORY and PODS of a node as "requested/allocatable"."""
-    cpu, memory, pods = (
-        f"{humanised(name, used.get(name, 0))}/{humanised(name, allocatable(node, name))}"
+    has = readable_allocatable(node)
+    return tuple(
+        f"{humanised(name, used.get(name, 0))}/{humanised(name, has.get(name, 0))}"
         for name in (CPU, MEMORY, PODS)
     )
-    return cpu, memory, pods
 
 
 def usage_rows(node: Node, used: Mapping[str, int]) -> list[list[str]]:
     """Return a row for each resource: name, requested, allocatable, and the share in percent."""
-    names = sorted({*node.status.allocatable, *used}, key=_rank)
-    rows = []
-    for name in names:
-        has = allocatable(node, name)
-        amount = used.get(name, 0)
+    allocatable, rows = readable_allocatable(node), []
+    for name in sorted({*node.status.allocatable, *used}, key=_rank):
+        has, amount = allocatable.get(name, 0), used.get(name, 0)
         share = f"{round(Fraction(100 * amount, has))}%" if has else "-"
         rows.append([name, humanised(name, amount), humanised(name, has), share])
     return rows
@@ -67,15 +65,6 @@ def humanised(resource: str, amount: int) -> str:
             tenths = round(10 * rest / unit)
             return f"{whole + tenths // 10}.{tenths % 10}{suffix}" if rest else f"{whole}{suffix}"
     return str(amount)
-
-
-def allocatable(node: Node, resource: str) -> int:
-    """Return a node's allocatable amount of a resource; cpu in millicores."""
-    try:
-        amount = quantity.parse(node.status.allocatable.get(resource, "0"))
-    except quantity.QuantityError:
-        return 0  # the API server would refuse it, but etcd may contain it
-    return int(amount * 1000) if resource == CPU else int(amount)
 
 
 def _rank(resource: str) -> tuple[int, str]:

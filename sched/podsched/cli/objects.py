@@ -16,14 +16,13 @@ from typing import Annotated, Any
 import typer
 
 from podsched.api.kinds import kind_of
-from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject
 from podsched.api.trace_context import trace_id
 from podsched.cli.client import Namespace, Server, ServerFlags, for_each, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
-from podsched.cli.manifests import Manifests, read_known
+from podsched.cli.manifests import Manifests, merge_patch_of, read_known
 from podsched.cli.options import (
     DryRun,
     DryRunOption,
@@ -141,7 +140,7 @@ class Writer:
             after = await self._client.patch(
                 kind,
                 meta.name,
-                _merge_of(message),
+                merge_patch_of(message),
                 meta.namespace,
                 strategic=kind in _WITH_CONTAINERS,
                 dry_run=self._dry_run.asked,
@@ -185,18 +184,6 @@ def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _merge_of(message: AnyObject) -> dict[str, Any]:
-    """Return the merge patch that applies a manifest: everything except the status.
-
-    A resourceVersion in the manifest stays in the patch: the server refuses the patch with a
-    conflict if the object has changed since that version.
-    """
-    manifest = to_manifest(message)
-    for key in ("apiVersion", "kind", "status"):
-        manifest.pop(key, None)
-    return manifest
 
 
 def apply(

@@ -33,7 +33,7 @@ from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference as short_reference
-from podsched.cli.manifests import read_known
+from podsched.cli.manifests import merge_patch_of, read_known
 from podsched.cli.options import Filename, Form, Recursive, Strict
 from podsched.cli.output import say
 from podsched.cli.policy import Source
@@ -116,14 +116,13 @@ def plan(
     if a plugin failed.
     """
     configure_logging("text", "warning")
-    source = Source(given.config)
     found = read_known(filename, namespace, strict=strict, recursive=recursive)
     for line in found.unknown:
         warn(f"skipped: {line}")
     if unnamed := [o for o in found.objects if not o.metadata.name]:
         kind = kind_of(unnamed[0]).name
         fail(f"{kind} with generateName: a plan needs the names of all objects", USAGE)
-    config, written = read_source(source)
+    config, written = read_source(Source(given.config))
     now = with_client(given.server, lambda client: _read(client, found.objects))
     writes = [_write(manifest, now) for manifest in found.objects]
     forecast = _forecast(now, writes, config)
@@ -158,15 +157,9 @@ async def _read(client: ApiClient, manifests: Sequence[AnyObject]) -> Now:
 def _write(manifest: AnyObject, now: Now) -> Write:
     before = now.by_reference.get(reference(manifest))
     if before is None:
-        after = deepcopy(manifest)
-        return Write(Action.CREATE, manifest, after)
-    patch = {
-        key: part
-        for key, part in to_manifest(manifest).items()
-        if key not in ("apiVersion", "kind", "status")
-    }
+        return Write(Action.CREATE, manifest, deepcopy(manifest))
     with fail_on(ManifestError):
-        after = apply_merge_patch(before, patch).message
+        after = apply_merge_patch(before, merge_patch_of(manifest)).message
     if isinstance(after, Pod):
         # A patch replaces whole lists, such as the containers, so defaults in them are missing.
         default_pod_spec(after.spec)

@@ -12,13 +12,12 @@ from podsched.api.quantity import MAX_INT64, QuantityError
 from podsched.ask.queues.counting import admission_of
 from podsched.ask.queues.tree import Tree, queue_trees
 from podsched.cli.cluster_source import ClusterSource, admit
+from podsched.cli.config import read_config
 from podsched.cli.errors import fail_on
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import dump
 from podsched.cli.output import say
-from podsched.cli.policy import Source
 from podsched.cli.printers import wrapped
-from podsched.cli.what_if import config_of
 from podsched.config.flags import flag
 from podsched.telemetry.log_output import configure_logging
 
@@ -60,7 +59,7 @@ def queues(given: _Flags) -> None:
     configure_logging("text", "warning")
     objects = replace(given, files=given.filename or ()).or_live().objects()
     admit(objects, [])
-    config = config_of(Source(given.config))
+    config = read_config(given.config)
     with fail_on(QuantityError):
         trees = queue_trees(admission_of(objects, config))
     if given.output is not Form.TABLE:

@@ -17,11 +17,11 @@ from podsched.api.objects import AnyObject, ClusterQueue, Cohort
 from podsched.api.quantity import QuantityError
 from podsched.api.validation import validate
 from podsched.cli.cluster_source import admit
+from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import wrapped
-from podsched.cli.what_if import config_of
 from podsched.cli.workloads import Workload
 from podsched.framework.plugin import PluginError
 from podsched.lab.replay.queue_changes import UnitResult, play_change
@@ -46,7 +46,7 @@ def quota_changes(
 ) -> int:
     """Simulate changes of quota and print the results; return the exit code."""
     before = [*objects, *workload.others, *workload.pods]
-    config = config_of(source)
+    config, _ = read_source(source)
     admit([*objects, *workload.others], workload.pods)
     after, texts = list(before), []
     for change in changes:

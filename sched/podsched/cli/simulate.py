@@ -16,7 +16,7 @@ from typing import IO, Any
 import typer
 
 from podsched.api.manifest import ManifestError, to_manifest
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, Pod, key_of
 from podsched.api.quantity import QuantityError
 from podsched.ask.case_lines import described, results_of
 from podsched.ask.queue_cases.running import run_lines as run_queue_cases
@@ -177,7 +177,7 @@ def _check_question(given: _Flags, changes: Changes, cluster: ClusterSource) -> 
 def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form) -> int:
     """Show a single pod's decision in detail; return the exit code."""
     # The pod may be in the cluster already; it must not compete with itself.
-    objects = [o for o in objects if not (isinstance(o, Pod) and _key(o) == _key(wanted))]
+    objects = [o for o in objects if not (isinstance(o, Pod) and key_of(o) == key_of(wanted))]
     scenario = _scenario(objects, wanted, source)
     with fail_on(ManifestError, ConfigError, QuantityError, BadScenario, PluginError):
         result = simulate_scenario(scenario, factories(), changes=True)
@@ -223,15 +223,11 @@ def _exit_code(result: dict[str, Any]) -> int:
     return 0 if result["outcome"] == "Schedulable" else FAILED
 
 
-def _key(pod: Pod) -> tuple[str, str]:
-    return pod.metadata.namespace, pod.metadata.name
-
-
 def _scenario(objects: Sequence[AnyObject], pod: Pod, source: Source) -> dict[str, Any]:
     """Return the scenario with the objects as an API server would return them; exit on errors."""
     admit(objects, [pod])
     scenario: dict[str, Any] = {
-        "id": f"{pod.metadata.namespace}/{pod.metadata.name}",
+        "id": key_of(pod),
         "objects": [to_manifest(obj) for obj in objects],
         "pod": to_manifest(pod),
     }
@@ -242,7 +238,7 @@ def _scenario(objects: Sequence[AnyObject], pod: Pod, source: Source) -> dict[st
 
 def _print(pod: Pod, result: dict[str, Any]) -> None:
     outcome = "Error" if "scoreError" in result else result["outcome"]
-    say(f"Pod {pod.metadata.namespace}/{pod.metadata.name}: {outcome}")
+    say(f"Pod {key_of(pod)}: {outcome}")
     if result.get("message"):
         say(f"  {result['message']}")
     pre = result.get("prefilter", {})

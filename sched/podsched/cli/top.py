@@ -14,11 +14,11 @@ import typer
 from podsched.api.columns import NONE, node_status, pod_status
 from podsched.api.conditions import FALSE, is_finished, pod_condition
 from podsched.api.objects import Node, Pod, key_of, object_key, seconds_of
-from podsched.api.resources import CPU, MEMORY, PODS, requests_in_units
+from podsched.api.resources import CPU, MEMORY, PODS, readable_allocatable, requests_in_units
 from podsched.cli.client import Namespace, ServerFlags, with_client
 from podsched.cli.flags import takes_flags
 from podsched.cli.get import AllNamespaces
-from podsched.cli.node_usage import allocatable, humanised, requested_on
+from podsched.cli.node_usage import humanised, requested_on
 from podsched.cli.output import say
 from podsched.cli.printers import wrapped
 from podsched.cli.redraw import is_terminal, redrawn
@@ -103,10 +103,10 @@ def node_rows(view: View, order: Order) -> list[list[str]]:
     requested = requested_on(view.pods.values())
     sortable = []
     for name, node in view.nodes.items():
-        used = requested.get(name, {})
+        used, allocatable = requested.get(name, {}), readable_allocatable(node)
         row, shares = [name, node_status(node)], {}
         for resource in (CPU, MEMORY, PODS):
-            has, amount = allocatable(node, resource), used.get(resource, 0)
+            has, amount = allocatable.get(resource, 0), used.get(resource, 0)
             shares[resource] = amount / has if has else 0.0
             row.append(f"{humanised(resource, amount)}/{humanised(resource, has)}")
             if resource != PODS:
@@ -131,7 +131,7 @@ def pod_rows(view: View, order: Order, now: float) -> list[list[str]]:
             humanised(CPU, wants.get(CPU, 0)),
             humanised(MEMORY, wants.get(MEMORY, 0)),
             pod.spec.node_name or NONE,
-            age(now - seconds_of(pod.metadata.creation_timestamp)),
+            age(now - _created(pod)),
         ]
         amount = wants.get(order.value, 0) if order in (Order.CPU, Order.MEMORY) else 0
         sortable.append((-amount, name, row))

@@ -20,6 +20,7 @@ from podsched.api.objects import (
     PodGroup,
     ResourceClaim,
     ResourceSlice,
+    key_of,
 )
 from podsched.api.quantity import QuantityError
 from podsched.api.queue_labels import QUEUE_NAME
@@ -34,7 +35,7 @@ from podsched.cli.output import say
 from podsched.cli.policy import Source
 from podsched.cli.printers import aligned, wrapped
 from podsched.cli.workloads import Workload
-from podsched.config.load import SchedulerConfiguration, default_config
+from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import PluginError
 from podsched.lab.replay.queue_changes import play_new_pods
 from podsched.lab.replay.queue_world import QueueWorld
@@ -107,19 +108,15 @@ def what_if(
     devices = NodeDevices(o for o in objects if isinstance(o, ResourceSlice))
     added = [pair for text in changes.add_node for pair in _added(text, nodes, devices)]
     new_nodes = [node for node, _ in added]
-    taken = {(pod.metadata.namespace, pod.metadata.name) for pod in workload.pods}
-    objects = [
-        o
-        for o in objects
-        if not (isinstance(o, Pod) and (o.metadata.namespace, o.metadata.name) in taken)
-    ]
+    taken = set(map(key_of, workload.pods))
+    objects = [o for o in objects if not (isinstance(o, Pod) and key_of(o) in taken)]
     objects += [*workload.others, *(piece for _, slices in added for piece in slices)]
     for pod in workload.pods:
         pod.spec.node_name = ""  # It may have been read from a cluster where it runs.
     admit([*objects, *new_nodes], workload.pods)
     pending = changes.pending or bool(added and not workload.pods)
     scenario = Scenario(workload.pods, pending, new_nodes, changes.remove_node, changes.drain)
-    config = config_of(source)
+    config, _ = read_source(source)
     left = {*changes.remove_node, *changes.drain, *([""] if pending else ())}
     concerned = [o for o in objects if isinstance(o, Pod) and o.spec.node_name in left]
     kind = QueueWorld if counts_quota(objects, [*concerned, *workload.pods]) else World
@@ -154,11 +151,6 @@ def queue_forecast(
     others += world.cluster.list("ResourceClaim")
     with fail_on(QuantityError, PluginError):
         return play_new_pods(others, pods, config, factories())[0]
-
-
-def config_of(source: Source) -> SchedulerConfiguration:
-    """Return the configuration that the options name, or the default; exit if it is invalid."""
-    return read_source(source)[0] if source.given else default_config()
 
 
 def world_of(objects: Sequence[AnyObject], config: SchedulerConfiguration) -> World:
