@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import typer
@@ -25,13 +26,13 @@ from podsched.cli.options import (
 )
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
+from podsched.cli.relocation import eviction
 from podsched.cli.targets import complete_nodes
 from podsched.config.flags import flag
 from podsched.lib.counted import counted
 from podsched.lib.tasks import task_group
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, DisruptionBudget, NotFound, Unavailable
-from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 _MIRROR = "kubernetes.io/config.mirror"
 #: Seconds after which an eviction that a budget forbids is tried again, as in kubectl.
@@ -41,13 +42,16 @@ _EVICTIONS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(ServerFlags):
     """The pods that may be evicted, and their grace period."""
 
-    force: bool
-    ignore_daemonsets: bool
-    delete_emptydir_data: bool
-    grace_period: int | None
+    force: bool = flag(False)
+    """Also evict pods that no controller would replace."""
+    ignore_daemonsets: bool = flag(False)
+    """Leave the pods of DaemonSets on the node."""
+    delete_emptydir_data: bool = flag(False)
+    """Also evict pods with emptyDir volumes; their data is lost."""
+    grace_period: int | None = None
 
 
 DAEMON_SET = "of a DaemonSet (--ignore-daemonsets leaves them)"
@@ -103,23 +107,13 @@ def _obstacle(pod: Any, owners: Sequence[str], rules: Rules) -> str:
     return LOCAL_DATA if local_data and not rules.delete_emptydir_data else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Flags(ServerFlags):
-    force: bool = flag(False)
-    """Also evict pods that no controller would replace."""
-    ignore_daemonsets: bool = flag(False)
-    """Leave the pods of DaemonSets on the node."""
-    delete_emptydir_data: bool = flag(False)
-    """Also evict pods with emptyDir volumes; their data is lost."""
-
-
 @takes_flags
 def drain(
     names: Annotated[
         list[str],
         typer.Argument(metavar="NODE", help="Names of the nodes.", autocompletion=complete_nodes),
     ],
-    given: _Flags,
+    rules: Rules,
     dry_run: DryRunOption = DryRun.NONE,
     pod_selector: LabelSelector = "",
     grace_period: GracePeriod = -1,
@@ -131,8 +125,7 @@ def drain(
     again every 5 seconds until --timeout (0s: for ever).
     """
     limit = seconds_or_fail("--timeout", timeout) or None
-    grace = None if grace_period < 0 else grace_period
-    rules = Rules(given.force, given.ignore_daemonsets, given.delete_emptydir_data, grace)
+    rules = replace(rules, grace_period=None if grace_period < 0 else grace_period)
 
     async def work(client: ApiClient) -> int:
         failures = 0
@@ -149,7 +142,7 @@ def drain(
                 report("", exc)
         return failures
 
-    if with_client(given.server, work):
+    if with_client(rules.server, work):
         raise typer.Exit(FAILED)
 
 
@@ -213,22 +206,11 @@ async def _evict_all(client: ApiClient, node: str, pods: Sequence[Pod], grace: i
     return len(left)
 
 
-def _eviction(pod: Pod, grace: int | None, *, dry_run: bool = False) -> EvictRequest:
-    meta = pod.metadata
-    return EvictRequest(
-        namespace=meta.namespace,
-        name=meta.name,
-        preconditions=Preconditions(uid=meta.uid),
-        grace_period_seconds=grace,
-        dry_run=dry_run,
-    )
-
-
 async def _try_evicting(client: ApiClient, pod: Pod, grace: int | None) -> None:
     """Print whether the pod could be evicted now, if it were the only one."""
     name, suffix = pod.metadata.name, DryRun.SERVER.suffix
     try:
-        await client.evict(_eviction(pod, grace, dry_run=True))
+        await client.evict(eviction(pod, grace_period_seconds=grace, dry_run=True))
     except NotFound:
         return
     except DisruptionBudget as refusal:
@@ -239,29 +221,24 @@ async def _try_evicting(client: ApiClient, pod: Pod, grace: int | None) -> None:
 
 async def _evict(client: ApiClient, pod: Pod, grace: int | None) -> None:
     """Evict a pod as soon as budgets permit it."""
-    request = _eviction(pod, grace)
+    request = eviction(pod, grace_period_seconds=grace)
     waiting = False
-    while True:
-        try:
-            await client.evict(request)
-        except NotFound:
-            return
-        except DisruptionBudget as refusal:
-            if not waiting:
-                say(f"pod/{pod.metadata.name} waits: {refusal}", error=True)
-            waiting = True
-            await asyncio.sleep(_BUDGET_PAUSE)
-            continue
-        return
+    with suppress(NotFound):
+        while True:
+            try:
+                await client.evict(request)
+                return
+            except DisruptionBudget as refusal:
+                if not waiting:
+                    say(f"pod/{pod.metadata.name} waits: {refusal}", error=True)
+                waiting = True
+                await asyncio.sleep(_BUDGET_PAUSE)
 
 
 async def _wait_until_gone(client: ApiClient, pod: Pod) -> None:
     meta = pod.metadata
-    while True:
-        try:
-            now = await client.get("Pod", meta.name, meta.namespace)
-        except NotFound:
-            return
-        if now.metadata.uid != meta.uid:
-            return
-        await asyncio.sleep(_GONE_PAUSE)
+    with suppress(NotFound):
+        while True:
+            if (await client.get("Pod", meta.name, meta.namespace)).metadata.uid != meta.uid:
+                return
+            await asyncio.sleep(_GONE_PAUSE)

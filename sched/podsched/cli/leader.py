@@ -6,10 +6,9 @@ import asyncio
 import getpass
 import time
 from collections.abc import Sequence
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.objects import Lease
 from podsched.app.leader_requests import (
@@ -20,12 +19,12 @@ from podsched.app.leader_requests import (
     pause_name,
     standbys,
 )
-from podsched.app.replica_lease import COMPONENT, DEFAULT_LOCK, LABEL, NAMESPACE
+from podsched.app.replica_lease import NAMESPACE
 from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.help_texts import Command, command_group
 from podsched.cli.output import say
-from podsched.cli.status import check_lock
+from podsched.cli.status import LOCK, check_lock, lock_record, replica_leases
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, NotFound
 
@@ -45,22 +44,20 @@ def transfer(
         str, typer.Option(metavar="REPLICA", help="Name or identity. Default: the best standby.")
     ] = "",
     server: Server = "",
-    lock: Lock = DEFAULT_LOCK,
+    lock: Lock = LOCK,
 ) -> None:
     """Let the leader hand over to a standby, and become a standby itself."""
     check_lock(lock)
-    said = with_client(server, lambda client: _transfer(client, lock, to))
-    say(said)
+    say(with_client(server, lambda client: _transfer(client, lock, to)))
 
 
 async def _transfer(client: ApiClient, lock: str, to: str) -> str:
-    leader = (await _record(client, lock)).spec.holder_identity
+    leader = (await lock_record(client, lock)).spec.holder_identity
     if not leader:
         fail(f'no replica holds the lock "{lock}"', FAILED)
     if to and to in (leader, name_of(leader)):
         return f"{leader} is the leader already."
-    listing = await client.list("Lease", NAMESPACE, label_selector=f"{LABEL}={COMPONENT}")
-    leases = [cast(Lease, item) for item in listing.items]
+    leases = await replica_leases(client)
     found = [s.identity for s in standbys(leases, lock, age_by_wall_clock)]
     successor = chosen(found, to)
     own = next((lease for lease in leases if lease.spec.holder_identity == leader), None)
@@ -87,20 +84,12 @@ async def _wait_for(client: ApiClient, lock: str, leader: str, successor: str) -
     holder = leader
     while holder in ("", leader) and time.monotonic() - asked < _WITHIN:
         await asyncio.sleep(_LOOK_EVERY)
-        holder = (await _record(client, lock)).spec.holder_identity
+        holder = (await lock_record(client, lock)).spec.holder_identity
     if holder in ("", leader):
         fail(f"{leader} has not handed over within {_WITHIN:g} s: see its log", FAILED)
     if holder != successor:
         fail(f"{holder} is the leader now, not {successor}: it got the lock first", FAILED)
     return f"{holder} leads after {time.monotonic() - asked:.2f} s, {leader} stands by."
-
-
-async def _record(client: ApiClient, lock: str) -> Lease:
-    namespace, _, name = lock.partition("/")
-    try:
-        return cast(Lease, await client.get("Lease", name, namespace))
-    except NotFound:
-        return Lease()
 
 
 @app.command(cls=Command)
@@ -109,7 +98,7 @@ def pause(
         str, typer.Option(metavar="TEXT", help="Reason that sched status shows.")
     ] = "",
     server: Server = "",
-    lock: Lock = DEFAULT_LOCK,
+    lock: Lock = LOCK,
 ) -> None:
     """Pause scheduling; the leader keeps the lock.
 
@@ -125,30 +114,28 @@ def pause(
     if reason:
         lease.metadata.annotations[REASON] = reason
     lease.spec.holder_identity = getpass.getuser()
-    now = Timestamp()
-    now.GetCurrentTime()
-    lease.spec.acquire_time.CopyFrom(now)
+    lease.spec.acquire_time.GetCurrentTime()
 
-    async def create(client: ApiClient) -> bool:
+    async def create(client: ApiClient) -> str:
         try:
             await client.create(lease)
         except AlreadyExists:
-            return False
-        return True
+            return "Scheduling is paused already."
+        return "Scheduling is paused."
 
-    say("Scheduling is paused." if with_client(server, create) else "Scheduling is paused already.")
+    say(with_client(server, create))
 
 
 @app.command(cls=Command)
-def resume(server: Server = "", lock: Lock = DEFAULT_LOCK) -> None:
+def resume(server: Server = "", lock: Lock = LOCK) -> None:
     """Resume scheduling after sched leader pause."""
     check_lock(lock)
 
-    async def delete(client: ApiClient) -> bool:
+    async def delete(client: ApiClient) -> str:
         try:
             await client.delete("Lease", pause_name(lock), lock.partition("/")[0])
         except NotFound:
-            return False
-        return True
+            return "Scheduling is not paused."
+        return "Scheduling is resumed."
 
-    say("Scheduling is resumed." if with_client(server, delete) else "Scheduling is not paused.")
+    say(with_client(server, delete))

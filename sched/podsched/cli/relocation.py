@@ -41,7 +41,7 @@ import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from podsched.api.conditions import is_finished
 from podsched.api.objects import OwnerReference, Pod
@@ -344,13 +344,10 @@ class _Move:
         Raises Stopped, ClientError.
         """
         meta = self._pod.metadata
-        request = EvictRequest(
-            namespace=meta.namespace, name=meta.name, preconditions=Preconditions(uid=meta.uid)
-        )
         before, self._evicted = self._evicted, _MAYBE  # Before the call: its answer may be lost.
         own = self._own.pop(self._copy, "")
         try:
-            await self._client.evict(request)
+            await self._client.evict(eviction(self._pod))
         except (NotFound, PreconditionFailed):
             pass
         except OutcomeUnknown as error:
@@ -383,6 +380,13 @@ class _Move:
     @property
     def _grace(self) -> float:
         return float(self._pod.spec.termination_grace_period_seconds)
+
+
+def eviction(pod: Pod, **more: Any) -> EvictRequest:
+    """Return the request to evict this pod, and no other one of its name."""
+    meta = pod.metadata
+    same = Preconditions(uid=meta.uid)
+    return EvictRequest(namespace=meta.namespace, name=meta.name, preconditions=same, **more)
 
 
 def _of_owner(pods: Pods, owner: str) -> list[Pod]:

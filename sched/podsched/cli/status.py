@@ -39,21 +39,32 @@ def check_lock(lock: str) -> None:
         fail(f'--lock: "{lock}" is not NAMESPACE/NAME', USAGE)
 
 
+async def lock_record(client: ApiClient, lock: str) -> Lease:
+    """Return the Lease of the replicas' leader election; an empty one if there is none."""
+    namespace, _, name = lock.partition("/")
+    try:
+        return cast(Lease, await client.get("Lease", name, namespace))
+    except NotFound:
+        return Lease()
+
+
+async def replica_leases(client: ApiClient) -> list[Lease]:
+    """Return the Leases in which the replicas publish their states."""
+    found = await client.list("Lease", NAMESPACE, label_selector=f"{LABEL}={COMPONENT}")
+    return cast(list[Lease], found.items)
+
+
 async def collect(client: ApiClient, lock: str) -> dict[str, Any]:
     """Return the state of the replicas, the lock and the cluster as plain data."""
-    namespace, _, name = lock.partition("/")
     now = time.time()
-    try:
-        record = cast(Lease, await client.get("Lease", name, namespace))
-    except NotFound:
-        record = Lease()
-    listing = await client.list("Lease", NAMESPACE, label_selector=f"{LABEL}={COMPONENT}")
-    replicas = [_replica(cast(Lease, item), record, now) for item in listing.items]
-    pods = [cast(Pod, item) for item in (await client.list("Pod")).items]
-    nodes = [cast(Node, item) for item in (await client.list("Node")).items]
+    record = await lock_record(client, lock)
+    replicas = [_replica(lease, record, now) for lease in await replica_leases(client)]
+    pods = cast(list[Pod], (await client.list("Pod")).items)
+    nodes = cast(list[Node], (await client.list("Node")).items)
     about = [r for r in replicas if r["state"] != "gone"]
     try:
-        found = cast(Lease, await client.get("Lease", pause_name(lock), namespace))
+        pause = await client.get("Lease", pause_name(lock), lock.partition("/")[0])
+        found = cast(Lease, pause)
         paused = {
             "by": found.spec.holder_identity,
             "since": format_time(found.spec.acquire_time),
