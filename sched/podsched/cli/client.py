@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -100,17 +100,10 @@ def client_options(given: ClientOptions = ClientOptions()) -> ClientOptions:
     return replace(given, **files)
 
 
-def open_client(addresses: Sequence[str], **options: Any) -> ApiClient:
-    """Return a client that does not wait for a server; ``options``: other ``ClientOptions``."""
-    told: set[str] = set()
-
-    def warn_once(text: str) -> None:
-        if text not in told:
-            told.add(text)
-            warn(text)
-
-    options = {"wait_for_server": False, "on_warning": warn_once, **options}
-    return ApiClient(addresses, replace(client_options(), **options))
+def open_client(addresses: Sequence[str], options: ClientOptions, **more: Any) -> ApiClient:
+    """Return a client that does not wait for a server; ``more`` replaces other options."""
+    more = {"wait_for_server": False, "on_warning": cache(warn), **more}
+    return ApiClient(addresses, replace(options, **more))
 
 
 def _cause(error: str, server: str, *, tls: bool) -> str:
@@ -134,54 +127,37 @@ def _cause(error: str, server: str, *, tls: bool) -> str:
     return f"{cause}; {hint}" if hint else cause
 
 
-@contextmanager
-def refusals_fail() -> Iterator[None]:
-    """Exit if an API server refuses a call in the block.
-
-    Some refusals have the status of an unreachable server; their ``reason`` tells them apart.
-    """
-    try:
-        yield
-    except ClientError as error:
-        if error.reason:
-            fail(str(error), FAILED)
-        raise
-
-
 def with_client(
     server: str,
     work: Callable[[ApiClient], Awaitable[T]],
     client: ClientOptions | None = None,
     *,
     traceparent: str = "",
+    of_replicas: bool = False,
 ) -> T:
     """Run ``work`` with a client; exit with a message for errors that users can cause.
 
     ``client``: the client options; None: those of the environment. ``traceparent``: the trace of
-    the calls.
+    the calls. ``of_replicas``: the API server passes the calls on to replicas, whose refusals have
+    the status of an unreachable server; their ``reason`` tells them apart.
     """
-    secured = {} if client is None else {name: getattr(client, name) for name in _CREDENTIALS}
+    where, options = server or DEFAULT_SERVER, client or client_options()
 
     async def run() -> T:
-        opened = open_client(endpoints(server), traceparent=traceparent, **secured)
-        try:
+        async with open_client(endpoints(server), options, traceparent=traceparent) as opened:
             return await work(opened)
-        finally:
-            await opened.close()
 
     try:
         return asyncio.run(run())
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     except ClientError as exc:
-        if isinstance(exc, Unavailable) and not isinstance(exc, TooManyRequests):
-            where = server or DEFAULT_SERVER
-            secured_by = client_options() if client is None else client
-            cause = _cause(str(exc), where, tls=bool(secured_by.tls_ca))
+        refused = isinstance(exc, TooManyRequests) or (of_replicas and exc.reason)
+        if isinstance(exc, Unavailable) and not refused:
+            cause = _cause(str(exc), where, tls=bool(options.tls_ca))
             fail(f"cannot reach the API server at {where}: {cause}", UNREACHABLE)
         report("", exc)
         if "http2 header with status" in str(exc):
-            where = server or DEFAULT_SERVER
             say(f"{where} is not an API server of podsched: sched uses gRPC, not HTTP", error=True)
         raise typer.Exit(FAILED) from None
     except UnknownKindError as exc:

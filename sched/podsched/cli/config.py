@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from podsched.cli.client import Server, refusals_fail, with_client
+from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
@@ -24,8 +24,7 @@ from podsched.decide.runtime.user_plugins import load_usable
 from podsched.framework.plugin import PluginError
 from podsched.lib.counted import counted
 from podsched.registry import factories
-from podsched.serve.client.api_client import ApiClient
-from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ApplyConfigResponse, ConfigOutcome
+from podsched.v1.scheduling_pb2 import ApplyConfigRequest, ConfigOutcome
 
 #: Seconds for validation, and for the leader to finish its work in progress.
 _APPLY_TIMEOUT = 30.0
@@ -135,12 +134,10 @@ def apply(
     """
     text = sys.stdin.read(MAX_BYTES + 1) if str(file) == "-" else text_of(file)
     request = ApplyConfigRequest(scheduler_configuration=text, validate_only=dry_run.asked)
-
-    async def work(client: ApiClient) -> ApplyConfigResponse:
-        with refusals_fail():
-            return await client.apply_config(request, timeout=_APPLY_TIMEOUT)
-
-    outcomes = sorted(with_client(server, work).replicas, key=lambda one: one.replica)
+    answer = with_client(
+        server, lambda c: c.apply_config(request, timeout=_APPLY_TIMEOUT), of_replicas=True
+    )
+    outcomes = sorted(answer.replicas, key=lambda one: one.replica)
     for warning in dict.fromkeys(w for one in outcomes for w in one.warnings):
         warn(warning)
     for mistake in dict.fromkeys(e for one in outcomes for e in one.errors):

@@ -102,7 +102,7 @@ async def _collect(archive: Archive, server: str, health: list[str], logs: list[
     found = [Process(f"named-{number}", url) for number, url in enumerate(health)]
     found += processes_here(addresses)
     try:
-        async with open_client(addresses) as client:
+        async with open_client(addresses, options) as client:
             found = await add_cluster(archive, client, found)
     except CertificateError as error:
         archive.miss("the API server", str(error))

@@ -16,7 +16,7 @@ from google.protobuf.json_format import MessageToDict
 
 from podsched.api.codec import parse_time
 from podsched.api.objects import seconds_of
-from podsched.cli.client import Namespace, ServerFlags, refusals_fail, with_client
+from podsched.cli.client import Namespace, ServerFlags, with_client
 from podsched.cli.decision_tables import HEADINGS, SHADOW, WIDE, WIDTHS, at_length, rows
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
@@ -26,7 +26,7 @@ from podsched.cli.printers import aligned
 from podsched.config.durations import parse_duration
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
-from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, DecisionsResponse
+from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest
 
 _FORMATS = ("table", "wide", "json")
 #: Max decisions that are shown, and that are read from files.
@@ -140,7 +140,7 @@ def decisions(
     if given.file is not None:
         asyncio.run(work(_in_directory(given.file)))
     else:
-        with_client(given.server, lambda client: work(_asking(client)))
+        with_client(given.server, lambda client: work(_asking(client)), of_replicas=True)
 
 
 Look = Callable[[DecisionsRequest], Awaitable[Sequence[DecisionRecord]]]
@@ -175,7 +175,7 @@ def _asking(client: ApiClient) -> Look:
         page.limit = min(_PAGE, request.limit)
         found: dict[tuple[str, int], DecisionRecord] = {}
         while len(found) < request.limit:
-            answer = await _ask(client, page)
+            answer = await client.decisions(page, timeout=_TIMEOUT)
             before = len(found)
             found = {(r.replica, r.number): r for r in answer.records} | found
             if not answer.more or len(found) == before:
@@ -189,11 +189,6 @@ def _asking(client: ApiClient) -> Look:
         return records[-request.limit :]
 
     return look
-
-
-async def _ask(client: ApiClient, request: DecisionsRequest) -> DecisionsResponse:
-    with refusals_fail():
-        return await client.decisions(request, timeout=_TIMEOUT)
 
 
 def _in_directory(directory: Path) -> Look:

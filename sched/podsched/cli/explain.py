@@ -17,7 +17,7 @@ from podsched.api.objects import Node
 from podsched.api.quantity import QuantityError
 from podsched.ask.offline_explanation import explain_offline
 from podsched.cli.bundle import write_bundle
-from podsched.cli.client import Namespace, ServerFlags, refusals_fail, with_client
+from podsched.cli.client import Namespace, ServerFlags, with_client
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_config, read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn, without_kind
@@ -127,7 +127,9 @@ def explain(
     if not source.given:
         if given.config is not None:
             fail("--config needs -f or --kubeconfig: replicas use their own configuration", USAGE)
-        answer = with_client(given.server, lambda client: _ask(client, request))
+        answer = with_client(
+            given.server, lambda c: c.explain(request, timeout=_TIMEOUT), of_replicas=True
+        )
     elif given.replica:
         fail("--replica cannot be combined with -f and --kubeconfig", USAGE)
     else:
@@ -200,8 +202,3 @@ async def _running_config(client: ApiClient) -> Mapping[str, Any] | None:
         warn(f"the bundle has the default configuration; the leader's is unknown: {error}")
         return None
     return found
-
-
-async def _ask(client: ApiClient, request: ExplainRequest) -> Explanation:
-    with refusals_fail():
-        return await client.explain(request, timeout=_TIMEOUT)

@@ -10,7 +10,7 @@ import typer
 
 from podsched.api.kinds import KINDS, Kind, find_kind
 from podsched.api.objects import AnyObject
-from podsched.cli.client import endpoints, open_client
+from podsched.cli.client import client_options, endpoints, open_client
 from podsched.cli.errors import USAGE, fail
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError
@@ -123,12 +123,10 @@ def _names(ctx: typer.Context, kind: str, prefix: str) -> list[str]:
 
     async def ask() -> list[str]:
         found = find_kind(kind.partition(",")[0])
-        client = open_client(endpoints(params.get("server") or ""), timeout=2.0)
-        try:
-            namespace = (params.get("namespace") or "default") if found.namespaced else ""
+        namespace = (params.get("namespace") or "default") if found.namespaced else ""
+        addresses = endpoints(params.get("server") or "")
+        async with open_client(addresses, client_options(), timeout=2.0) as client:
             items = (await client.list(found.name, namespace, allow_stale=True)).items
-        finally:
-            await client.close()
         names = [item.metadata.name for item in items]
         return [name for name in names if name.startswith(prefix)][:_NAMES_AT_ONCE]
 
