@@ -11,6 +11,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from podsched.app.demo_report import DemoReport, Kill
 from podsched.app.local_cluster import LocalCluster
 from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.stored_state import read_stored_state
+from podsched.config.flags import flag
+from podsched.config.settings import Evaluator
 from podsched.lib.tasks import in_background, task_group
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import raise_first
@@ -39,10 +42,18 @@ RAY_WITHIN = 20.0
 NODES = 14
 
 
-async def run_demo(say: Callable[[str], None], *, evaluator: str, kills: int) -> DemoReport:
-    """Start a cluster, run the demo on it, and stop it.
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """How to run the demo."""
 
-    ``evaluator``: auto, local or ray. ``kills``: how often to kill the leader.
+    evaluator: Evaluator = flag("ray")
+    """Where nodes are evaluated; local does not start Ray."""
+    kills: int = flag(1, "N", min=0, max=2)
+    """Number of times to kill the leader."""
+
+
+async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> DemoReport:
+    """Start a cluster, run the demo on it, and stop it.
 
     Raises:
         DemoFailed: a step did not happen in time; and what starting the cluster raises.
@@ -59,15 +70,15 @@ async def run_demo(say: Callable[[str], None], *, evaluator: str, kills: int) ->
                 agent_arguments=(f"--manifests={nodes_path}",),
                 # The demo submits the pods of its ReplicaSets itself.
                 scheduler_arguments=("--controllers=*,-replicaset-controller",),
-                evaluator=evaluator,
+                evaluator=options.evaluator,
             )
         )
-        ray = "" if evaluator == "local" else "Ray, "
+        ray = "" if options.evaluator == "local" else "Ray, "
         say(f"Starting etcd, {ray}an API server, 3 scheduler replicas and an agent ...")
         await cluster.start()
         try:
             say(f"  ready after {time.monotonic() - began:.1f} s")
-            demo = Demo(cluster, say, kills)
+            demo = Demo(cluster, say, options.kills)
             await demo.run()
         finally:
             await cluster.stop()

@@ -87,6 +87,12 @@ def checked(kind: Callable[..., R], values: dict[str, Any]) -> R:
         fail(str(ConfigError(errors, exc.source)), USAGE)
 
 
+def shared(given: Any, kind: Any) -> dict[str, Any]:
+    """Return the values of the fields that another dataclass has, too."""
+    names = {one.name for one in fields(given)} & {one.name for one in fields(kind)}
+    return {name: getattr(given, name) for name in names}
+
+
 def _option(field: str) -> str:
     return f"--{field.replace('_', '-')}"
 

@@ -11,10 +11,13 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from podsched.app.demo import run_demo
+import typer
+
+from podsched.app.demo import DemoOptions, run_demo
 from podsched.app.demo_observer import DemoFailed
 from podsched.app.demo_report import print_report
 from podsched.app.local_cluster import LocalCluster
@@ -23,7 +26,7 @@ from podsched.app.supervisor import ProcessFailed
 from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, USAGE, fail, warn
-from podsched.cli.flags import checked, takes_flags
+from podsched.cli.flags import checked, shared, takes_flags
 from podsched.cli.kube_options import gates_or_fail
 from podsched.cli.process_options import check_listener, listen_or_fail
 from podsched.config.flags import flag
@@ -56,15 +59,15 @@ class _Flags:
     """Devices of each node, such as 8xh100.example.com; shapes are gpu (default), mig and nic."""
     job_seconds: float = flag(5.0, "SECONDS")
     """Time after which a pod of a Job succeeds on the hollow nodes."""
-    data_dir: Path | None = flag(None, "DIR")
+    directory: Path | None = flag(None, "DIR", names="--data-dir")
     """Directory for etcd's data and all logs. Default: a temporary directory, removed at the end.
     """
-    api: str = flag(DEFAULT_SERVER, "HOST:PORT")
+    api_address: str = flag(DEFAULT_SERVER, "HOST:PORT", names="--api")
     """Listen address of the first API server."""
-    kube: str = flag(DEFAULT_KUBE, "HOST:PORT")
+    kube_address: str = flag(DEFAULT_KUBE, "HOST:PORT", names="--kube")
     """Listen address of the first API server for Kubernetes' REST API, for kubectl. If the port is
     in use, another one is taken."""
-    web: str = flag(DEFAULT_WEB, "HOST:PORT")
+    web_address: str = flag(DEFAULT_WEB, "HOST:PORT", names="--web")
     """Listen address of the first API server's page for browsers. If the port is in use, another
     one is taken."""
     api_servers: int = flag(1, "N", min=1)
@@ -75,7 +78,7 @@ class _Flags:
     """Running etcd to use. Default: start an embedded etcd."""
     tls: bool = flag(False)
     """Use TLS everywhere, with certificates made for this cluster."""
-    tls_dir: Path | None = flag(None, "DIR")
+    certificates: Path | None = flag(None, "DIR", names="--tls-dir")
     """Directory of these certificates, as sched certs init makes them; missing ones are made. Turns
     on --tls. Default: certs in the data directory."""
     tls_host: list[str] | None = flag(None, "NAME|IP")
@@ -96,44 +99,32 @@ class _Flags:
 @takes_flags
 def up(given: _Flags) -> None:
     """Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C."""
-    secured = given.tls or given.tls_dir is not None
-    for name in ("api", "kube", "web"):
-        address: str = getattr(given, name)
-        check_listener(
-            f"--{name}", address, tls=secured, insecure=given.insecure_listen, remedy="--tls"
-        )
+    secured, insecure = given.tls or given.certificates is not None, given.insecure_listen
+    listeners = {
+        "--api": given.api_address,
+        "--kube": given.kube_address,
+        "--web": given.web_address,
+    }
+    for option, address in listeners.items():
+        check_listener(option, address, tls=secured, insecure=insecure, remedy="--tls")
     read_config(given.config)
     gates_or_fail(given.feature_gates)
     for settings in (AgentSettings, ControllerSettings):
-        shared = {one.name for one in fields(settings)} & {one.name for one in fields(given)}
-        checked(settings, {name: getattr(given, name) for name in shared})
-    listen_or_fail({"--api": given.api})
-    with data_directory(given.data_dir) as directory:
+        checked(settings, shared(given, settings))
+    listen_or_fail({"--api": given.api_address})
+    with data_directory(given.directory) as directory:
         options = LocalClusterOptions(
             data_dir=directory,
-            keeps_data=given.data_dir is not None,
-            replicas=given.replicas,
-            api_servers=given.api_servers,
-            api_address=given.api,
-            kube_address=given.kube,
-            web_address=given.web,
-            etcd_endpoints=given.etcd_endpoints,
-            nodes=given.nodes,
-            node_cpu=given.node_cpu,
-            node_memory=given.node_memory,
-            node_pods=given.node_pods,
-            node_devices=given.node_devices,
-            evaluator=given.evaluator,
-            job_seconds=given.job_seconds,
+            keeps_data=given.directory is not None,
             api_arguments=("--pod-group-claims",) if given.pod_group_claims else (),
             scheduler_arguments=(
                 f"--controllers={','.join(given.controllers)}",
                 *(f"--feature-gates={gates}" for gates in given.feature_gates or ()),
             ),
             scheduler_config=given.config.resolve() if given.config else None,
-            tls_dir=(given.tls_dir or directory / "certs").resolve() if secured else None,
+            tls_dir=(given.certificates or directory / "certs").resolve() if secured else None,
             tls_hosts=tuple(given.tls_host or ()),
-            insecure_listen=given.insecure_listen,
+            **shared(given, LocalClusterOptions),
         )
         try:
             cluster = LocalCluster(options, warn, lambda what: print(f"  {what}", flush=True))
@@ -271,29 +262,23 @@ def what_next() -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class _DemoFlags:
-    as_json: bool = flag(False, names="--json")
-    """Print the report as JSON."""
-    evaluator: Evaluator = flag("ray")
-    """Where nodes are evaluated; local does not start Ray."""
-    kills: int = flag(1, "N", min=0, max=2)
-    """Number of times to kill the leader."""
-
-
 @takes_flags
-def demo(given: _DemoFlags) -> None:
+def demo(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    options: DemoOptions,
+) -> None:
     """Schedule a workload on a fresh cluster, kill the leader, and print a report."""
 
     def say(text: str) -> None:
-        if not given.as_json:
+        if not as_json:
             print(text, file=sys.stderr, flush=True)
 
     try:
-        report = asyncio.run(run_demo(say, evaluator=given.evaluator, kills=given.kills))
+        report = asyncio.run(run_demo(options, say))
     except (DemoFailed, ClientError, ProcessFailed, StoreError, OSError) as exc:
         fail(str(exc), FAILED)
-    if given.as_json:
+    if as_json:
         print(json.dumps(report.as_dict()))
     else:
         print_report(report)
