@@ -15,7 +15,7 @@ import typer
 from google.protobuf.json_format import MessageToDict
 
 from podsched.api.codec import parse_time
-from podsched.api.objects import seconds_of
+from podsched.api.objects import Timestamp, seconds_of
 from podsched.cli.client import Namespace, ServerFlags, with_client
 from podsched.cli.decision_tables import HEADINGS, SHADOW, WIDE, WIDTHS, at_length, rows
 from podsched.cli.errors import FAILED, USAGE, fail, warn
@@ -26,7 +26,7 @@ from podsched.cli.printers import aligned
 from podsched.config.durations import parse_duration
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
-from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest
+from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, NodeTotal
 
 _FORMATS = ("table", "wide", "json")
 #: Max decisions that are shown, and that are read from files.
@@ -248,51 +248,29 @@ def _parquet(records: Sequence[DecisionRecord], path: Path) -> None:
         from pyarrow import parquet
     except ImportError:
         fail("--export to Parquet needs pyarrow: install podsched with its extra parquet", FAILED)
-    scores = arrow.list_(
-        arrow.struct(
-            [
-                ("node_name", arrow.string()),
-                ("total", arrow.int64()),
-                ("plugins", arrow.map_(arrow.string(), arrow.int64())),
-            ]
-        )
-    )
-    own = {"scores": scores, "plugin_seconds": arrow.map_(arrow.string(), arrow.float64())}
-    types = {bool: arrow.bool_(), str: arrow.string(), int: arrow.int64(), float: arrow.float64()}
-    time = arrow.timestamp("us", tz="UTC")
-    fields = _fields()
-    schema = arrow.schema(
-        [(name, own.get(name) or (time if kind is None else types[kind])) for name, kind in fields]
-    )
-    table = arrow.Table.from_pylist([_plain(record) for record in records], schema=schema)
-    parquet.write_table(table, path)
-
-
-def _fields() -> list[tuple[str, type | None]]:
-    """Return the names of a record's fields and their types; None: a time."""
-    empty = DecisionRecord()
-    found: list[tuple[str, type | None]] = []
+    plain = {bool: arrow.bool_(), str: arrow.string(), int: arrow.int64(), float: arrow.float64()}
+    plugins = arrow.map_(arrow.string(), arrow.int64())
+    score = [("node_name", arrow.string()), ("total", arrow.int64()), ("plugins", plugins)]
+    own: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+        "scores": (arrow.list_(arrow.struct(score)), lambda scores: list(map(_score, scores))),
+        "plugin_seconds": (arrow.map_(arrow.string(), arrow.float64()), lambda s: list(s.items())),
+    }
+    stamp = arrow.timestamp("us", tz="UTC"), Timestamp.ToDatetime
+    columns = {}
     for each in DecisionRecord.DESCRIPTOR.fields:
-        value = getattr(empty, each.name)
-        found.append((each.name, type(value) if isinstance(value, str | int | float) else None))
-    return found
+        type_, plainly = own.get(each.name) or (
+            stamp if each.message_type else (plain[type(each.default_value)], lambda value: value)
+        )
+        cells = [
+            plainly(getattr(record, each.name))
+            if not each.has_presence or record.HasField(each.name)
+            else None
+            for record in records
+        ]
+        columns[each.name] = arrow.array(cells, type_)
+    parquet.write_table(arrow.table(columns), path)
 
 
-def _plain(record: DecisionRecord) -> dict[str, Any]:
-    """Return a record as plain values; times as datetimes."""
-    plain: dict[str, Any] = {}
-    for name, kind in _fields():
-        value = getattr(record, name)
-        if name == "scores":
-            plain[name] = [
-                {"node_name": s.node_name, "total": s.total, "plugins": list(s.plugins.items())}
-                for s in value
-            ]
-        elif name == "plugin_seconds":
-            plain[name] = list(value.items())
-        elif kind is None or name == "total":
-            known = record.HasField(name)
-            plain[name] = (value.ToDatetime() if kind is None else value) if known else None
-        else:
-            plain[name] = value
-    return plain
+def _score(score: NodeTotal) -> dict[str, Any]:
+    plugins = list(score.plugins.items())
+    return {"node_name": score.node_name, "total": score.total, "plugins": plugins}
