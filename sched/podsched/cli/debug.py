@@ -26,7 +26,7 @@ import typer
 from podsched import __version__
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject
+from podsched.api.private_fields import without_private_fields
 from podsched.app.replica_lease import DEFAULT_LOCK
 from podsched.cli.client import ServerFlags, client_options, endpoints, open_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail
@@ -208,9 +208,6 @@ _VARIABLES = ("SCHED_", "RAY_", "OTEL_", "GRPC_", "PYTHON")
 _SHOWN = ("Node", "Pod", "Event", "Lease", "PodDisruptionBudget", "PriorityClass", "ReplicaSet")
 _MOST_OBJECTS = 2000
 _ANYWHERE = ("0.0.0.0", "::")
-#: Fields of containers that may contain secrets.
-_PRIVATE = ("env", "envFrom", "args", "command")
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def add_this_machine(archive: Archive) -> None:
@@ -255,8 +252,8 @@ async def add_cluster(
         counts[kind.plural] = len(items)
         if kind.name in _SHOWN and items:
             items.sort(key=lambda item: int(item.metadata.resource_version or 0))
-            latest = [without_private(item) for item in items[-_MOST_OBJECTS:]]
-            archive.add_data(f"objects/{kind.plural}.json", latest)
+            latest = map(without_private_fields, items[-_MOST_OBJECTS:])
+            archive.add_data(f"objects/{kind.plural}.json", list(map(to_manifest, latest)))
     archive.add_data("objects/counts.json", counts)
     replicas = [_replica(about) for about in status["replicas"] if about["state"] != "gone"]
     by_url = {process.url: process for process in (*replicas, *known) if process.url}
@@ -266,21 +263,6 @@ async def add_cluster(
         Process(names.get(url, process.name), url, local.get(url, process.log))
         for url, process in by_url.items()
     ] + [process for process in known if not process.url]
-
-
-def without_private(item: AnyObject) -> dict[str, Any]:
-    """Return a manifest without environments and arguments of containers."""
-    manifest = to_manifest(item)
-    manifest.get("metadata", {}).get("annotations", {}).pop(_APPLIED, None)
-    spec = manifest.get("spec", {})
-    for pod in (spec, spec.get("template", {}).get("spec", {})):
-        for containers in ("containers", "initContainers", "ephemeralContainers"):
-            for container in pod.get(containers, ()):
-                for private in _PRIVATE:
-                    container.pop(private, None)
-                for probe in ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
-                    container.pop(probe, None)
-    return manifest
 
 
 def _replica(about: dict[str, Any]) -> Process:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from podsched.api.objects import ReplicaSet
 from podsched.lab.replay.recording import (
     MOST_VALUES_OF_A_LINE,
     BadRecording,
@@ -48,6 +49,17 @@ def test_environment_and_commands_are_not_written(file: Path) -> None:
     Script(file, pod).added(1.0, pod).ended(2.0)
     assert b"hunter2" not in gzip.decompress(file.read_bytes())
     assert pod.spec.containers[0].env, "the object itself is as it was"
+
+
+def test_environments_in_templates_of_pods_are_not_written(file: Path) -> None:
+    owner = ReplicaSet()
+    owner.metadata.name, owner.metadata.namespace = "web", "default"
+    container = owner.spec.template.spec.containers.add(name="c")
+    container.env.add(name="PASSWORD", value="hunter2")
+    Script(file, owner).ended(2.0)
+    written = gzip.decompress(file.read_bytes())
+    assert b"ReplicaSet" in written
+    assert b"hunter2" not in written
 
 
 def test_a_recording_whose_writer_was_killed_is_read_up_to_there(file: Path) -> None:

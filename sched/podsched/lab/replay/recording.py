@@ -25,7 +25,6 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -33,6 +32,7 @@ from typing import Any, Final, NamedTuple
 from podsched.api.kinds import KINDS, UnknownKindError, find_kind
 from podsched.api.manifest import ManifestError, from_manifest, to_manifest
 from podsched.api.objects import AnyObject, Pod, object_key
+from podsched.api.private_fields import without_private_fields
 from podsched.lib.bounded_text import SizeExceeded, bounded_lines, parse_json
 from podsched.lib.files import open_file
 from podsched.serve.client.informer import EventType
@@ -50,11 +50,6 @@ _MAX_TIME, _MAX_REVISION = 253_402_300_799.0, 2.0**63
 
 _LETTERS = {EventType.ADDED: "A", EventType.MODIFIED: "M", EventType.DELETED: "D"}
 _TYPES = {letter: type_ for type_, letter in _LETTERS.items()}
-_CONTAINER_SECRETS = (
-    "env", "env_from", "command", "args", "lifecycle", "liveness_probe", "readiness_probe",
-    "startup_probe",
-)  # fmt: skip
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class BadRecording(ValueError):
@@ -112,7 +107,7 @@ class RecordingWriter:
 
     def object(self, item: AnyObject) -> None:
         """Write an object as of the start."""
-        self._write({"object": to_manifest(without_secrets(item))})
+        self._write({"object": _recorded(item)})
 
     def synced(self, revision: int) -> None:
         """Write that all objects as of the start are written."""
@@ -126,7 +121,7 @@ class RecordingWriter:
             bare.metadata.uid = known.uid
             item = bare
         line = {"t": round(at, 6), "r": revision, "e": _LETTERS[type_]}
-        self._write({**line, "object": to_manifest(without_secrets(item))})
+        self._write({**line, "object": _recorded(item)})
 
     def note(self, at: float, what: str, document: Mapping[str, Any]) -> None:
         """Write a "decision" or a "checkpoint" of the leader."""
@@ -154,17 +149,11 @@ class RecordingWriter:
         self._raw.write(self._gzip.compress(text))
 
 
-def without_secrets(item: AnyObject) -> AnyObject:
-    """Return an object without fields that may contain secrets and that no decision reads."""
-    plain = deepcopy(item)
+def _recorded(item: AnyObject) -> dict[str, Any]:
+    """Return the manifest to write, without fields that may contain credentials."""
+    plain = without_private_fields(item)
     plain.metadata.ClearField("managed_fields")
-    if _LAST_APPLIED in plain.metadata.annotations:
-        del plain.metadata.annotations[_LAST_APPLIED]
-    if isinstance(plain, Pod):
-        for container in (*plain.spec.containers, *plain.spec.init_containers):
-            for name in _CONTAINER_SECRETS:
-                container.ClearField(name)
-    return plain
+    return to_manifest(plain)
 
 
 def read_recording(path: Path) -> Recording:
