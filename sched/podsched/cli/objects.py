@@ -62,14 +62,14 @@ Trace = Annotated[
 ]
 
 
+@dataclass(slots=True)
 class Writer:
     """Creates objects in batches, and prints the outcomes in order."""
 
-    def __init__(self, client: ApiClient, progress: Progress, dry_run: DryRun) -> None:
-        self._client = client
-        self._progress = progress
-        self._dry_run = dry_run
-        self.failures = 0
+    client: ApiClient
+    progress: Progress
+    dry_run: DryRun
+    failures: int = 0
 
     async def create(self, objects: Sequence[AnyObject]) -> None:
         """Create objects; those that exist are failures."""
@@ -112,11 +112,11 @@ class Writer:
 
     async def _created(self, batch: Sequence[AnyObject]) -> Sequence[ClientError | None]:
         if len(batch) > 1:
-            results = await self._client.create_many(batch, dry_run=self._dry_run.asked)
+            results = await self.client.create_many(batch, dry_run=self.dry_run.asked)
             return [of_result(result) for result in results]
         [message] = batch
         try:
-            created = await self._client.create(message, dry_run=self._dry_run.asked)
+            created = await self.client.create(message, dry_run=self.dry_run.asked)
         except Unavailable:
             raise
         except ClientError as error:
@@ -133,32 +133,32 @@ class Writer:
         if not meta.name:
             return refusal
         try:
-            before = await self._client.get(kind, meta.name, meta.namespace)
+            before = await self.client.get(kind, meta.name, meta.namespace)
         except NotFound:
             return refusal
         try:
-            after = await self._client.patch(
+            after = await self.client.patch(
                 kind,
                 meta.name,
                 merge_patch_of(message),
                 meta.namespace,
                 strategic=kind in _WITH_CONTAINERS,
-                dry_run=self._dry_run.asked,
+                dry_run=self.dry_run.asked,
             )
         except Unavailable:
             raise
         except ClientError as error:
             return error
-        if self._dry_run.asked:
+        if self.dry_run.asked:
             same = after == before
         else:
             same = after.metadata.resource_version == before.metadata.resource_version
         return "unchanged" if same else "configured"
 
     def _report(self, message: AnyObject, result: str | ClientError) -> None:
-        self._progress.advance()
+        self.progress.advance()
         if isinstance(result, str):
-            say(f"{reference(message)} {result}{self._dry_run.suffix}")
+            say(f"{reference(message)} {result}{self.dry_run.suffix}")
         else:
             self.failures += 1
             report(f"{reference(message)}: ", result)
@@ -213,16 +213,12 @@ def apply(
     if plan:
         from podsched.cli.plan import checked  # not above: deciding needs more than the client
 
-        objects = checked(plan, server)
-        with traced("sched apply", wanted=trace) as context:
-            planned = Manifests(objects, [])
-            write_objects(server, planned, False, dry_run, lambda w: w.carry_out(objects), context)
-        return
-    found = read_known(filename or (), namespace, strict=strict, recursive=recursive)
-    with traced("sched apply", wanted=trace) as context:
-        write_objects(
-            server, found, skip_unknown, dry_run, lambda w: w.apply(found.objects), context
-        )
+        found, act = Manifests(checked(plan, server), []), Writer.carry_out
+    else:
+        found = read_known(filename or (), namespace, strict=strict, recursive=recursive)
+        act = Writer.apply
+    name = "sched apply" if trace else ""
+    write_objects(server, found, act, dry_run, skip_unknown=skip_unknown, traced_as=name)
 
 
 def create(
@@ -237,29 +233,34 @@ def create(
 ) -> None:
     """Create the objects in manifests; fail if one exists."""
     found = read_known(filename, namespace, strict=strict, recursive=recursive)
-    with traced("sched create", wanted=trace) as context:
-        write_objects(
-            server, found, skip_unknown, dry_run, lambda w: w.create(found.objects), context
-        )
+    name = "sched create" if trace else ""
+    write_objects(server, found, Writer.create, dry_run, skip_unknown=skip_unknown, traced_as=name)
 
 
 def write_objects(
     server: str,
     found: Manifests,
-    skip_unknown: bool,
+    act: Callable[[Writer, Sequence[AnyObject]], Awaitable[None]],
     dry_run: DryRun,
-    act: Callable[[Writer], Awaitable[None]],
-    traceparent: str = "",
+    *,
+    skip_unknown: bool = False,
+    traced_as: str = "",
 ) -> None:
-    """Write objects with ``act``, and report those of unknown kinds; exit if any failed."""
+    """Write objects with ``act``, and report those of unknown kinds; exit if any failed.
+
+    ``traced_as``: the name of the trace of the calls; "": they are not traced.
+    """
 
     async def work(client: ApiClient) -> int:
         with progress_bar("objects", len(found.objects)) as progress:
             writer = Writer(client, progress, dry_run)
-            await act(writer)
+            await act(writer, found.objects)
         return writer.failures
 
-    failures = with_client(server, work, traceparent=traceparent) if found.objects else 0
+    failures = 0
+    if found.objects:
+        with _traced(traced_as) as context:
+            failures = with_client(server, work, traceparent=context)
     for line in found.unknown:
         if skip_unknown:
             warn(f"skipped: {line}")
@@ -349,9 +350,9 @@ def _delete_all(
 
 
 @contextmanager
-def traced(command: str, *, wanted: bool) -> Iterator[str]:
-    """Yield the context for a command's calls, "" if no trace is wanted."""
-    if not wanted:
+def _traced(command: str) -> Iterator[str]:
+    """Yield the context for the calls of a command; "" if none is named."""
+    if not command:
         yield ""
         return
     endpoint = os.environ.get(_ENDPOINT, "")

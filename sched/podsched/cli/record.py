@@ -86,15 +86,15 @@ def record(
         raise
 
 
+@dataclass(slots=True)
 class _Recorder:
     """Makes one recording and prints messages about it."""
 
-    def __init__(self, file: Path, writer: RecordingWriter, seconds: float, most: int) -> None:
-        self._file = file
-        self._writer = writer
-        self._seconds = seconds
-        self._most = most
-        self.done = False
+    file: Path
+    writer: RecordingWriter
+    seconds: float
+    max_bytes: int
+    done: bool = False
 
     async def run(
         self,
@@ -110,21 +110,21 @@ class _Recorder:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        capture = Capture(self._writer, clock, most_bytes=self._most)
-        say(f"Recording into {self._file}; Ctrl-C ends it.", error=True)
+        capture = Capture(self.writer, clock, most_bytes=self.max_bytes)
+        say(f"Recording into {self.file}; Ctrl-C ends it.", error=True)
         progress, following = capture.progress, None
         if decisions is None:
-            why = await capture.run(work(capture), self._seconds, stop)
+            why = await capture.run(work(capture), self.seconds, stop)
         else:
-            following = DecisionCapture(decisions, self._writer, capture, clock)
+            following = DecisionCapture(decisions, self.writer, capture, clock)
             async with in_background(following.run(), "decisions"):
-                why = await capture.run(work(capture), self._seconds, stop, following.finish)
-        self._writer.close(clock(), why, progress.revision)
+                why = await capture.run(work(capture), self.seconds, stop, following.finish)
+        self.writer.close(clock(), why, progress.revision)
         self.done = True
         say(
-            f"{self._file}: {progress.objects:,} objects, {progress.changes:,} changes and "
+            f"{self.file}: {progress.objects:,} objects, {progress.changes:,} changes and "
             f"{progress.decisions:,} decisions in {clock():,.0f} s, "
-            f"{self._writer.size / 1024:,.0f} KiB"
+            f"{self.writer.size / 1024:,.0f} KiB"
         )
         if following is not None and following.problem:
             warn(f"decisions are missing: {following.problem}")

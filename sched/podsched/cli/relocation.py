@@ -40,6 +40,7 @@ import math
 import secrets
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -87,25 +88,16 @@ class PodMove(NamedTuple):
     to_node: str
 
 
+@dataclass(frozen=True, slots=True)
 class Mover:
-    """Moves pods through an API server.
+    """Moves pods through an API server."""
 
-    ``timeout``: seconds for each single wait. ``force``: pods that no controller replaces are
-    copied.
-    """
-
-    def __init__(
-        self,
-        client: ApiClient,
-        timeout: float,
-        tell: Callable[[str], object],
-        *,
-        force: bool = False,
-    ) -> None:
-        self.client = client
-        self.timeout = timeout
-        self.tell = tell
-        self._force = force
+    client: ApiClient
+    timeout: float
+    """Seconds for each single wait."""
+    tell: Callable[[str], object]
+    force: bool = False
+    """Whether pods that no controller replaces are copied."""
 
     async def move(self, way: PodMove) -> None:
         """Move one pod. Prints what is left of a failed move; raises Stopped, ClientError."""
@@ -136,7 +128,7 @@ class Mover:
         owner = controller_of(pod.metadata)
         if owner is None or not await self._is_left_alone(owner, pod.metadata.namespace):
             return owner
-        if self._force:
+        if self.force:
             return None
         raise Stopped(
             f"pod/{pod.metadata.name} belongs to {owner.kind}/{owner.name}, which has no "
@@ -246,9 +238,8 @@ class _Move:
             for name, what in self._own.items()
         ]
         if self._evicted and not self._over:
-            then = (
-                f"its copy pod/{self._copy} stays" if self._copy else "its controller replaces it"
-            )
+            copied = f"its copy pod/{self._copy} stays"
+            then = copied if self._copy else "its controller replaces it"
             found.append(f"pod/{way.name} {self._evicted}: {then}")
         return found
 

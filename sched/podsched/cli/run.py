@@ -13,7 +13,7 @@ from podsched.cli.client import Namespace, ServerFlags
 from podsched.cli.errors import USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
 from podsched.cli.manifests import Manifests
-from podsched.cli.objects import write_objects
+from podsched.cli.objects import Writer, write_objects
 from podsched.cli.options import DryRun, DryRunOption
 from podsched.config.flags import flag
 
@@ -57,8 +57,7 @@ def run(
     documents = _documents(given, namespace, name, image, command)
     with fail_on(ManifestError, code=USAGE):
         objects = [from_manifest(document, strict=True).message for document in documents]
-    found = Manifests(objects, [])
-    write_objects(given.server, found, False, dry_run, lambda writer: writer.create(objects))
+    write_objects(given.server, Manifests(objects, []), Writer.create, dry_run)
 
 
 def _documents(
