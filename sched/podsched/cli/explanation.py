@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -55,40 +55,21 @@ _QUEUES: Final = {
 
 def explanation_lines(answer: Explanation, now: float) -> list[str]:
     """Return the lines; ``now``: Unix seconds, for ages."""
-    pod = answer.pod
-    if answer.HasField("pod_group") and not answer.HasField("pod"):
-        return _group_lines(answer, now)
-    state = _STATES.get(answer.state, "Unknown")
-    on = f" on {pod.node_name}" if pod.node_name else ""
-    lines = [f"Pod {pod.namespace}/{pod.name}: {state}{on}"]
-    if answer.message:
-        lines += _wrapped(answer.message, "  ")
-    return [*lines, *_wrapped(_answered(answer), "  "), *_titled(_sections(answer, now))]
-
-
-def _titled(sections: Iterable[tuple[str, list[str]]]) -> Iterator[str]:
-    """Yield the lines of sections that have some, after their headings."""
-    for title, section in sections:
+    pod, group = answer.pod, answer.pod_group
+    of_group = answer.HasField("pod_group") and not answer.HasField("pod")
+    if of_group:
+        waits = "would start at its next attempt" if group.fits else "waits"
+        state = waits if answer.state == PodState.PENDING else "all members have a node"
+        lines = [f"PodGroup {group.namespace}/{group.name}: {state}"]
+    else:
+        state = _STATES.get(answer.state, "Unknown")
+        on = f" on {pod.node_name}" if pod.node_name else ""
+        lines = [f"Pod {pod.namespace}/{pod.name}: {state}{on}", *_wrapped(answer.message, "  ")]
+    lines += _wrapped(_answered(answer), "  ")
+    for title, section in _sections(answer, now, of_group=of_group):
         if section:
-            yield from ("", title, *section)
-
-
-def _group_lines(answer: Explanation, now: float) -> list[str]:
-    """Return the lines of an explanation of a pod group."""
-    group = answer.pod_group
-    waits = "would start at its next attempt" if group.fits else "waits"
-    state = waits if answer.state == PodState.PENDING else "all members have a node"
-    lines = [f"PodGroup {group.namespace}/{group.name}: {state}"]
-    sections = (
-        ("Members", _pod_group(group)),
-        ("Queue", _queue(answer, now) if answer.HasField("queue") else _woken_by(answer)),
-        ("Admission", _admission(answer.admission) if answer.HasField("admission") else []),
-        ("How many members fit", _domains(group)),
-        ("What would let it start, the least of each kind", _changes(answer.changes)),
-        ("When", _eta(answer) if answer.HasField("eta") else []),
-        ("Notes", [line for note in answer.notes for line in _wrapped(note, "  ")]),
-    )
-    return [*lines, *_wrapped(_answered(answer), "  "), *_titled(sections)]
+            lines += ["", title, *section]
+    return lines
 
 
 def _domains(group: PodGroupStanding) -> list[str]:
@@ -108,11 +89,26 @@ def _domains(group: PodGroupStanding) -> list[str]:
     return lines
 
 
-def _sections(answer: Explanation, now: float) -> Iterator[tuple[str, list[str]]]:
+def _sections(
+    answer: Explanation, now: float, *, of_group: bool
+) -> Iterator[tuple[str, list[str]]]:
     """Yield heading and lines of each section, which may have none."""
+    if of_group:
+        yield "Members", _pod_group(answer.pod_group)
     queue = answer.HasField("queue")
     yield "Queue", _queue(answer, now) if queue else _woken_by(answer)
     yield "Admission", _admission(answer.admission) if answer.HasField("admission") else []
+    if of_group:
+        yield "How many members fit", _domains(answer.pod_group)
+    else:
+        yield from _sections_of_pod(answer, now)
+    goal = "let it start" if of_group else "make it fit"
+    yield f"What would {goal}, the least of each kind", _changes(answer.changes)
+    yield "When", _eta(answer) if answer.HasField("eta") else []
+    yield "Notes", [line for note in answer.notes for line in _wrapped(note, "  ")]
+
+
+def _sections_of_pod(answer: Explanation, now: float) -> Iterator[tuple[str, list[str]]]:
     yield "Pod group", _pod_group(answer.pod_group) if answer.HasField("pod_group") else []
     yield "Decision", _decision(answer, now) if answer.HasField("decision") else []
     nodes = f"Nodes: {answer.feasible_nodes:,} of {answer.nodes:,} fit"
@@ -121,9 +117,6 @@ def _sections(answer: Explanation, now: float) -> Iterator[tuple[str, list[str]]
     yield "Nodes asked for", [line for node in answer.node_verdicts for line in _verdict(node)]
     yield _scores_heading(answer), _scores(answer.scores)
     yield "Preemption", _preemption(answer.preemption) if answer.HasField("preemption") else []
-    yield "What would make it fit, the least of each kind", _changes(answer.changes)
-    yield "When", _eta(answer) if answer.HasField("eta") else []
-    yield "Notes", [line for note in answer.notes for line in _wrapped(note, "  ")]
 
 
 def _answered(answer: Explanation) -> str:
@@ -179,15 +172,14 @@ def _pod_group(group: PodGroupStanding) -> list[str]:
 
 def _queue(answer: Explanation, now: float) -> list[str]:
     queue = answer.queue
-    where = _QUEUES.get(queue.queue, queue.queue)
-    if not queue.HasField("since"):  # computed from objects: only a gate is known
-        lines = _row("Where", where)
-    else:
-        lines = _row("Where", f"{where} ({age(now - queue.since.ToMilliseconds() / 1000)})")
+    where, since = _QUEUES.get(queue.queue, queue.queue), ""
+    if queue.HasField("since"):  # else it is computed from objects: only a gate is known
+        since = f" ({age(now - queue.since.ToMilliseconds() / 1000)})"
+    lines = _row("Where", where + since)
     if queue.gating_plugin:
         why = "; ".join(queue.gate_reasons)
         lines += _row("Gate", f"{queue.gating_plugin}: {why}" if why else queue.gating_plugin)
-    if queue.HasField("since"):
+    if since:
         lines += _row("Attempts", _attempts(queue, answer.attempts, now))
     rejecting = [*queue.unschedulable_plugins, *queue.pending_plugins]
     if rejecting and not queue.gating_plugin:
@@ -297,7 +289,8 @@ def _groups(groups: Sequence[NodeGroup]) -> list[str]:
         by = group.plugin or "PreFilter"
         lines.append(f"  {counted(group.nodes, 'node')}: {by}{cannot}")
         lines += _why(group.reasons, group.shortfalls, group.nodes)
-        lines += _wrapped(f"{_examples(group)}", "    ")
+        on = "on" if group.nodes == len(group.examples) else "such as"
+        lines += _wrapped(f"{on} {', '.join(group.examples)}", "    ")
     return lines
 
 
@@ -311,13 +304,6 @@ def _why(reasons: Sequence[str], shortfalls: Sequence[Shortfall], nodes: int) ->
     for shortfall in shortfalls:
         lines += _wrapped(_shortfall(shortfall, nodes), "    ")
     return lines
-
-
-def _examples(group: NodeGroup) -> str:
-    listed = ", ".join(group.examples)
-    if group.nodes == len(group.examples):
-        return f"on {listed}"
-    return f"such as {listed}"
 
 
 def _shortfall(short: Shortfall, nodes: int) -> str:
