@@ -23,7 +23,6 @@ from podsched.cli.process_options import (
     run_or_fail,
     split_address,
     telemetry_settings,
-    web_address,
 )
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
@@ -130,7 +129,8 @@ def apiserver(
     _check_kubelets(kubelets)
     check_tokens(settings)
     telemetry = telemetry_settings(telemetry, given.health_listen, given.trace_ratio)
-    instance, page = instance_of(given.listen), web_address(given.web_listen)
+    instance, web = instance_of(given.listen), given.web_listen
+    page = split_address("--web-listen", web) if web else None
     tls = _health_tls(settings)
     options = ProcessOptions("apiserver", instance, telemetry, tls, web_listen=page)
     shared, own = _addresses(given, settings)

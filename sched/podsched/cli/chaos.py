@@ -93,19 +93,18 @@ def chaos(
     if given.namespaces:
         _enter(ray=given.ray)
     with _directory(given.data_dir) as directory:
-        history = directory / HISTORY
         options = ChaosOptions(
             data_dir=directory,
             seed=seed,
             seconds=given.minutes * 60,
             kinds=chosen,
-            history=history,
+            history=directory / HISTORY,
             ray=given.ray,
             namespaces=given.namespaces,
             clocks=any(kind.need is Need.CLOCKS for kind in chosen.values()),
         )
         _run(options)
-        tell(judge(load(history)), report, as_json=as_json)
+        tell(judge(load(options.history)), report, as_json=as_json)
 
 
 def _met(*, ray: bool, namespaces: bool) -> set[Need]:
@@ -224,7 +223,15 @@ def progress(seconds: float) -> Iterator[Callable[[Status], None]]:
     faults.
     """
     if not sys.stderr.isatty():
-        yield _Lines()
+        last: tuple[str, tuple[str, ...]] | None = None
+
+        def line(status: Status) -> None:
+            nonlocal last
+            if (status.stage, status.broken) != last:
+                last = (status.stage, status.broken)
+                say(f"{status.now:7.1f} s  {status.stage}  {_text(status)}", error=True)
+
+        yield line
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
@@ -254,18 +261,6 @@ def progress(seconds: float) -> Iterator[Callable[[Status], None]]:
             )
 
         yield tell
-
-
-class _Lines:
-    """Prints a line when the faults change."""
-
-    def __init__(self) -> None:
-        self._last: tuple[str, tuple[str, ...]] | None = None
-
-    def __call__(self, status: Status) -> None:
-        if (status.stage, status.broken) != self._last:
-            self._last = (status.stage, status.broken)
-            say(f"{status.now:7.1f} s  {status.stage}  {_text(status)}", error=True)
 
 
 def _text(status: Status) -> str:

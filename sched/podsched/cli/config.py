@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import yaml
 
 from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, warn
@@ -16,7 +17,7 @@ from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
 from podsched.cli.options import DryRun
 from podsched.cli.output import say
-from podsched.cli.policy import Source, as_yaml, document_of, text_of
+from podsched.cli.policy import Source, document_of, text_of
 from podsched.config.errors import ConfigError, FieldError
 from podsched.config.legacy.beta import converted
 from podsched.config.load import MAX_BYTES, SchedulerConfiguration, default_config, to_yaml
@@ -169,7 +170,8 @@ def convert(source: Source, file: File = None, server: Server = "") -> None:
     """
     source = replace(source, config=file, server=server)
     _, document = _read_given(source)
-    print(as_yaml(converted(document).document), end="")
+    document = dict(converted(document).document)
+    print(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), end="")
 
 
 def _read_given(source: Source) -> tuple[SchedulerConfiguration, dict[str, Any]]:

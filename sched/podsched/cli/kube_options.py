@@ -111,13 +111,7 @@ class KubeFlags:
             "--emulated-version": self.emulated_version,
             "--min-compatibility-version": self.min_compatibility_version,
         }
-        found = gates_or_fail(self.feature_gates)
-        try:
-            for option, version in _given(versions).items():
-                check_version(option, version)
-        except ConfigError as exc:
-            fail("\nerror: ".join(str(exc).splitlines()), USAGE)
-        return found
+        return gates_or_fail(self.feature_gates, _given(versions))
 
     def log_modules(self) -> tuple[tuple[str, str], ...]:
         """Return the levels of components; exit if they are malformed."""
@@ -136,10 +130,18 @@ class KubeFlags:
         return seconds_or_fail("--pod-max-in-unschedulable-pods-duration", text)
 
 
-def gates_or_fail(given: Sequence[str] | None) -> Mapping[str, bool]:
-    """Return the given feature gates; exit if podsched cannot implement them."""
+def gates_or_fail(
+    given: Sequence[str] | None, versions: Mapping[str, str] = {}
+) -> Mapping[str, bool]:
+    """Return the given feature gates; exit if podsched cannot implement them.
+
+    ``versions``: versions to behave as, by their options, which are checked as well.
+    """
     try:
-        return parse_gates(",".join(given or ()))
+        found = parse_gates(",".join(given or ()))
+        for option, version in versions.items():
+            check_version(option, version)
+        return found
     except ConfigError as exc:
         fail("\nerror: ".join(str(exc).splitlines()), USAGE)
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from podsched.api.objects import ConfigMap
 from podsched.cli.client import with_client
 from podsched.cli.errors import USAGE, fail
@@ -94,7 +92,7 @@ def _written(source: Source) -> dict[str, Any]:
     if is_policy(base):
         if any(old):
             fail(f"{source.config} is a Policy: it cannot be combined with another one", USAGE)
-        return _translated(base, source.name)
+        return policy_configuration(base, limit=_limit(), source=source.name)
     if not any(old):
         return base
     for key in ("profiles", "extenders"):
@@ -103,11 +101,7 @@ def _written(source: Source) -> dict[str, Any]:
     if source.algorithm_provider:
         return {**base, **provider_configuration(source.algorithm_provider, limit=_limit())}
     policy = _read(source.policy_file) if source.policy_file else _policy_in_configmap(source)
-    return {**base, **_translated(policy, source.name)}
-
-
-def _translated(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return policy_configuration(policy, limit=_limit(), source=name)
+    return {**base, **policy_configuration(policy, limit=_limit(), source=source.name)}
 
 
 def _limit() -> int:
@@ -157,8 +151,3 @@ def _policy_in_configmap(source: Source) -> dict[str, Any]:
     if _KEY not in found.data:
         fail(f'--policy-configmap: ConfigMap {namespace}/{name} has no data under "{_KEY}"')
     return _parsed(found.data[_KEY], f"ConfigMap {namespace}/{name}")
-
-
-def as_yaml(document: Mapping[str, Any]) -> str:
-    """Return a configuration as YAML."""
-    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)

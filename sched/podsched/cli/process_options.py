@@ -86,23 +86,9 @@ def check_listener(
 def check_client_listener(
     option: str, address: str, tls: TlsFiles | None, *, insecure: bool
 ) -> tuple[str, int]:
-    """Like ``check_listener``, for a process that is a client of the API server."""
+    """Call ``check_listener`` for a process that is a client of the API server."""
     remedy = "--tls-ca, --tls-cert and --tls-key"
     return check_listener(option, address, tls=tls is not None, insecure=insecure, remedy=remedy)
-
-
-def web_address(address: str | None) -> tuple[str, int] | None:
-    """Return host and port of the page; exit if the address is malformed."""
-    return split_address("--web-listen", address) if address else None
-
-
-def client_page(
-    address: str | None, tls: TlsFiles | None, insecure: bool
-) -> tuple[str, int] | None:
-    """Like ``web_address``, for a client of the API server; exit if others reach it without TLS."""
-    if not address:
-        return None
-    return check_client_listener("--web-listen", address, tls, insecure=insecure)
 
 
 def serving_files(client: ClientOptions) -> TlsFiles | None:

@@ -24,7 +24,6 @@ from podsched.cli.process_options import (
     LOOPBACK,
     PageFlags,
     check_client_listener,
-    client_page,
     etcd_options,
     run_or_fail,
     serving_files,
@@ -134,7 +133,11 @@ def scheduler(
     telemetry = telemetry_settings(telemetry, health, given.trace_ratio)
     telemetry = _telemetry(telemetry, flags, gates, serving)
     identity = unique_identity(settings.identity)
-    page = client_page(given.web_listen, health_tls, given.insecure_listen)
+    page = None
+    if given.web_listen:
+        page = check_client_listener(
+            "--web-listen", given.web_listen, health_tls, insecure=given.insecure_listen
+        )
     process = ProcessOptions("scheduler", identity, telemetry, health_tls, serving.https, {}, page)
     listening = _listening(given, serving, health, options.election)
     run_or_fail(ctx, process, lambda p: run_replica(p, options), listening)
