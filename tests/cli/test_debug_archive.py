@@ -39,7 +39,7 @@ def test_all_texts_together_are_bounded_and_what_was_cut_is_reported(tmp_path: P
     archive.add("log", "abcdefgh", keep_end=True)
     archive.add("late", "xyz")
     archive.write(tmp_path / "a.tar.gz")
-    assert archive.names == ["first", "log", "late"]
+    assert list(archive.texts) == ["first", "log", "late"]
     assert archive.missing == [
         "log: cut to 2 of 8 bytes (--max-size)",
         "late: cut to 0 of 3 bytes (--max-size)",

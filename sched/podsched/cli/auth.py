@@ -14,6 +14,7 @@ from podsched.cli.client import Server, ServerFlags, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
+from podsched.cli.options import Days
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.config.flags import flag
@@ -24,7 +25,6 @@ from podsched.v1 import api_pb2 as v1
 app = command_group("Show who you are and what you may do, or make a token.")
 
 _SERVICE = "/podsched.v1.Authorization/"
-_LONGEST_DAYS = 3650
 
 M = TypeVar("M", bound=Message)
 
@@ -109,9 +109,7 @@ def token(
         list[str] | None,
         typer.Option(metavar="GROUP", help="Group of the user; may be given several times."),
     ] = None,
-    days: Annotated[
-        int, typer.Option(min=1, max=_LONGEST_DAYS, metavar="N", help="Days until expiry.")
-    ] = 365,
+    days: Days = 365,
 ) -> None:
     """Print a new token, and add its hash to the API server's file.
 

@@ -57,6 +57,7 @@ COMPARE = "compare"
 #: The benchmarks that "all" runs. The others take minutes, and do not measure throughput.
 _SPEED = (*builtin_names(), FAILOVER, QUEUE)
 _NAMES = (*_SPEED, SOAK, OVERLOAD, RESTART, EXPLAIN, SCALE, COMPARE)
+_FILES = (".yaml", ".yml")
 _UNPLOTTED = (FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN, COMPARE)
 
 R = TypeVar("R")
@@ -195,7 +196,8 @@ def bench(
         print(json.dumps(result.as_dict()) if given.as_json else "\n".join(result.lines()))
         sys.stdout.flush()
         if given.plot is not None:
-            _plot(result, given.plot)
+            with fail_on(OSError, about=f"--plot {given.plot}"):
+                write_chart(given.plot, result.chart())
         problems += [f"{name}: {problem}" for problem in result.problems]
     if problems:
         fail("; ".join(problems), FAILED)
@@ -206,7 +208,7 @@ def _check(workload: str, given: _Flags) -> None:
     if given.plot is not None and (workload == ALL or workload in _UNPLOTTED):
         fail(f"--plot: {workload} is not plotted", USAGE)
     if BenchBackend.KUBERNETES in given.backend:
-        if not _is_file(workload) and workload not in builtin_names():
+        if not workload.endswith(_FILES) and workload not in builtin_names():
             fail(f"--backend kubernetes: {workload} is measured with podsched's own API", USAGE)
         if given.create_mode not in (None, CreateMode.SINGLE):
             mode = given.create_mode
@@ -218,15 +220,11 @@ def _check(workload: str, given: _Flags) -> None:
     file_or_fail("--kubeconfig", given.kubeconfig)
 
 
-def _is_file(workload: str) -> bool:
-    return workload.endswith((".yaml", ".yml"))
-
-
 def _plan(
     name: str, given: _Flags, options: BenchOptions
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield the benchmarks to run with their names; exits for an unknown one."""
-    if _is_file(name):
+    if name.endswith(_FILES):
         for workload in _from_file(Path(name), given.params):
             yield from _on_each_backend(workload, given, options)
         return
@@ -276,6 +274,14 @@ def _others(
         nodes or FAILOVER_NODES, bound, given.rate or RATE, given.times, given.fault
     )
     limits = ScaleLimits(given.max_nodes, given.max_bound, given.seconds)
+    comparison = CompareOptions(
+        given.control_plane or Path(),
+        given.kubeconfig,
+        nodes or COMPARE_NODES,
+        pods or COMPARE_PODS,
+        given.times,
+        given.shared_cluster,
+    )
     return {
         FAILOVER: partial(run_every_fault, load, ray=options.evaluator == "ray")
         if Fault.ALL in given.fault
@@ -287,24 +293,8 @@ def _others(
         SCALE: partial(run_scale, limits, options),
         EXPLAIN: partial(run_explain, nodes, pods, options),
         OVERLOAD: partial(run_overload, nodes, pods, options),
-        COMPARE: partial(run_compare, _comparison(given)),
+        COMPARE: partial(run_compare, comparison),
     }
-
-
-def _comparison(given: _Flags) -> CompareOptions:
-    return CompareOptions(
-        given.control_plane or Path(),
-        given.kubeconfig,
-        given.nodes or COMPARE_NODES,
-        given.pods or COMPARE_PODS,
-        given.times,
-        given.shared_cluster,
-    )
-
-
-def _plot(result: Any, path: Path) -> None:
-    with fail_on(OSError, about=f"--plot {path}"):
-        write_chart(path, result.chart())
 
 
 def _list(*, as_json: bool) -> None:

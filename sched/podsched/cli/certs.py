@@ -12,6 +12,7 @@ import typer
 from podsched.cli.errors import USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
+from podsched.cli.options import Days
 from podsched.cli.output import say
 from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
@@ -22,14 +23,8 @@ if TYPE_CHECKING:
 
 app = command_group("Make certificates to try out TLS, or show certificates.")
 
-_LONGEST_DAYS = 3650
 #: Max bytes of a certificate file. A bundle of all public authorities has about 250 KB.
 _MAX_BYTES = 1 << 20
-
-
-Days = Annotated[
-    int, typer.Option(min=1, max=_LONGEST_DAYS, metavar="N", help="Days until expiry.")
-]
 
 
 @dataclass(frozen=True, slots=True)

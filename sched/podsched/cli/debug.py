@@ -15,7 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -91,7 +91,7 @@ def bundle(
         size = archive.write(path)
     for line in archive.missing:
         say(f"warning: {line}", error=True)
-    say(f"Wrote {len(archive.names)} files, {size:,} bytes, to {path}")
+    say(f"Wrote {len(archive.texts)} files, {size:,} bytes, to {path}")
     if not archive.reached:
         fail("no process could be reached: the archive has only what is on this machine", FAILED)
 
@@ -144,24 +144,20 @@ def _mask_value(found: re.Match[str]) -> str:
     return f"{found[1]}{quote}{MASK}{quote}"
 
 
+@dataclass(slots=True)
 class Archive:
     """The texts of the archive by name; a text that exceeds the size limit is cut.
 
     So the most important texts are added first.
     """
 
-    def __init__(self, most: int) -> None:
-        """``most``: bytes of all texts together."""
-        self._left = most
-        self._texts: dict[str, bytes] = {}
-        self.missing: list[str] = []
-        #: Whether a process has answered.
-        self.reached = False
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the texts."""
-        return list(self._texts)
+    left: int
+    """Bytes of all texts that may still be added."""
+    texts: dict[str, bytes] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    """Lines about what was not collected."""
+    reached: bool = False
+    """Whether a process has answered."""
 
     def miss(self, what: str, why: str) -> None:
         """Report something that was not collected."""
@@ -170,14 +166,14 @@ class Archive:
     def add(self, name: str, text: str, *, keep_end: bool = False) -> None:
         """Add a text; if it is too long, only its beginning or end."""
         content = without_secrets(text).encode(errors="backslashreplace")
-        if len(content) > self._left:
-            self.miss(name, f"cut to {self._left:,} of {len(content):,} bytes (--max-size)")
-            cut = len(content) - self._left
-            content = content[cut:] if keep_end else content[: self._left]
-        self._left -= len(content)
-        while name in self._texts:
+        if len(content) > self.left:
+            self.miss(name, f"cut to {self.left:,} of {len(content):,} bytes (--max-size)")
+            cut = len(content) - self.left
+            content = content[cut:] if keep_end else content[: self.left]
+        self.left -= len(content)
+        while name in self.texts:
             name += "+"
-        self._texts[name] = content
+        self.texts[name] = content
 
     def add_data(self, name: str, data: Any) -> None:
         """Add plain data as JSON, secret fields masked."""
@@ -192,7 +188,7 @@ class Archive:
             os.fdopen(descriptor, "wb") as file,
             tarfile.open(fileobj=file, mode="w:gz") as archive,
         ):
-            for name, content in {"report.txt": report.encode(), **self._texts}.items():
+            for name, content in {"report.txt": report.encode(), **self.texts}.items():
                 member = tarfile.TarInfo(f"{folder}/{name}")
                 member.size, member.mode = len(content), 0o600
                 archive.addfile(member, io.BytesIO(content))

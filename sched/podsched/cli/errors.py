@@ -53,17 +53,10 @@ def warn(message: str) -> None:
 
 def report(subject: str, error: ClientError) -> None:
     """Print an error: a line for each violation, each beginning with ``subject``."""
-    say("\n".join(f"error: {line}" for line in error_lines(subject, error)), error=True)
-
-
-def error_lines(subject: str, error: ClientError) -> list[str]:
-    """Return the lines that ``report`` prints, without the ``error:``."""
-    if len(error.violations) < 2:
-        return [f"{subject}{error}"]
-    return [
-        f"{subject}{v.field}: {v.description}" if v.field else f"{subject}{v.description}"
-        for v in error.violations
-    ]
+    texts = [str(error)]
+    if len(error.violations) > 1:
+        texts = [f"{v.field}: " * bool(v.field) + v.description for v in error.violations]
+    say("\n".join(f"error: {subject}{text}" for text in texts), error=True)
 
 
 def file_or_fail(option: str, path: Path | str | None) -> str:

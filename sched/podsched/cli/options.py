@@ -34,6 +34,7 @@ LabelSelector = Annotated[
 ]
 
 
+Days = Annotated[int, typer.Option(min=1, max=3650, metavar="N", help="Days until expiry.")]
 Timeout = Annotated[
     str, typer.Option("--timeout", metavar="DURATION", help="Max time to wait, such as 30s or 5m.")
 ]

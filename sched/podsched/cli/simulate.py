@@ -94,8 +94,8 @@ class _Flags:
     output: Form = flag(Form.TABLE, names="--output -o")
     """Output format; json has the format of --scenarios for one pod in no queue."""
 
-    def files(self) -> list[str]:
-        """Return the given flags whose file contains a complete question."""
+    def files(self) -> dict[str, Path]:
+        """Return the files that contain complete questions, by their flags."""
         files = {
             "--bundle": self.bundle,
             "--scenarios": self.scenarios,
@@ -103,7 +103,7 @@ class _Flags:
             "--cel": self.cel,
             "--queue-cases": self.queue_cases,
         }
-        return [name for name, file in files.items() if file is not None]
+        return {name: file for name, file in files.items() if file is not None}
 
 
 @takes_flags
@@ -137,13 +137,14 @@ def simulate(source: Source, given: _Flags, cluster: ClusterSource) -> None:
     )
     if given.faults and given.allocations is None:
         fail("--faults is for --allocations", USAGE)
-    if alone := given.files():
-        if len(alone) > 1:
-            fail(f"use only one of {' and '.join(alone)}", USAGE)
+    if files := given.files():
+        if len(files) > 1:
+            fail(f"use only one of {' and '.join(files)}", USAGE)
+        ((name, file),) = files.items()
         others = given.pod or given.replicas or given.quota
         if cluster.given or source.given or changes.given or others:
-            fail(f"{alone[0]} cannot be combined with a cluster, pods or a configuration", USAGE)
-        raise typer.Exit(_from_file(given))
+            fail(f"{name} cannot be combined with a cluster, pods or a configuration", USAGE)
+        raise typer.Exit(_from_file(name, file, given))
     _check_question(given, changes, cluster)
     objects = cluster.objects()
     workload = read_workloads(given.pod, given.replicas) if given.pod else Workload([], [])
@@ -188,18 +189,17 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form
     return _exit_code(result)
 
 
-def _from_file(given: _Flags) -> int:
-    if given.bundle is not None:
-        return _repeat(given.bundle, given.output)
-    if given.scenarios is not None:
-        print_results(given.scenarios, scenario_results)
-    if given.allocations is not None:
-        faults = given.faults or ()
-        print_results(given.allocations, partial(allocation_results, faults=faults))
-    if given.cel is not None:
-        print_results(given.cel, selector_results)
-    if given.queue_cases is not None:
-        print_results(given.queue_cases, run_queue_cases)
+def _from_file(name: str, file: Path, given: _Flags) -> int:
+    """Answer the questions in the file of a flag; return the exit code."""
+    if name == "--bundle":
+        return _repeat(file, given.output)
+    results: dict[str, Results] = {
+        "--scenarios": lambda lines: simulate_lines(lines, factories()),
+        "--allocations": partial(allocation_results, faults=given.faults or ()),
+        "--cel": selector_results,
+        "--queue-cases": run_queue_cases,
+    }
+    print_results(file, results[name])
     return 0
 
 
@@ -329,11 +329,6 @@ def _print_preemption(preemption: dict[str, Any]) -> None:
             violations = candidate.get("pdbViolations", 0)
             extra = f" ({violations} PDB violations)" if violations else ""
             say(f"  alternative: {node}, evicting {', '.join(candidate['victims'])}{extra}")
-
-
-def scenario_results(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the decision of each scenario."""
-    return simulate_lines(lines, factories())
 
 
 def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Iterator[dict[str, Any]]:

@@ -68,18 +68,14 @@ def save(
         size = _run(save_snapshot(options, file, tell))
     say(f"Saved {size:,} bytes to {file}; the checksum is right.")
     if check:
-        with working("checking the contents"):
-            contents = _run(contents_of(file, ROOT))
-        _tell(contents)
+        _check(file)
 
 
 @app.command(cls=Command)
 def status(file: File) -> None:
     """Check a snapshot, and show its contents."""
     file_or_fail("", file)
-    with working("checking the contents"):
-        contents = _run(contents_of(file, ROOT))
-    _tell(contents)
+    _check(file)
 
 
 @app.command(cls=Command)
@@ -113,7 +109,10 @@ def _running_etcd() -> list[EtcdOptions]:
     return found
 
 
-def _tell(contents: Contents) -> None:
+def _check(file: Path) -> None:
+    """Show the contents of a snapshot; exit if there are objects that cannot be read."""
+    with working("checking the contents"):
+        contents = _run(contents_of(file, ROOT))
     unreadable = _unreadable(contents)
     counts = contents.count(_kind_of)
     rows = [["KIND", "OBJECTS"], *([kind, f"{n:,}"] for kind, n in sorted(counts.items()))]

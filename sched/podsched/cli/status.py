@@ -102,16 +102,13 @@ async def queue_counts(client: ApiClient) -> dict[str, int] | None:
         items = cast(list[ClusterQueue], (await client.list("ClusterQueue")).items)
     except Forbidden:
         return None
-    statuses = [item.status for item in items]
-    return (
-        {
-            "clusterQueues": len(items),
-            "waiting": sum(status.pending_workloads for status in statuses),
-            "admitted": sum(status.admitted_workloads for status in statuses),
-        }
-        if items
-        else None
-    )
+    if not items:
+        return None
+    return {
+        "clusterQueues": len(items),
+        "waiting": sum(item.status.pending_workloads for item in items),
+        "admitted": sum(item.status.admitted_workloads for item in items),
+    }
 
 
 async def without_controller(client: ApiClient) -> dict[str, int]:
