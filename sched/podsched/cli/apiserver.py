@@ -111,8 +111,8 @@ def apiserver(
 
     etcd = etcd_options(etcd)
     _check_network(settings)
-    listening = (given.listen, given.health_listen, settings.kube_listen, given.web_listen)
-    host, port = _checked_listeners(listening, bool(settings.tls_cert), given.insecure_listen)
+    _check_listeners(given, settings)
+    host, port = split_address("--listen", given.listen)
     settings = replace(
         settings,
         host=host,
@@ -123,15 +123,13 @@ def apiserver(
         service_accounts=accounts,
         signing=signing,
     )
-    _check_files(settings)
-    _check_accounts(accounts)
-    _check_signing(signing)
-    _check_kubelets(kubelets)
+    _check_files(settings, accounts, signing, kubelets)
     check_tokens(settings)
     telemetry = telemetry_settings(telemetry, given.health_listen, given.trace_ratio)
     instance, web = instance_of(given.listen), given.web_listen
     page = split_address("--web-listen", web) if web else None
-    tls = _health_tls(settings)
+    files = (settings.tls_client_ca, settings.tls_cert, settings.tls_key)
+    tls = TlsFiles(*files) if settings.tls_cert else None
     options = ProcessOptions("apiserver", instance, telemetry, tls, web_listen=page)
     shared, own = _addresses(given, settings)
     if given.as_worker:
@@ -204,18 +202,19 @@ def _worker(
     return settings, replace(options, instance=instance, telemetry=telemetry, health_tls=None)
 
 
-def _checked_listeners(
-    addresses: tuple[str | None, ...], tls: bool, insecure: bool
-) -> tuple[str, int]:
-    """Return host and port of the gRPC API; exit if an address needs TLS and there is none."""
-    remedy = "--tls-cert, --tls-key and --tls-client-ca"
-    options = ("--listen", "--health-listen", "--kube-listen", "--web-listen")
-    checked = [
-        check_listener(option, address, tls=tls, insecure=insecure, remedy=remedy)
-        for option, address in zip(options, addresses, strict=True)
-        if address
-    ]
-    return checked[0]
+def _check_listeners(given: _Flags, settings: ServerSettings) -> None:
+    """Exit if an address needs TLS and there is none."""
+    tls, remedy = bool(settings.tls_cert), "--tls-cert, --tls-key and --tls-client-ca"
+    addresses = {
+        "--listen": given.listen,
+        "--health-listen": given.health_listen,
+        "--kube-listen": settings.kube_listen,
+        "--web-listen": given.web_listen,
+    }
+    for option, address in addresses.items():
+        if address:
+            insecure = given.insecure_listen
+            check_listener(option, address, tls=tls, insecure=insecure, remedy=remedy)
 
 
 def _check_network(settings: ServerSettings) -> None:
@@ -232,31 +231,22 @@ def _check_network(settings: ServerSettings) -> None:
         fail(f"--advertise-address {given}: must be an IP address that other machines reach", USAGE)
 
 
-def _health_tls(settings: ServerSettings) -> TlsFiles | None:
-    if not settings.tls_cert:
-        return None
-    return TlsFiles(settings.tls_client_ca, settings.tls_cert, settings.tls_key)
-
-
-def _check_files(settings: ServerSettings) -> None:
-    """Exit unless the TLS files exist and fit together."""
+def _check_files(
+    settings: ServerSettings,
+    accounts: ServiceAccountSettings,
+    signing: SigningSettings,
+    kubelets: KubeletSettings,
+) -> None:
+    """Exit unless the files exist and fit together, and the types of addresses are known."""
     pair_or_fail({"--tls-cert": settings.tls_cert, "--tls-key": settings.tls_key})
     if settings.tls_client_ca and not settings.tls_cert:
         fail("--tls-client-ca needs --tls-cert and --tls-key", USAGE)
     file_or_fail("--tls-client-ca", settings.tls_client_ca)
-
-
-def _check_accounts(accounts: ServiceAccountSettings) -> None:
-    """Exit unless the key files exist and fit together."""
     if accounts.verifying_keys and not accounts.token_key:
         fail("--service-account-key-file needs --service-account-signing-key-file", USAGE)
     file_or_fail("--service-account-signing-key-file", accounts.token_key)
     for path in accounts.verifying_keys:
         file_or_fail("--service-account-key-file", path)
-
-
-def _check_signing(signing: SigningSettings) -> None:
-    """Exit unless the files of the authorities exist and fit together."""
     option = "--cluster-signing"
     pairs = {
         option: (signing.signing_cert, signing.signing_key),
@@ -266,10 +256,6 @@ def _check_signing(signing: SigningSettings) -> None:
         pair_or_fail({f"{name}-cert-file": certificate, f"{name}-key-file": key})
     if signing.serving_cert and not signing.signing_cert:
         fail(f"{option}-kubelet-serving-cert-file needs {option}-cert-file", USAGE)
-
-
-def _check_kubelets(kubelets: KubeletSettings) -> None:
-    """Exit unless the files exist and fit together, and the types of addresses are known."""
     certificate, key = kubelets.client_certificate, kubelets.client_key
     pair_or_fail({"--kubelet-client-certificate": certificate, "--kubelet-client-key": key})
     file_or_fail("--kubelet-certificate-authority", kubelets.certificate_authority)

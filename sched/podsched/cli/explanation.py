@@ -97,7 +97,7 @@ def _sections(
         yield "Members", _pod_group(answer.pod_group)
     queue = answer.HasField("queue")
     yield "Queue", _queue(answer, now) if queue else _woken_by(answer)
-    yield "Admission", _admission(answer.admission) if answer.HasField("admission") else []
+    yield "Admission", _admission(answer.admission)
     if of_group:
         yield "How many members fit", _domains(answer.pod_group)
     else:

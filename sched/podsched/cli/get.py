@@ -108,8 +108,12 @@ def get(
     sched get pods -o 'jsonpath={.items[*].spec.nodeName}';
     sched get devices (the devices of all ResourceSlices, and their users)
     """
-    alone = not watch and not selector
-    if _shows_more(targets, server, namespace, output, field_selector, sort_by, alone=alone):
+    more = watch or selector
+    if targets[0] in WORDS:
+        get_devices(server, output, field_selector, alone=not (more or sort_by or targets[1:]))
+        return
+    if output == RAW:
+        get_raw(targets, server, namespace, alone=not (more or field_selector))
         return
     chosen = parse_format(output)
 
@@ -121,11 +125,12 @@ def get(
         selection = Selection(selector, field_selector)
         found = await _find(client, wanted, selection)
         items = sorted_by(found.items, sort_by) if sort_by else found.items
+        changes = selection.changes(client, wanted[0], found.revision)
         if watch and not found.missing and chosen.name in ("table", "wide") and is_terminal():
             table = WatchedTable(
                 items, lambda: Printer(chosen, namespaces=all_namespaces), sorting=sort_by
             )
-            await table.follow(selection.changes(client, wanted[0], found.revision))
+            await table.follow(changes)
         printer = Printer(
             chosen,
             namespaces=all_namespaces,
@@ -138,34 +143,18 @@ def get(
             place = f" in {wanted[0].namespace} namespace" if wanted[0].namespace else ""
             say(f"No resources found{place}.", error=True)
         if watch and not found.missing:
-            async for change in selection.changes(client, wanted[0], found.revision):
-                if chosen.name == "yaml":
-                    print("---")
-                show(chosen, printer.text([change.object], single=True))
+            await _show_changes(changes, chosen, printer)
         return found.missing
 
     if with_client(server, work):
         raise typer.Exit(FAILED)
 
 
-def _shows_more(
-    targets: Sequence[str],
-    server: str,
-    namespace: str,
-    output: str,
-    field_selector: str,
-    sort_by: str,
-    *,
-    alone: bool,
-) -> bool:
-    """Handle ``get devices`` and ``-o raw``; return False for all other calls."""
-    if targets and targets[0] in WORDS:
-        single = len(targets) == 1 and not sort_by
-        get_devices(server, output, field_selector, alone=alone and single)
-        return True
-    if output == RAW:
-        get_raw(targets, server, namespace, alone=alone and not field_selector)
-    return output == RAW
+async def _show_changes(changes: AsyncIterator[Change], chosen: Format, printer: Printer) -> None:
+    async for change in changes:
+        if chosen.name == "yaml":
+            print("---")
+        show(chosen, printer.text([change.object], single=True))
 
 
 def _check(wanted: Sequence[Target], *, selected: bool, watch: bool) -> None:

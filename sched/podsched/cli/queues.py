@@ -75,17 +75,14 @@ def queues(given: _Flags) -> None:
 def table(trees: Sequence[Tree]) -> list[str]:
     """Return a line for each node of the trees, followed by those of its children."""
     rows = [["QUEUE", "SHARE", "WAITING", "ADMITTED", "USED/QUOTA"]]
-    rows += [row for tree in trees for row in _rows(tree, "", "")]
+    rows += [row for tree in trees for row in _rows(tree)]
     return wrapped(rows)
 
 
-def _rows(tree: Tree, first: str, others: str) -> Iterator[list[str]]:
-    """Yield the rows of a tree.
-
-    ``first`` and ``others``: the branches drawn before its name, and before its children's names.
-    """
-    # Each entry of the stack: a tree, and its two branches as above.
-    stack = [(tree, first, others)]
+def _rows(tree: Tree) -> Iterator[list[str]]:
+    """Yield the rows of a tree."""
+    # Of each tree, the branches drawn before its name, and before its children's names.
+    stack = [(tree, "", "")]
     while stack:
         node, before, below = stack.pop()
         name = f"{node['name']}/" if node["kind"] == "Cohort" else node["name"]

@@ -15,15 +15,13 @@ from typing import IO, Any
 
 import typer
 
-from podsched.api.manifest import ManifestError, to_manifest
+from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Pod, key_of
-from podsched.api.quantity import QuantityError
 from podsched.ask.case_lines import described, results_of
 from podsched.ask.queue_cases.running import run_lines as run_queue_cases
 from podsched.ask.selector_cases import selector_results
-from podsched.ask.simulation import BadScenario, open_scenarios, simulate_lines
-from podsched.ask.simulation import simulate as simulate_scenario
-from podsched.cli.bundle import repeated
+from podsched.ask.simulation import open_scenarios, simulate_lines
+from podsched.cli.bundle import decided, repeated
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
@@ -36,7 +34,6 @@ from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.cli.quota_changes import quota_changes
 from podsched.cli.what_if import Changes, counts_quota, what_if
 from podsched.cli.workloads import MAX_PODS, Workload, read_workloads
-from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.framework.plugin import PluginError
 from podsched.lib.counted import counted
@@ -180,8 +177,7 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form
     # The pod may be in the cluster already; it must not compete with itself.
     objects = [o for o in objects if not (isinstance(o, Pod) and key_of(o) == key_of(wanted))]
     scenario = _scenario(objects, wanted, source)
-    with fail_on(ManifestError, ConfigError, QuantityError, BadScenario, PluginError):
-        result = simulate_scenario(scenario, factories(), changes=True)
+    result = decided(scenario)
     if output is Form.JSON:
         print(json.dumps(result, indent=2, sort_keys=True))
     else:

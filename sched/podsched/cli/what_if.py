@@ -313,12 +313,13 @@ def _move_rows(moves: Sequence[Move]) -> list[list[str]]:
             remark = f"{remark}; preempts {keys}" if remark else f"preempts {keys}"
         cells = (move.to_node, str(move.wave or ""), ",".join(move.budgets), remark)
         rows.append([move.pod.key, move.from_node, *(cell or "-" for cell in cells)])
-    return [[row[i] for i in _filled(rows)] for row in rows]
+    return _filled(rows)
 
 
-def _filled(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the indexes of the columns that are not "-" in all rows."""
-    return [i for i in range(len(rows[0])) if any(row[i] != "-" for row in rows[1:])]
+def _filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the rows without the columns that are "-" in all of them."""
+    kept = [i for i in range(len(rows[0])) if any(row[i] != "-" for row in rows[1:])]
+    return [[row[i] for i in kept] for row in rows]
 
 
 def _places(fitting: Sequence[Outcome]) -> list[str]:
@@ -328,7 +329,7 @@ def _places(fitting: Sequence[Outcome]) -> list[str]:
         for one in fitting:
             keys = ", ".join(victim.key for victim in one.victims)
             rows.append([one.pod.key, one.node_name, keys or "-"])
-        return wrapped([[row[i] for i in _filled(rows)] for row in rows])
+        return wrapped(_filled(rows))
     counts = Counter(outcome.node_name for outcome in fitting)
     if len(counts) <= _LISTED:
         return aligned([["NODE", "PODS"], *([n, f"{k:,}"] for n, k in sorted(counts.items()))])
