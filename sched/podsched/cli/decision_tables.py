@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 
-from podsched.api.columns import NONE
+from podsched.api.columns import NONE, Column
 from podsched.api.objects import Timestamp, seconds_of
-from podsched.cli.printers import aligned, terminal_width, wrapped
+from podsched.cli.printers import Table, aligned, terminal_width, wrapped
 from podsched.v1.decisions_pb2 import DecisionRecord
 
-HEADINGS = ("TIME", "POD", "TRY", "NODE", "SCORE", "FIT", "OUTCOME")
-WIDE = ("TOOK", "REPLICA", "TERM", "REVISION", "ALIKE", "CLASS", "MESSAGE")
-SHADOW = ("TIME", "POD", "BOUND TO", "SHADOW", "SCORE", "FIT", "PROFILE")
-#: Min widths of the columns, so that later lines are aligned with the first ones.
-WIDTHS = (12, 12, 3, 9, 3, 5)
 #: Width of a label with its indentation.
 _LABEL = 11
 
@@ -29,60 +24,48 @@ def duration(length: float) -> str:
     return f"{length:.3g}s" if length >= 1 else f"{length * 1e3:.3g}ms"
 
 
-def rows(
-    records: Iterable[DecisionRecord], *, wide: bool, namespaces: bool, shadow: bool
-) -> list[Sequence[str]]:
-    """Return the cells of records."""
-    row = _shadow_row if shadow else _row
-    return [(*row(record, namespaces), *(_wide(record) if wide else ())) for record in records]
-
-
 def _name(record: DecisionRecord, namespaces: bool) -> str:
     return f"{record.namespace}/{record.name}" if namespaces else record.name
 
 
-def _total(record: DecisionRecord) -> str:
-    return str(record.total) if record.HasField("total") else "-"
+_SCORE = Column("SCORE", lambda r, _: r.total if r.HasField("total") else "-")
+_FIT = Column("FIT", lambda r, _: f"{r.feasible_nodes}/{r.evaluated_nodes}")
+_PLAIN = (
+    Column("TRY", lambda r, _: r.attempt),
+    Column("NODE", lambda r, _: r.node_name or NONE),
+    _SCORE,
+    _FIT,
+    Column("OUTCOME", lambda r, _: r.outcome or "(open)"),
+)
+_SHADOW = (
+    Column("BOUND TO", lambda r, _: r.bound_node),
+    Column("SHADOW", lambda r, _: r.node_name or NONE),
+    _SCORE,
+    _FIT,
+    Column("PROFILE", lambda r, _: r.profile),
+)
+_WIDE = (
+    Column("TOOK", lambda r, _: duration(r.seconds)),
+    Column("REPLICA", lambda r, _: r.replica),
+    Column("TERM", lambda r, _: r.term),
+    Column("REVISION", lambda r, _: r.revision),
+    Column("ALIKE", lambda r, _: r.together),
+    Column("CLASS", lambda r, _: r.pod_class[:8]),
+    Column("MESSAGE", lambda r, _: r.message),
+)
+#: Min widths of the columns, so that later lines are aligned with the first ones.
+_WIDTHS = (12, 12, 3, 9, 3, 5)
 
 
-def _fit(record: DecisionRecord) -> str:
-    return f"{record.feasible_nodes}/{record.evaluated_nodes}"
-
-
-def _row(record: DecisionRecord, namespaces: bool) -> tuple[str, ...]:
-    return (
-        clock(record.decided_time),
-        _name(record, namespaces),
-        str(record.attempt),
-        record.node_name or NONE,
-        _total(record),
-        _fit(record),
-        record.outcome or "(open)",
-    )
-
-
-def _shadow_row(record: DecisionRecord, namespaces: bool) -> tuple[str, ...]:
-    return (
-        clock(record.decided_time),
-        _name(record, namespaces),
-        record.bound_node,
-        record.node_name or NONE,
-        _total(record),
-        _fit(record),
-        record.profile,
-    )
-
-
-def _wide(record: DecisionRecord) -> tuple[str, ...]:
-    return (
-        duration(record.seconds),
-        record.replica,
-        str(record.term),
-        str(record.revision),
-        str(record.together),
-        record.pod_class[:8],
-        record.message,
-    )
+def table_of_decisions(*, wide: bool, namespaces: bool, shadow: bool) -> Table:
+    """Return an empty table of ``DecisionRecord``."""
+    columns = [
+        Column("TIME", lambda r, _: clock(r.decided_time)),
+        Column("POD", lambda r, _: _name(r, namespaces)),
+        *(_SHADOW if shadow else _PLAIN),
+        *(_WIDE if wide else ()),
+    ]
+    return Table(columns, least=_WIDTHS)
 
 
 def at_length(record: DecisionRecord, *, namespaces: bool) -> list[str]:

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,12 +17,12 @@ from google.protobuf.json_format import MessageToDict
 from podsched.api.codec import parse_time
 from podsched.api.objects import Timestamp, seconds_of
 from podsched.cli.client import Namespace, ServerFlags, with_client
-from podsched.cli.decision_tables import HEADINGS, SHADOW, WIDE, WIDTHS, at_length, rows
+from podsched.cli.decision_tables import at_length, table_of_decisions
 from podsched.cli.errors import FAILED, USAGE, fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.get import AllNamespaces
 from podsched.cli.output import say
-from podsched.cli.printers import aligned
+from podsched.cli.printers import Table
 from podsched.config.durations import parse_duration
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
@@ -45,11 +45,10 @@ class _View:
 
     output: str
     namespaces: bool
-    shadow: bool
     one_pod: bool
-    widths: list[int] = field(default_factory=list)
+    table: Table
 
-    def show(self, records: Sequence[DecisionRecord], *, first: bool) -> None:
+    def show(self, records: Sequence[DecisionRecord]) -> None:
         if self.output == "json":
             for record in records:
                 say(json.dumps(MessageToDict(record)))
@@ -57,17 +56,7 @@ class _View:
             for record in records:
                 say("\n".join(at_length(record, namespaces=self.namespaces)))
         else:
-            wide = self.output == "wide"
-            cells = rows(records, wide=wide, namespaces=self.namespaces, shadow=self.shadow)
-            heading = ((*(SHADOW if self.shadow else HEADINGS), *(WIDE if wide else ())),)
-            if first:
-                columns = zip(*heading, *cells, strict=True)
-                least = [*WIDTHS, *[0] * len(heading[0])]
-                found = (max(map(len, column)) for column in columns)
-                # Later lines use the same widths.
-                self.widths[:] = [max(pair) for pair in zip(found, least, strict=False)]
-            lines = aligned([*heading, *cells], self.widths)
-            say("\n".join(lines if first else lines[1:]))
+            say("\n".join(self.table.lines(records, time.time())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +111,9 @@ def decisions(
         limit=MOST_READ if given.export_to is not None else given.limit,
     )
     _set_since(request, _since(given.since))
-    view = _View(given.output, all_namespaces, given.shadow, bool(pod))
+    wide, shadow = given.output == "wide", given.shadow
+    table = table_of_decisions(wide=wide, namespaces=all_namespaces, shadow=shadow)
+    view = _View(given.output, all_namespaces, bool(pod), table)
 
     async def work(look: Look) -> None:
         found = await look(request)
@@ -131,7 +122,7 @@ def decisions(
             say(f"{count} decisions written to {given.export_to}", error=True)
             return
         if found:
-            view.show(found, first=True)
+            view.show(found)
         elif not given.watch:
             say("No decisions found.", error=True)
         if given.watch:
@@ -153,7 +144,6 @@ async def _follow(
     """Show new decisions, and show open ones again when their outcome is known."""
     known = {(r.replica, r.number): r.outcome for r in shown}
     latest = max((seconds_of(r.decided_time) for r in shown), default=time.time())
-    first = not shown
     while True:
         await asyncio.sleep(_LOOK_EVERY)
         again = deepcopy(request)
@@ -161,8 +151,7 @@ async def _follow(
         _set_since(again, max(seconds_of(request.since), latest - _OPEN_FOR))
         new = [r for r in await look(again) if known.get((r.replica, r.number)) != r.outcome]
         if new:
-            view.show(new, first=first)
-            first = False
+            view.show(new)
             known |= {(r.replica, r.number): r.outcome for r in new}
             latest = max(latest, *(seconds_of(r.decided_time) for r in new))
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from podsched.api.columns import NAME, Column, Show
 from podsched.api.kinds import Kind
-from podsched.api.objects import AnyObject
 from podsched.lib.printable import printable_line
 
 _GAP = "   "
@@ -31,7 +30,7 @@ def _used(column: Column, usage: Usage) -> Column:
     return Column(column.name, lambda o, _: usage(o)[at])
 
 
-def _cell(column: Column, obj: AnyObject, now: float) -> str:
+def _cell(column: Column, obj: Any, now: float) -> str:
     value = column.cell(obj, now)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -92,7 +91,7 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns
 
 
-def _fitting(columns: list[Column], objects: Sequence[AnyObject], now: float) -> list[Column]:
+def _fitting(columns: list[Column], objects: Sequence[Any], now: float) -> list[Column]:
     """Return the columns; on a narrow terminal, those with only usual values are left out."""
     width = terminal_width()
     if width is None or not any(column.usual for column in columns):
@@ -110,8 +109,32 @@ def _fitting(columns: list[Column], objects: Sequence[AnyObject], now: float) ->
     ]
 
 
-class TablePrinter:
-    """A table of objects of one kind; rows printed later keep the widths of the first ones."""
+class Table:
+    """A table; rows printed later keep the widths of the first ones."""
+
+    def __init__(
+        self, columns: Sequence[Column], *, wrap: bool = False, least: Sequence[int] = ()
+    ) -> None:
+        """``wrap``: the last column, on a terminal. ``least``: min widths of the first columns."""
+        self._columns = list(columns)
+        self._wrap = wrap
+        self._least = [*least, *[0] * (len(columns) - len(least))]
+        self._widths: list[int] = []
+
+    def lines(self, objects: Sequence[Any], now: float) -> list[str]:
+        """Return the next rows as lines, preceded by the headings the first time."""
+        if not self._widths:
+            self._columns = _fitting(self._columns, objects, now)
+        rows = [[_cell(column, obj, now) for column in self._columns] for obj in objects]
+        if not self._widths:
+            rows.insert(0, [column.name.upper() for column in self._columns])
+            found = (max(map(len, column)) for column in zip(*rows, strict=True))
+            self._widths = [max(pair) for pair in zip(found, self._least, strict=False)]
+        return wrapped(rows, self._widths) if self._wrap else aligned(rows, self._widths)
+
+
+class TablePrinter(Table):
+    """A table of objects of one kind."""
 
     def __init__(
         self,
@@ -132,16 +155,6 @@ class TablePrinter:
         if kinds_in_names:
             name = Column("NAME", lambda o, _: f"{kind.name.lower()}/{o.metadata.name}")
             columns = [name if column is NAME else column for column in columns]
-        self._columns = [_NAMESPACE, *columns] if namespaces and kind.namespaced else columns
-        self._widths: list[int] = []
-        self._wrap = kind.name == "Event" and not wide
-
-    def lines(self, objects: Sequence[AnyObject], now: float) -> list[str]:
-        """Return the next rows as lines, preceded by the headings the first time."""
-        if not self._widths:
-            self._columns = _fitting(self._columns, objects, now)
-        rows = [[_cell(column, obj, now) for column in self._columns] for obj in objects]
-        if not self._widths:
-            rows.insert(0, [column.name.upper() for column in self._columns])
-            self._widths = [max(len(row[i]) for row in rows) for i in range(len(self._columns))]
-        return wrapped(rows, self._widths) if self._wrap else aligned(rows, self._widths)
+        if namespaces and kind.namespaced:
+            columns.insert(0, _NAMESPACE)
+        super().__init__(columns, wrap=kind.name == "Event" and not wide)
