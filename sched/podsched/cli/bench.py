@@ -21,7 +21,7 @@ from podsched.app.supervisor import ProcessFailed
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.printers import aligned
-from podsched.cli.unknown_names import meant
+from podsched.cli.unknown_names import suggestion
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.settings import Accelerator, Evaluator
@@ -229,7 +229,7 @@ def _plan(
             yield from _on_each_backend(workload, given, options)
         return
     if name not in (*_NAMES, ALL):
-        choice = meant(name, _NAMES) or f"; choose one of {', '.join(_NAMES)}, or a .yaml file"
+        choice = suggestion(name, _NAMES) or f"; choose one of {', '.join(_NAMES)}, or a .yaml file"
         fail(f'unknown workload "{name}"{choice}', USAGE)
     for each in _SPEED if name == ALL else (name,):
         if each in builtin_names():

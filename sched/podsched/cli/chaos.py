@@ -23,7 +23,7 @@ from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, Group
 from podsched.cli.output import say
-from podsched.cli.unknown_names import meant
+from podsched.cli.unknown_names import suggestion
 from podsched.config.flags import flag
 from podsched.lab.chaos.clocks import library
 from podsched.lab.chaos.faults.kinds import KINDS, Kind, Need, named
@@ -157,7 +157,7 @@ def _chosen(text: str, known: Mapping[str, Kind], minutes: float) -> dict[str, K
             continue
         if name in KINDS and (need := KINDS[name].need) is not None:
             fail(f'--faults: "{name}" is only for where {need.value}', USAGE)
-        choice = meant(name, known) or "; --faults list shows all"
+        choice = suggestion(name, known) or "; --faults list shows all"
         fail(f'--faults: there is no "{name}"{choice}', USAGE)
     return {name: known[name] for name in names}
 

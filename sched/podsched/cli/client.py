@@ -21,8 +21,8 @@ from podsched.cli.errors import (
     fail,
     file_or_fail,
     report,
+    unknown_kind_text,
     warn,
-    without_kind,
 )
 from podsched.cli.output import say
 from podsched.config.flags import flag
@@ -161,7 +161,7 @@ def with_client(
             say(f"{where} is not an API server of podsched: sched uses gRPC, not HTTP", error=True)
         raise typer.Exit(FAILED) from None
     except UnknownKindError as exc:
-        fail(without_kind(exc))
+        fail(unknown_kind_text(exc))
     except (ManifestError, CertificateError) as exc:
         fail(str(exc))
 

@@ -52,14 +52,14 @@ class ClusterSource(ServerFlags):
 
     def objects(self) -> list[AnyObject]:
         """Return the cluster's objects as they are stored; exit if they cannot be read."""
-        return self._running() + dumped(self.files)
+        return self._running() + objects_in_files(self.files)
 
     def _running(self) -> list[AnyObject]:
         if self.live and self.kubeconfig is not None:
             fail("--live and --kubeconfig name two clusters: use one of them", USAGE)
         if self.kubeconfig is not None:
             return read_cluster(access_or_fail(self.kubeconfig, context=self.context), _READ)
-        return with_client(self.server, everything) if self.live else []
+        return with_client(self.server, all_objects) if self.live else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class QuestionFlags(ClusterSource):
         return replace(self, files=[*(self.cluster or ()), *files]).or_live()
 
 
-def dumped(filenames: Sequence[str]) -> list[AnyObject]:
+def objects_in_files(filenames: Sequence[str]) -> list[AnyObject]:
     """Return the objects in files; report how many were skipped."""
     if not filenames:
         return []
@@ -88,7 +88,7 @@ def dumped(filenames: Sequence[str]) -> list[AnyObject]:
     return found.objects
 
 
-async def everything(client: ApiClient) -> list[AnyObject]:
+async def all_objects(client: ApiClient) -> list[AnyObject]:
     """Return all objects of an API server that decisions may read. Raises ClientError."""
     found: list[AnyObject] = []
     for kind in KINDS.values():

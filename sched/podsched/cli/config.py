@@ -17,7 +17,7 @@ from podsched.cli.flags import takes_flags
 from podsched.cli.help_texts import Command, command_group
 from podsched.cli.options import DryRun
 from podsched.cli.output import say
-from podsched.cli.policy import Source, document_of, text_of
+from podsched.cli.policy import ConfigSource, document_of, text_of
 from podsched.config.errors import ConfigError, FieldError
 from podsched.config.legacy.beta import converted
 from podsched.config.load import MAX_BYTES, SchedulerConfiguration, default_config, to_yaml
@@ -35,10 +35,12 @@ app = command_group("Print, check or convert a KubeSchedulerConfiguration or a P
 
 def read_config(path: Path | None) -> SchedulerConfiguration:
     """Return the configuration in a file, or the default; exit after printing every error."""
-    return read_source(Source(path))[0]
+    return read_source(ConfigSource(path))[0]
 
 
-def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfiguration, dict[str, Any]]:
+def read_source(
+    source: ConfigSource, code: int = USAGE
+) -> tuple[SchedulerConfiguration, dict[str, Any]]:
     """Return the configuration that options name, and its document ({} for the default one).
 
     Exits with ``code`` after printing every error in the files or their plugins.
@@ -59,7 +61,7 @@ def read_source(source: Source, code: int = USAGE) -> tuple[SchedulerConfigurati
     return config, document
 
 
-def again(source: Source) -> Callable[[], SchedulerConfiguration] | None:
+def config_reader(source: ConfigSource) -> Callable[[], SchedulerConfiguration] | None:
     """Return a function that reads the source again; None if no source is given.
 
     The function raises ConfigError.
@@ -92,7 +94,7 @@ File = Annotated[
 @app.command(cls=Command)
 @takes_flags
 def check(
-    source: Source,
+    source: ConfigSource,
     file: File = None,
     server: Server = "",
     print_effective: Annotated[
@@ -162,7 +164,7 @@ def _outcome_text(outcome: ConfigOutcome, *, dry_run: bool) -> str:
 
 @app.command(cls=Command)
 @takes_flags
-def convert(source: Source, file: File = None, server: Server = "") -> None:
+def convert(source: ConfigSource, file: File = None, server: Server = "") -> None:
     """Convert an older file to a v1 KubeSchedulerConfiguration.
 
     The file is a Policy, or of v1beta2 or v1beta3. Reports every part that is wrong or has no
@@ -174,7 +176,7 @@ def convert(source: Source, file: File = None, server: Server = "") -> None:
     print(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), end="")
 
 
-def _read_given(source: Source) -> tuple[SchedulerConfiguration, dict[str, Any]]:
+def _read_given(source: ConfigSource) -> tuple[SchedulerConfiguration, dict[str, Any]]:
     if not source.given:
         fail("no configuration: give a FILE or a Policy", USAGE)
     return read_source(source, FAILED)

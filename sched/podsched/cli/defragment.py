@@ -164,7 +164,7 @@ def _document(found: Defragmentation, waiting: PodInfo | None) -> dict[str, Any]
 def _execute(token: str, timeout: float, server: str, *, force: bool) -> None:
     document = plan_files.load(token)
     try:
-        ways = [
+        moves = [
             PodMove(m["namespace"], m["name"], m["uid"], m["from"], m["to"])
             for m in document["moves"]
         ]
@@ -177,7 +177,7 @@ def _execute(token: str, timeout: float, server: str, *, force: bool) -> None:
     async def work(client: ApiClient) -> bool:
         try:
             mover = Mover(client, timeout, say, force=force)
-            await carry_out(client, mover, ways, freed, room)
+            await carry_out(client, mover, moves, freed, room)
         except Stopped as stop:
             say(f"error: {stop}; the other pods were not moved", error=True)
             return False
@@ -190,7 +190,7 @@ def _execute(token: str, timeout: float, server: str, *, force: bool) -> None:
 async def carry_out(
     client: ApiClient,
     mover: Mover,
-    ways: Sequence[PodMove],
+    moves: Sequence[PodMove],
     freed: Sequence[str],
     room: tuple[str, str, str] | None,
 ) -> None:
@@ -199,21 +199,21 @@ async def carry_out(
     ``freed``: nodes to empty. ``room``: instead of nodes, the namespace and name of a pending pod
     to make room for, and its new node.
     """
-    for way in ways:
-        await mover.replacing(await mover.still_there(way))
+    for move in moves:
+        await mover.replacing(await mover.still_there(move))
     if room is not None:
-        await _make_room(mover, ways, room)
+        await _make_room(mover, moves, room)
     else:
-        await _free(client, mover, ways, freed)
+        await _free(client, mover, moves, freed)
 
 
-async def _make_room(mover: Mover, ways: Sequence[PodMove], room: tuple[str, str, str]) -> None:
+async def _make_room(mover: Mover, moves: Sequence[PodMove], room: tuple[str, str, str]) -> None:
     """Move pods away so that the pending pod gets the room. Raises Stopped, ClientError."""
     namespace, name, node = room
     try:
         await mover.nominate(namespace, name, node)
-        for way in ways:
-            await mover.move(way)
+        for move in moves:
+            await mover.move(move)
     except BaseException:
         try:
             await mover.nominate(namespace, name, "")
@@ -224,7 +224,7 @@ async def _make_room(mover: Mover, ways: Sequence[PodMove], room: tuple[str, str
 
 
 async def _free(
-    client: ApiClient, mover: Mover, ways: Sequence[PodMove], freed: Sequence[str]
+    client: ApiClient, mover: Mover, moves: Sequence[PodMove], freed: Sequence[str]
 ) -> None:
     """Empty nodes one after another, cordoned. Raises Stopped, ClientError.
 
@@ -237,9 +237,9 @@ async def _free(
                 cordoned.append(name)
                 await set_unschedulable(client, name, True)
         for name in freed:
-            for way in ways:
-                if way.from_node == name:
-                    await mover.move(way)
+            for move in moves:
+                if move.from_node == name:
+                    await mover.move(move)
             mover.tell(f"node/{name} is free, and cordoned")
             if name in cordoned:
                 cordoned.remove(name)

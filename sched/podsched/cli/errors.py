@@ -13,7 +13,7 @@ import typer
 
 from podsched.api.kinds import KINDS, UnknownKindError
 from podsched.cli.output import os_error_text, say
-from podsched.cli.unknown_names import meant
+from podsched.cli.unknown_names import suggestion
 from podsched.serve.client.errors import ClientError
 
 #: Exit codes: 1 the request failed, 2 usage error, 3 the server is unreachable. That a file or
@@ -41,9 +41,9 @@ def fail_on(*kinds: type[Exception], about: object = "", code: int = FAILED) -> 
         fail(f"{about}: {why}" if about else why, code)
 
 
-def without_kind(error: UnknownKindError) -> str:
+def unknown_kind_text(error: UnknownKindError) -> str:
     """Return the text for a kind that does not exist, with those that may be meant."""
-    return f"{error}{meant(error.name.lower(), (kind.plural for kind in KINDS.values()))}"
+    return f"{error}{suggestion(error.name.lower(), (kind.plural for kind in KINDS.values()))}"
 
 
 def warn(message: str) -> None:

@@ -20,11 +20,11 @@ from podsched.cli.bundle import write_bundle
 from podsched.cli.client import Namespace, ServerFlags, with_client
 from podsched.cli.cluster_source import ClusterSource, admit
 from podsched.cli.config import read_config, read_source
-from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn, without_kind
+from podsched.cli.errors import FAILED, USAGE, fail, fail_on, unknown_kind_text, warn
 from podsched.cli.explanation import explanation_lines
 from podsched.cli.flags import takes_flags
 from podsched.cli.output import say
-from podsched.cli.policy import Source
+from podsched.cli.policy import ConfigSource
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.framework.plugin import PluginError
@@ -149,7 +149,7 @@ def _what(arguments: Sequence[str]) -> tuple[Kind, str]:
     except UnknownKindError as error:
         if not names:
             fail(f"name the kind, too: sched explain pod {word}", USAGE)
-        fail(without_kind(error), USAGE)
+        fail(unknown_kind_text(error), USAGE)
     if kind.name not in _EXPLAINED:
         fail(f"pods and pod groups can be explained, not {kind.plural}", USAGE)
     if len(names) != 1 or "/" in names[0]:
@@ -188,7 +188,7 @@ def _pack(
     written: Mapping[str, Any] | None = None
     if config is not None:
         with fail_on(ConfigError):
-            written = read_source(Source(config))[1]
+            written = read_source(ConfigSource(config))[1]
     elif live.live:
         written = with_client(source.server, _running_config)
     write_bundle(path, objects, (request.namespace, request.name), written, anonymize=anonymize)

@@ -71,10 +71,10 @@ def _made(kind: Any, given: dict[str, Any]) -> Any:
             parts = map(str.strip, value.split(",")) if isinstance(value, str) else value or ()
             value = tuple(filter(None, parts))
         values[name] = value
-    return checked(kind, values)
+    return validated(kind, values)
 
 
-def checked(kind: Callable[..., R], values: dict[str, Any]) -> R:
+def validated(kind: Callable[..., R], values: dict[str, Any]) -> R:
     """Return the dataclass; exit if values are invalid, with an error that names the options."""
     options = {
         name: max(names, key=len) if names else _option(name)

@@ -109,9 +109,9 @@ class LazyGroup(Group):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.lazy and not args[0].startswith("-"):
-            from podsched.cli.unknown_names import told  # not above: hardly ever needed
+            from podsched.cli.unknown_names import no_such_command  # not above: hardly ever needed
 
-            ctx.fail(told(args[0], self.lazy))
+            ctx.fail(no_such_command(args[0], self.lazy))
         return super().resolve_command(ctx, args)
 
     def command_sections(self, ctx: Any) -> Sections:

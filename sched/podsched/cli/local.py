@@ -26,7 +26,7 @@ from podsched.app.supervisor import ProcessFailed
 from podsched.cli.client import DEFAULT_SERVER
 from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, USAGE, fail, warn
-from podsched.cli.flags import checked, shared, takes_flags
+from podsched.cli.flags import shared, takes_flags, validated
 from podsched.cli.kube_options import gates_or_fail
 from podsched.cli.process_options import check_listener, listen_or_fail
 from podsched.config.flags import flag
@@ -110,7 +110,7 @@ def up(given: _Flags) -> None:
     read_config(given.config)
     gates_or_fail(given.feature_gates)
     for settings in (AgentSettings, ControllerSettings):
-        checked(settings, shared(given, settings))
+        validated(settings, shared(given, settings))
     listen_or_fail({"--api": given.api_address})
     with data_directory(given.directory) as directory:
         options = LocalClusterOptions(

@@ -28,7 +28,7 @@ from podsched.ask.whatif.plan import (
 )
 from podsched.cli import plan_files
 from podsched.cli.client import Namespace, ServerFlags, with_client
-from podsched.cli.cluster_source import admit, everything
+from podsched.cli.cluster_source import admit, all_objects
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
@@ -36,7 +36,7 @@ from podsched.cli.formats import reference as short_reference
 from podsched.cli.manifests import merge_patch_of, read_known
 from podsched.cli.options import Filename, Form, Recursive, Strict
 from podsched.cli.output import say
-from podsched.cli.policy import Source
+from podsched.cli.policy import ConfigSource
 from podsched.cli.printers import aligned, wrapped
 from podsched.cli.what_if import (
     count_in_queues,
@@ -122,7 +122,7 @@ def plan(
     if unnamed := [o for o in found.objects if not o.metadata.name]:
         kind = kind_of(unnamed[0]).name
         fail(f"{kind} with generateName: a plan needs the names of all objects", USAGE)
-    config, written = read_source(Source(given.config))
+    config, written = read_source(ConfigSource(given.config))
     now = with_client(given.server, lambda client: _read(client, found.objects))
     writes = [_write(manifest, now) for manifest in found.objects]
     forecast = _forecast(now, writes, config)
@@ -141,7 +141,7 @@ def plan(
 
 
 async def _read(client: ApiClient, manifests: Sequence[AnyObject]) -> Now:
-    objects = await everything(client)
+    objects = await all_objects(client)
     found = {reference(obj): obj for obj in objects}
     for manifest in manifests:
         name = reference(manifest)

@@ -33,7 +33,7 @@ _KUBE_SYSTEM = "kube-system"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConfigSource:
     """The source of the configuration; at most one of the last three is given."""
 
     config: Path | None = None
@@ -66,7 +66,7 @@ class Source:
         return str(self.policy_file or self.config or ("command line" if self.overrides else ""))
 
 
-def document_of(source: Source) -> dict[str, Any]:
+def document_of(source: ConfigSource) -> dict[str, Any]:
     """Return the KubeSchedulerConfiguration as plain data; {} if nothing is given.
 
     A Policy is translated. The command line overrides files. Exits for contradicting options and
@@ -81,7 +81,7 @@ def document_of(source: Source) -> dict[str, Any]:
     return document
 
 
-def _written(source: Source) -> dict[str, Any]:
+def _written(source: ConfigSource) -> dict[str, Any]:
     old = [source.policy_file, source.policy_configmap, source.algorithm_provider]
     if sum(map(bool, old)) > 1:
         fail(
@@ -138,7 +138,7 @@ def _configmap(option: str) -> tuple[str, str]:
     return namespace or _KUBE_SYSTEM, name
 
 
-def _policy_in_configmap(source: Source) -> dict[str, Any]:
+def _policy_in_configmap(source: ConfigSource) -> dict[str, Any]:
     namespace, name = _configmap(source.policy_configmap)
 
     async def read(client: ApiClient) -> Any:

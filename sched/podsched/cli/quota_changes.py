@@ -20,7 +20,7 @@ from podsched.cli.cluster_source import admit
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on
 from podsched.cli.output import say
-from podsched.cli.policy import Source
+from podsched.cli.policy import ConfigSource
 from podsched.cli.printers import wrapped
 from podsched.cli.workloads import Workload
 from podsched.framework.plugin import PluginError
@@ -40,7 +40,7 @@ def quota_changes(
     objects: list[AnyObject],
     workload: Workload,
     changes: Sequence[str],
-    source: Source,
+    source: ConfigSource,
     *,
     as_json: bool,
 ) -> int:

@@ -99,25 +99,25 @@ class Mover:
     force: bool = False
     """Whether pods that no controller replaces are copied."""
 
-    async def move(self, way: PodMove) -> None:
+    async def move(self, planned: PodMove) -> None:
         """Move one pod. Prints what is left of a failed move; raises Stopped, ClientError."""
-        pod = await self.still_there(way)
-        move = _Move(self, way, pod)
+        pod = await self.still_there(planned)
+        move = _Move(self, planned, pod)
         try:
             node, again = await move.run()
         finally:
             await move.clean_up()
-        self.tell(f"pod/{way.name} moved from {way.from_node} to {node} as {again}")
+        self.tell(f"pod/{planned.name} moved from {planned.from_node} to {node} as {again}")
 
-    async def still_there(self, way: PodMove) -> Pod:
+    async def still_there(self, planned: PodMove) -> Pod:
         """Return the pod. Raises Stopped if it is gone, another one, or on another node."""
         try:
-            pod = await self.client.get("Pod", way.name, way.namespace)
+            pod = await self.client.get("Pod", planned.name, planned.namespace)
         except NotFound:
-            raise Stopped(f"pod/{way.name} is gone") from None
+            raise Stopped(f"pod/{planned.name} is gone") from None
         assert isinstance(pod, Pod)
-        if pod.metadata.uid != way.uid or pod.spec.node_name != way.from_node:
-            raise Stopped(f"pod/{way.name} has been replaced or moved since the plan was made")
+        if pod.metadata.uid != planned.uid or pod.spec.node_name != planned.from_node:
+            raise Stopped(f"pod/{planned.name} has been replaced or moved since the plan was made")
         return pod
 
     async def replacing(self, pod: Pod) -> OwnerReference | None:
@@ -201,10 +201,10 @@ _MAYBE, _YES = "may have been evicted", "was evicted"
 class _Move:
     """The move of one pod: its steps, and the objects that it has created."""
 
-    def __init__(self, mover: Mover, way: PodMove, pod: Pod) -> None:
+    def __init__(self, mover: Mover, planned: PodMove, pod: Pod) -> None:
         self._mover = mover
         self._client = mover.client
-        self._way = way
+        self._planned = planned
         self._pod = pod
         #: The pods that the move has created, or may have, by name, with a text about each.
         self._own: dict[str, str] = {}
@@ -232,15 +232,15 @@ class _Move:
                 self._mover.tell(line)
 
     def _left(self) -> list[str]:
-        way = self._way
+        planned = self._planned
         found = [
-            f"pod/{name}, {what}, may be left: sched delete pod {name} -n {way.namespace}"
+            f"pod/{name}, {what}, may be left: sched delete pod {name} -n {planned.namespace}"
             for name, what in self._own.items()
         ]
         if self._evicted and not self._over:
             copied = f"its copy pod/{self._copy} stays"
             then = copied if self._copy else "its controller replaces it"
-            found.append(f"pod/{way.name} {self._evicted}: {then}")
+            found.append(f"pod/{planned.name} {self._evicted}: {then}")
         return found
 
     async def _create(self, pod: Pod, what: str, problem: str) -> None:
@@ -259,37 +259,37 @@ class _Move:
     async def _delete(self, name: str) -> None:
         """Delete a pod that the move has created. Raises ClientError."""
         with suppress(NotFound):
-            await self._client.delete("Pod", name, self._way.namespace, grace_period_seconds=0)
+            await self._client.delete("Pod", name, self._planned.namespace, grace_period_seconds=0)
         self._own.pop(name, None)
 
     # ------------------------------------------------------------------ the steps
 
     async def _reserve_room(self) -> None:
         """Reserve room for the pod on its new node. Raises Stopped, ClientError."""
-        way, mover = self._way, self._mover
+        planned, mover = self._planned, self._mover
         lifetime = _WAITS * mover.timeout + self._grace + _CALLS
-        holder = placeholder(self._pod, way.to_node, lifetime)
+        holder = placeholder(self._pod, planned.to_node, lifetime)
         self._placeholder = name = holder.metadata.name
-        what = f"which reserves room on {way.to_node} and ends by itself in {lifetime:.0f} s"
-        await self._create(holder, what, f"room cannot be reserved on {way.to_node}")
+        what = f"which reserves room on {planned.to_node} and ends by itself in {lifetime:.0f} s"
+        await self._create(holder, what, f"room cannot be reserved on {planned.to_node}")
         try:
-            await mover.bound(way.namespace, name, way.to_node)
+            await mover.bound(planned.namespace, name, planned.to_node)
         except Stopped:
-            message = f"{way.to_node} has no room for pod/{way.name} any more"
+            message = f"{planned.to_node} has no room for pod/{planned.name} any more"
             raise Stopped(message) from None
 
     async def _copied(self) -> tuple[str, str]:
         """Run a copy of the pod on the new node. Raises Stopped, ClientError."""
-        way, mover = self._way, self._mover
+        planned, mover = self._planned, self._mover
         fresh = replacement(self._pod)
         meta = fresh.metadata
-        meta.name = f"{way.name[:240]}-{secrets.token_hex(3)}"
+        meta.name = f"{planned.name[:240]}-{secrets.token_hex(3)}"
         for name in ("uid", "resource_version", "generation", "creation_timestamp"):
             meta.ClearField(name)
         self._copy = meta.name
-        mover.tell(f"pod/{way.name} is copied as {meta.name}")
-        what = f"the copy of pod/{way.name}"
-        await self._create(fresh, what, f"pod/{way.name} cannot be copied")
+        mover.tell(f"pod/{planned.name} is copied as {meta.name}")
+        what = f"the copy of pod/{planned.name}"
+        await self._create(fresh, what, f"pod/{planned.name} cannot be copied")
         node = await self._placed(meta.name)
         await self._evict()
         await self._wait_until_gone()
@@ -297,7 +297,7 @@ class _Move:
 
     async def _replaced(self, owner: OwnerReference) -> tuple[str, str]:
         """Evict the pod, and nominate its replacement. Raises Stopped, ClientError."""
-        async with aclosing(self._mover.pods(self._way.namespace)) as changes:
+        async with aclosing(self._mover.pods(self._planned.namespace)) as changes:
             known = {p.metadata.uid for p in _of_owner(await anext(changes), owner.uid)}
             await self._evict()
             await self._wait_until_gone()
@@ -311,14 +311,14 @@ class _Move:
 
     async def _placed(self, name: str) -> str:
         """Let a pending pod use the reserved room; return its node. Raises Stopped, ClientError."""
-        way, mover = self._way, self._mover
-        await mover.nominate(way.namespace, name, way.to_node)
+        planned, mover = self._planned, self._mover
+        await mover.nominate(planned.namespace, name, planned.to_node)
         await self._delete(self._placeholder)
-        return await mover.bound(way.namespace, name, way.to_node)
+        return await mover.bound(planned.namespace, name, planned.to_node)
 
     async def _evict(self) -> None:
         """Evict the pod as soon as budgets permit it. Raises Stopped, ClientError."""
-        name = self._way.name
+        name = self._planned.name
         refusal: ClientError | None = None
         try:
             async with asyncio.timeout(self._mover.timeout):
@@ -357,15 +357,17 @@ class _Move:
 
     async def _wait_until_gone(self) -> None:
         """Wait for the end of the evicted pod. Raises Stopped, ClientError."""
-        way, mover = self._way, self._mover
-        one = mover.pods(way.namespace, f"metadata.name={way.name}")
+        planned, mover = self._planned, self._mover
+        one = mover.pods(planned.namespace, f"metadata.name={planned.name}")
         try:
             async with asyncio.timeout(mover.timeout + self._grace), aclosing(one) as changes:
                 async for pods in changes:
-                    if way.name not in pods or pods[way.name].metadata.uid != way.uid:
+                    if planned.name not in pods or pods[planned.name].metadata.uid != planned.uid:
                         return
         except TimeoutError:
-            message = f"pod/{way.name} was evicted and is still terminating on {way.from_node}"
+            message = (
+                f"pod/{planned.name} was evicted and is still terminating on {planned.from_node}"
+            )
             raise Stopped(message) from None
 
     @property

@@ -13,13 +13,13 @@ import typer
 from podsched.api import quantity
 from podsched.app.process import ProcessOptions
 from podsched.cli.client import Server, client_options, endpoints
-from podsched.cli.config import again, read_config, read_source
+from podsched.cli.config import config_reader, read_config, read_source
 from podsched.cli.errors import USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.kube_options import KubeCommand, KubeFlags, ServingFlags
 from podsched.cli.kubernetes import KubernetesFlags
 from podsched.cli.options import seconds_or_fail
-from podsched.cli.policy import Source
+from podsched.cli.policy import ConfigSource
 from podsched.cli.process_options import (
     LOOPBACK,
     PageFlags,
@@ -83,7 +83,7 @@ def scheduler(
     settings: SchedulerSettings,
     flags: KubeFlags,
     controllers: ControllerSettings,
-    source: Source,
+    source: ConfigSource,
     serving: ServingFlags,
     kubernetes: KubernetesFlags,
     evaluation: EvaluatorSettings,
@@ -125,7 +125,7 @@ def scheduler(
         partial(PodschedBackend, own),
         replace(controllers, job_gangs=gates.get("WorkloadWithJob", False)),
         client,
-        again(source),
+        config_reader(source),
         _shadow(given.shadow_config),
     )
     if access is not None:
@@ -188,7 +188,7 @@ def _telemetry(
 
 def _check_cluster(
     ctx: typer.Context,
-    source: Source,
+    source: ConfigSource,
     kubernetes: KubernetesFlags,
     coordinated: bool,
     *,

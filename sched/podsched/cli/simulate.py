@@ -29,7 +29,7 @@ from podsched.cli.flags import takes_flags
 from podsched.cli.manifests import MAX_BYTES
 from podsched.cli.options import Form
 from podsched.cli.output import say
-from podsched.cli.policy import Source
+from podsched.cli.policy import ConfigSource
 from podsched.cli.printers import aligned, terminal_width, wrapped
 from podsched.cli.quota_changes import quota_changes
 from podsched.cli.what_if import Changes, counts_quota, what_if
@@ -104,7 +104,7 @@ class _Flags:
 
 
 @takes_flags
-def simulate(source: Source, given: _Flags, cluster: ClusterSource) -> None:
+def simulate(source: ConfigSource, given: _Flags, cluster: ClusterSource) -> None:
     """Show how pods would be scheduled, without changing anything.
 
     For one pod, prints the filter result and scores of every node, the chosen node, and the
@@ -172,7 +172,7 @@ def _check_question(given: _Flags, changes: Changes, cluster: ClusterSource) -> 
         fail("no cluster: use -f FILE, --live or --kubeconfig FILE", USAGE)
 
 
-def _one_pod(objects: list[AnyObject], wanted: Pod, source: Source, output: Form) -> int:
+def _one_pod(objects: list[AnyObject], wanted: Pod, source: ConfigSource, output: Form) -> int:
     """Show a single pod's decision in detail; return the exit code."""
     # The pod may be in the cluster already; it must not compete with itself.
     objects = [o for o in objects if not (isinstance(o, Pod) and key_of(o) == key_of(wanted))]
@@ -219,7 +219,7 @@ def _exit_code(result: dict[str, Any]) -> int:
     return 0 if result["outcome"] == "Schedulable" else FAILED
 
 
-def _scenario(objects: Sequence[AnyObject], pod: Pod, source: Source) -> dict[str, Any]:
+def _scenario(objects: Sequence[AnyObject], pod: Pod, source: ConfigSource) -> dict[str, Any]:
     """Return the scenario with the objects as an API server would return them; exit on errors."""
     admit(objects, [pod])
     scenario: dict[str, Any] = {

@@ -17,7 +17,7 @@ _ON_OBJECTS: Final = frozenset({
 _ON_CONTAINERS: Final = frozenset({"attach", "cp", "debug", "exec", "logs", "port-forward"})
 
 
-def told(name: str, known: Iterable[str]) -> str:
+def no_such_command(name: str, known: Iterable[str]) -> str:
     """Return the error text for a command that does not exist."""
     if name in _ON_CONTAINERS:
         return (
@@ -26,10 +26,10 @@ def told(name: str, known: Iterable[str]) -> str:
         )
     if name in _ON_OBJECTS:
         return f"No such command '{name}', but kubectl has it: {_with_kubectl(name)}"
-    return f"No such command '{name}'{meant(name, known)}"
+    return f"No such command '{name}'{suggestion(name, known)}"
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known: Iterable[str]) -> str:
     """Return ": did you mean A or B?" with the known names that are like a name, "" without any."""
     near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
     return f": did you mean {' or '.join(near)}?" if near else ""

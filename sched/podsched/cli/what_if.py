@@ -32,7 +32,7 @@ from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.manifests import read_known
 from podsched.cli.output import say
-from podsched.cli.policy import Source
+from podsched.cli.policy import ConfigSource
 from podsched.cli.printers import aligned, wrapped
 from podsched.cli.workloads import Workload
 from podsched.config.load import SchedulerConfiguration
@@ -95,7 +95,7 @@ def what_if(
     objects: Sequence[AnyObject],
     workload: Workload,
     changes: Changes,
-    source: Source,
+    source: ConfigSource,
     *,
     as_json: bool,
 ) -> int:
