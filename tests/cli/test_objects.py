@@ -11,7 +11,6 @@ from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject
 from podsched.cli.objects import Writer
 from podsched.cli.options import DryRun
-from podsched.cli.progress import Progress
 from podsched.serve.client.errors import AlreadyExists
 from podsched.serve.server.patching import patched
 from podsched.v1.api_pb2 import JSON_MERGE_PATCH, STRATEGIC_MERGE_PATCH
@@ -60,7 +59,7 @@ async def test_what_others_have_filled_into_a_container_stays(kind: str, path: s
 
     stored = made({"terminationMessagePolicy": "File"})
     client: Any = OneObject(stored)
-    writer = Writer(client, Progress(lambda: None, lambda count: None), DryRun.NONE)
+    writer = Writer(client, lambda: None, DryRun.NONE)
     await writer.apply([made({})])
     assert client.stored == stored
 

@@ -23,25 +23,25 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def test_a_pipe_gets_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_bar("pods", 1000) as progress, working("saving", counted=True) as tell:
-        progress.advance()
+    with progress_bar("pods", 1000) as advance, working("saving", counted=True) as tell:
+        advance()
         tell(5)
     assert capsys.readouterr() == ("", "")
 
 
 def test_many_steps_are_counted_on_a_terminal(terminal: Terminal) -> None:
-    with redirect_stderr(terminal), progress_bar("pods", 200) as progress:
+    with redirect_stderr(terminal), progress_bar("pods", 200) as advance:
         for _ in range(200):
-            progress.advance()
+            advance()
     assert "200/200" in terminal.getvalue()
 
 
 def test_few_steps_have_no_bar_unless_each_takes_long(terminal: Terminal) -> None:
-    with redirect_stderr(terminal), progress_bar("pods", 3) as progress:
-        progress.advance()
+    with redirect_stderr(terminal), progress_bar("pods", 3) as advance:
+        advance()
     assert terminal.getvalue() == ""
-    with redirect_stderr(terminal), progress_bar("pods", 3, fewest=2) as progress:
-        progress.advance()
+    with redirect_stderr(terminal), progress_bar("pods", 3, fewest=2) as advance:
+        advance()
     assert "1/3" in terminal.getvalue()
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from podsched.api.manifest import from_manifest
 from podsched.cli.printers import aligned
-from podsched.cli.top import Order, View, cropped, node_rows, pod_rows, queue_rows, summary
+from podsched.cli.top import View, cropped, node_rows, pod_rows, queue_rows, summary
 from podsched.serve.client.object_watch import Change, ChangeType
 
 
@@ -43,23 +43,23 @@ def cluster() -> View:
 
 
 def test_the_fullest_node_comes_first_with_its_share() -> None:
-    rows = node_rows(cluster(), Order.CPU)
+    rows = node_rows(cluster(), "cpu")
     assert rows[1] == ["b", "Ready", "6/8", "75%", "1Gi/32Gi", "3%", "1/110"]
-    assert [row[0] for row in node_rows(cluster(), Order.NAME)[1:]] == ["a", "b"]
+    assert [row[0] for row in node_rows(cluster(), "name")[1:]] == ["a", "b"]
 
 
 def test_a_table_of_nodes_fits_eighty_columns() -> None:
     view = View()
     put(view, node("node-" + "0" * 20, "128"))
-    assert all(len(line) <= 80 for line in aligned(node_rows(view, Order.CPU)))
+    assert all(len(line) <= 80 for line in aligned(node_rows(view, "cpu")))
 
 
 def test_what_is_deleted_or_has_ended_is_not_shown() -> None:
     view = cluster()
     put(view, pod("x", "b", "6", phase="Succeeded"))
     put(view, node("a"), deleted=True)
-    assert [row[0] for row in node_rows(view, Order.CPU)[1:]] == ["b"]
-    assert [row[0] for row in pod_rows(view, Order.NAME, 100.0)[1:]] == ["default/y", "default/z"]
+    assert [row[0] for row in node_rows(view, "cpu")[1:]] == ["b"]
+    assert [row[0] for row in pod_rows(view, "name", 100.0)[1:]] == ["default/y", "default/z"]
     put(view, pod("y", "a"), deleted=True)
     assert summary(view) == "1 nodes, 1 ready; 2 pods, 1 waiting"
 

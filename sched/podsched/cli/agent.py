@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import typer
 
@@ -11,7 +12,7 @@ from podsched.app.process import ProcessOptions
 from podsched.cli.client import Server, client_options, endpoints
 from podsched.cli.errors import USAGE, fail, fail_on
 from podsched.cli.flags import takes_flags
-from podsched.cli.manifests import Manifests, read_known
+from podsched.cli.manifests import read_known
 from podsched.cli.process_options import (
     ListenFlags,
     check_client_listener,
@@ -70,13 +71,12 @@ def agent(
 
 def _nodes(manifests: list[str]) -> list[Node]:
     """Return the nodes in manifests; exit if they contain other kinds."""
-    found = []
-    read = read_known(manifests, "", strict=False) if manifests else Manifests([], [])
+    if not manifests:
+        return []
+    read = read_known(manifests, "", strict=False)
     if read.unknown:
         fail("\nerror: ".join(read.unknown))
-    for obj in read.objects:
-        if not isinstance(obj, Node):
-            fail(f"--manifests: {obj.metadata.name} is not a Node", USAGE)
-        found.append(obj)
+    if others := [obj for obj in read.objects if not isinstance(obj, Node)]:
+        fail(f"--manifests: {others[0].metadata.name} is not a Node", USAGE)
     with fail_on(BadNode, about="--manifests", code=USAGE):
-        return nodes_of_manifests(found)
+        return nodes_of_manifests(cast(list[Node], read.objects))

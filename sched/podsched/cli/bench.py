@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from rich.console import Console
@@ -19,7 +19,7 @@ from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail
-from podsched.cli.flags import takes_flags
+from podsched.cli.flags import shared, takes_flags
 from podsched.cli.printers import aligned
 from podsched.cli.unknown_names import suggestion
 from podsched.config.errors import ConfigError
@@ -63,19 +63,10 @@ _UNPLOTTED = (FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN, COMPARE)
 R = TypeVar("R")
 
 
-class CreateMode(StrEnum):
-    """How a benchmark creates its pods."""
-
-    BATCH = "batch"
-    SINGLE = "single"
-    STREAM = "stream"
-
-
-class BenchBackend(StrEnum):
-    """Which API a benchmark's scheduler and client speak."""
-
-    PODSCHED = "podsched"
-    KUBERNETES = "kubernetes"
+#: How a benchmark creates its pods.
+CreateMode = Literal["batch", "single", "stream"]
+#: Which API a benchmark's scheduler and client speak. Not a Literal, of which Typer takes no lists.
+BenchBackend = StrEnum("BenchBackend", ["PODSCHED", "KUBERNETES"])
 
 
 class Fault(StrEnum):
@@ -180,16 +171,9 @@ def bench(
         return
     _check(workload, given)
     configure_logging("text", "warning")
-    options = BenchOptions(
-        given.create_mode or CreateMode.BATCH,
-        given.batch_size,
-        given.in_flight,
-        given.replicas,
-        given.api_servers,
-        given.evaluator,
-        given.rate,
-        scheduler_arguments=tuple(f"--without={name}" for name in given.without),
-    )
+    given = replace(given, create_mode=given.create_mode or "batch")
+    without = tuple(f"--without={name}" for name in given.without)
+    options = BenchOptions(**shared(given, BenchOptions), scheduler_arguments=without)
     problems = []
     for name, measure in _plan(workload, given, options):
         result = measure()
@@ -210,7 +194,7 @@ def _check(workload: str, given: _Flags) -> None:
     if BenchBackend.KUBERNETES in given.backend:
         if not workload.endswith(_FILES) and workload not in builtin_names():
             fail(f"--backend kubernetes: {workload} is measured with podsched's own API", USAGE)
-        if given.create_mode not in (None, CreateMode.SINGLE):
+        if given.create_mode not in (None, "single"):
             mode = given.create_mode
             fail(f"--create-mode {mode}: Kubernetes' API creates single pods", USAGE)
     if given.plot is not None and len(given.backend) > 1:
@@ -246,7 +230,7 @@ def _on_each_backend(
     for backend in given.backend:
         chosen = options
         if backend == BenchBackend.KUBERNETES:
-            chosen = replace(options, through_kube=True, create_mode=CreateMode.SINGLE)
+            chosen = replace(options, through_kube=True, create_mode="single")
         yield workload.name, partial(_run_workload, workload, given.repeat, chosen)
 
 

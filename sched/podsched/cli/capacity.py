@@ -19,7 +19,6 @@ from podsched.cli.config import read_config
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.node_usage import humanised
-from podsched.cli.options import Form
 from podsched.cli.output import say
 from podsched.cli.printers import aligned, wrapped
 from podsched.cli.progress import progress_bar
@@ -75,11 +74,11 @@ def capacity(given: _Flags) -> None:
     admit(objects, [pod])
     world = world_of(objects, read_config(given.config))
     nodes = [node for node in objects if isinstance(node, Node)]
-    with progress_bar("pods", given.most) as progress:
-        found = capacity_for(world, pod, given.most, placed=progress.advance_by)
+    with progress_bar("pods", given.most) as advance:
+        found = capacity_for(world, pod, given.most, placed=advance)
     zones = by_zone(nodes, found.by_node)
     groups = by_group(grouping(nodes, given.group_by), found.by_node)
-    if given.output is Form.JSON:
+    if given.output == "json":
         print(json.dumps(_document(name, found, zones, groups), indent=2))
     else:
         _print(name, found, zones, groups)
@@ -153,7 +152,7 @@ def headroom(given: QuestionFlags) -> None:
     objects = given.source().objects()
     admit(objects, [])
     found = headroom_of(world_of(objects, read_config(given.config)))
-    if given.output is Form.JSON:
+    if given.output == "json":
         print(json.dumps(_headroom_document(found), indent=2))
     else:
         _print_headroom(found)

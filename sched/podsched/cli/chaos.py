@@ -61,6 +61,8 @@ class _Flags:
     data_dir: Path | None = flag(None, "DIR")
     """Directory for history.jsonl, logs and etcd's data. Default: a temporary one, kept if a
     promise is broken."""
+    seed: int = flag(-1, "N", min=-1)
+    """Seed of the plan; -1: a random one."""
 
 
 @app.callback(invoke_without_command=True)
@@ -68,9 +70,6 @@ class _Flags:
 def chaos(
     ctx: typer.Context,
     given: _Flags,
-    seed: Annotated[
-        int, typer.Option(min=-1, metavar="N", help="Seed of the plan; -1: a random one.")
-    ] = -1,
     report: Report = None,
     as_json: AsJson = False,
 ) -> None:
@@ -88,8 +87,7 @@ def chaos(
         say("\n".join(_listed(met)))
         return
     chosen = _chosen(given.faults, known, given.minutes) if given.faults else known
-    if seed < 0:
-        seed = random.randrange(1_000_000)
+    seed = random.randrange(1_000_000) if given.seed < 0 else given.seed
     if given.namespaces:
         _enter(ray=given.ray)
     with _directory(given.data_dir) as directory:

@@ -70,7 +70,7 @@ class QuestionFlags(ClusterSource):
     """Manifests of the cluster, such as kubectl get nodes,pods -A -o yaml; repeatable."""
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file."""
-    output: Form = flag(Form.TABLE, names="--output -o")
+    output: Form = flag("table", names="--output -o")
     """Output format."""
 
     def source(self, files: Sequence[str] = ()) -> ClusterSource:
@@ -116,14 +116,10 @@ def admit(objects: Sequence[AnyObject], pods: Sequence[Pod]) -> None:
 
 def _refusal(objects: Sequence[AnyObject], pod: Pod) -> str:
     """Apply limit ranges and the RuntimeClass to a pod; return why they forbid it, or ""."""
-    runtime_class = pod.spec.runtime_class_name
-    ranges = [o for o in objects if isinstance(o, LimitRange)]
-    ranges = [o for o in ranges if o.metadata.namespace == pod.metadata.namespace]
-    classes = [o for o in objects if isinstance(o, RuntimeClass)]
-    named = [o for o in classes if o.metadata.name == runtime_class]
-    return admit_pod(
-        pod, sorted(ranges, key=lambda o: o.metadata.name), named[0] if named else None
-    )
+    namespace, name = pod.metadata.namespace, pod.spec.runtime_class_name
+    ranges = [o for o in objects if isinstance(o, LimitRange) and o.metadata.namespace == namespace]
+    classes = (o for o in objects if isinstance(o, RuntimeClass) and o.metadata.name == name)
+    return admit_pod(pod, sorted(ranges, key=lambda o: o.metadata.name), next(classes, None))
 
 
 def _default(objects: Sequence[AnyObject], always: Collection[int]) -> list[Any]:

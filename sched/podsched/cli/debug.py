@@ -106,11 +106,11 @@ async def _collect(archive: Archive, server: str, health: list[str], logs: list[
             found = await add_cluster(archive, client, found)
     except CertificateError as error:
         archive.miss("the API server", str(error))
-    with progress_bar("processes", len(found), fewest=2) as progress:
+    with progress_bar("processes", len(found), fewest=2) as advance:
 
         async def one(process: Process) -> None:
             await add_process(archive, process, options)
-            progress.advance()
+            advance()
 
         await asyncio.gather(*(one(process) for process in found))
     add_logs(archive, [*(p.log for p in found if p.log is not None), *logs])

@@ -112,7 +112,7 @@ def _show(
 ) -> None:
     document = _document(found, waiting)
     token = plan_files.save(document) if executable and found.steps else ""
-    if output is Form.JSON:
+    if output == "json":
         del document["kind"]
         print(json.dumps({**document, "token": token}, indent=2))
         return

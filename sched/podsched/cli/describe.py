@@ -6,7 +6,7 @@ import contextlib
 import textwrap
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import typer
 import yaml
@@ -70,29 +70,20 @@ def describe(
 
 
 async def _others(client: ApiClient, obj: AnyObject) -> list[AnyObject]:
-    """Return the pods of a node or of a pod group, the claims and the node of a pod."""
+    """Return the pods of a node or pod group; the claims and node of a pod that may be read."""
     if isinstance(obj, Node):
         on_node = f"spec.nodeName={obj.metadata.name}"
         return (await client.list("Pod", "", field_selector=on_node)).items
     if isinstance(obj, PodGroup):
-        return await _members(client, obj.metadata.namespace, obj.metadata.name)
+        name, pods = obj.metadata.name, (await client.list("Pod", obj.metadata.namespace)).items
+        return [p for p in cast(list[Pod], pods) if p.spec.scheduling_group.pod_group_name == name]
     if isinstance(obj, Pod):
-        return [*await claims_of(client, obj), *await _node_of(client, obj)]
+        found = await claims_of(client, obj)
+        if obj.spec.node_name:
+            with contextlib.suppress(NotFound, Forbidden):
+                found.append(await client.get("Node", obj.spec.node_name))
+        return found
     return []
-
-
-async def _node_of(client: ApiClient, pod: Pod) -> list[AnyObject]:
-    """Return the node of a pod, if it has one that exists and may be read."""
-    if pod.spec.node_name:
-        with contextlib.suppress(NotFound, Forbidden):
-            return [await client.get("Node", pod.spec.node_name)]
-    return []
-
-
-async def _members(client: ApiClient, namespace: str, name: str) -> list[AnyObject]:
-    """Return the pods of a pod group; it has no selector."""
-    pods: list[Any] = (await client.list("Pod", namespace))[0]
-    return [pod for pod in pods if pod.spec.scheduling_group.pod_group_name == name]
 
 
 def description(

@@ -186,10 +186,10 @@ async def _evict_all(client: ApiClient, node: str, pods: Sequence[Pod], grace: i
             return
         del left[pod.metadata.uid]
         say(f"pod/{name} evicted ({len(left)} left)")
-        progress.advance()
+        advance()
 
     try:
-        with progress_bar("pods", len(pods), fewest=2) as progress:
+        with progress_bar("pods", len(pods), fewest=2) as advance:
             async with task_group() as group:
                 for pod in pods:
                     group.create_task(one(pod))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from google.protobuf.json_format import MessageToJson
@@ -44,13 +43,6 @@ _EXPLAINED = ("Pod", "PodGroup")
 _GROUP_SECONDS = 30.0
 
 
-class Form(StrEnum):
-    """Output formats."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 @dataclass(frozen=True, slots=True)
 class _Flags(ServerFlags):
     node: list[str] | None = flag(None, "NODE")
@@ -72,7 +64,7 @@ class _Flags(ServerFlags):
     FILE."""
     anonymize: bool = flag(False)
     """With --bundle: replace all names by others."""
-    output: Form = flag(Form.TEXT, names="--output -o")
+    output: Literal["text", "json"] = flag("text", names="--output -o")
     """Output format."""
 
 
@@ -134,7 +126,7 @@ def explain(
         fail("--replica cannot be combined with -f and --kubeconfig", USAGE)
     else:
         answer = _offline(source, given.config, request)
-    if given.output is Form.JSON:
+    if given.output == "json":
         print(MessageToJson(answer))
     else:
         say("\n".join(explanation_lines(answer, time.time())))

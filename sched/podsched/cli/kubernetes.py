@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
@@ -24,13 +23,6 @@ T = TypeVar("T")
 _PANEL = "Kubernetes"
 
 
-class Takeover(StrEnum):
-    """The time at which a standby takes over the lease of a leader that has not released it."""
-
-    EARLY = "early"
-    LEASE = "lease"
-
-
 @dataclass(frozen=True, slots=True)
 class KubernetesFlags:
     """The cluster to schedule, if it is a Kubernetes cluster."""
@@ -43,7 +35,7 @@ class KubernetesFlags:
     in_cluster: bool = flag(False, "", _PANEL)
     """Schedule the Kubernetes cluster in which this process runs, with the ServiceAccount of its
     pod."""
-    takeover: Takeover = flag(Takeover.LEASE, "", _PANEL)
+    takeover: Literal["early", "lease"] = flag("lease", "", _PANEL)
     """When a standby takes over: when the lease has expired (lease), or as soon as the leader's
     process is gone (early; needs --listen-peers, and has risks: docs/kubernetes.md)."""
 
@@ -54,7 +46,7 @@ class KubernetesFlags:
     @property
     def early(self) -> bool:
         """Whether a standby takes over as soon as the leader's process is gone."""
-        return self.takeover is Takeover.EARLY
+        return self.takeover == "early"
 
     def access(self) -> ClusterAccess | None:
         """Return the access to the named cluster; None if none is named; exit on errors."""

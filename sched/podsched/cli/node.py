@@ -21,6 +21,7 @@ import yaml
 
 from podsched.api.columns import NONE, node_address, node_status
 from podsched.api.hollow_nodes import is_hollow
+from podsched.api.name_syntax import SUBDOMAIN
 from podsched.api.objects import Node, Secret, seconds_of
 from podsched.cli.client import Server, ServerFlags, client_options, with_client
 from podsched.cli.errors import USAGE, fail, fail_on, warn
@@ -37,7 +38,6 @@ from podsched.serve.kube.access import kubeconfig
 
 app = command_group("Show which nodes are hollow, or print what a machine needs to join.")
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME = 253
 #: A certificate's common name has at most 64 characters, "system:node:" included.
 _LONGEST_CERTIFIED = 52
@@ -118,7 +118,7 @@ def bootstrap(
     The machine needs kubelet and a container runtime. The token is valid only for the first
     certificate of this node; the kubelet renews its certificate itself.
     """
-    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+    if len(name) > _LONGEST_NAME or not re.fullmatch(SUBDOMAIN, name):
         fail(f'"{name}" is not a node name: use lower case letters, digits, "-" and "."', USAGE)
     if len(name) > _LONGEST_CERTIFIED:
         fail(f'"{name}": for a certificate, a name may have {_LONGEST_CERTIFIED} characters')

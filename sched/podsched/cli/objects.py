@@ -9,9 +9,8 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import groupby
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -35,7 +34,7 @@ from podsched.cli.options import (
     Strict,
 )
 from podsched.cli.output import say
-from podsched.cli.progress import Progress, progress_bar
+from podsched.cli.progress import Advance, progress_bar
 from podsched.cli.targets import OptionalTargets, Target, check_scope, parse_targets
 from podsched.config.flags import flag
 from podsched.serve.client.api_client import ApiClient
@@ -49,7 +48,7 @@ _WITH_CONTAINERS = ("Pod", "Job")
 
 
 #: Values of ``--cascade``: what happens to the objects that a deleted object owns.
-Cascade = StrEnum("Cascade", ["BACKGROUND", "FOREGROUND", "ORPHAN"])
+Cascade = Literal["background", "foreground", "orphan"]
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 Trace = Annotated[
     bool,
@@ -67,7 +66,7 @@ class Writer:
     """Creates objects in batches, and prints the outcomes in order."""
 
     client: ApiClient
-    progress: Progress
+    advance: Advance
     dry_run: DryRun
     failures: int = 0
 
@@ -156,7 +155,7 @@ class Writer:
         return "unchanged" if same else "configured"
 
     def _report(self, message: AnyObject, result: str | ClientError) -> None:
-        self.progress.advance()
+        self.advance()
         if isinstance(result, str):
             say(f"{reference(message)} {result}{self.dry_run.suffix}")
         else:
@@ -252,8 +251,8 @@ def write_objects(
     """
 
     async def work(client: ApiClient) -> int:
-        with progress_bar("objects", len(found.objects)) as progress:
-            writer = Writer(client, progress, dry_run)
+        with progress_bar("objects", len(found.objects)) as advance:
+            writer = Writer(client, advance, dry_run)
             await act(writer, found.objects)
         return writer.failures
 
@@ -276,7 +275,7 @@ class _Flags(ServerFlags):
     """Delete the objects in these manifests."""
     everything: bool = flag(False, names="--all")
     """Delete all objects of the kind."""
-    cascade: Cascade = flag(Cascade.BACKGROUND)
+    cascade: Cascade = flag("background")
     """Owned objects are deleted afterwards (background), deleted first (foreground), or kept
     (orphan)."""
     ignore_not_found: bool = flag(False)
@@ -296,29 +295,32 @@ def delete(
     """Delete objects by name, by selector, or the objects in manifests."""
     how: dict[str, Any] = {
         "grace_period_seconds": None if grace_period < 0 else grace_period,
-        "propagation_policy": given.cascade.value.capitalize(),
+        "propagation_policy": given.cascade.capitalize(),
         "dry_run": dry_run.asked,
     }
     if given.filename:
         if targets or selector or given.everything:
             fail("-f cannot be combined with KIND, -l or --all", USAGE)
-        objects = _in_manifests(given.filename, namespace, recursive=recursive)
+        found = read_known(given.filename, namespace, strict=False, recursive=recursive)
+        for line in found.unknown:
+            warn(f"skipped: {line}")
+        every = [Target(kind_of(o), o.metadata.name, o.metadata.namespace) for o in found.objects]
     else:
         with fail_on(LookupError):
-            objects = parse_targets(targets or [], namespace)
-        check_scope(objects, selector, everything=given.everything)
-        if not objects[0].name:
-            for target in objects:
+            every = parse_targets(targets or [], namespace)
+        check_scope(every, selector, everything=given.everything)
+        if not every[0].name:
+            for target in every:
                 _delete_all(given.server, target, selector, how, dry_run)
             return
 
-    async def every(_: ApiClient) -> list[Target]:
-        return objects
+    async def named(_: ApiClient) -> list[Target]:
+        return every
 
-    with progress_bar("objects", len(objects)) as progress:
+    with progress_bar("objects", len(every)) as advance:
 
         async def one(client: ApiClient, target: Target) -> None:
-            progress.advance()
+            advance()
             try:
                 await client.delete(target.kind.name, target.name, target.namespace, **how)
             except NotFound:
@@ -327,15 +329,7 @@ def delete(
                 raise
             say(f"{target} deleted{dry_run.suffix}")
 
-        for_each(given.server, every, one)
-
-
-def _in_manifests(filenames: Sequence[str], namespace: str, *, recursive: bool) -> list[Target]:
-    """Return the objects in manifests; warn about objects of unknown kinds."""
-    found = read_known(filenames, namespace, strict=False, recursive=recursive)
-    for line in found.unknown:
-        warn(f"skipped: {line}")
-    return [Target(kind_of(o), o.metadata.name, o.metadata.namespace) for o in found.objects]
+        for_each(given.server, named, one)
 
 
 def _delete_all(

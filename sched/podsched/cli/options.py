@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -81,8 +81,5 @@ DryRunOption = Annotated[
 ]
 
 
-class Form(StrEnum):
-    """Output formats of commands that answer questions."""
-
-    TABLE = "table"
-    JSON = "json"
+#: Output formats of commands that answer questions.
+Form = Literal["table", "json"]

@@ -95,7 +95,7 @@ class _Flags(ServerFlags):
     """KubeSchedulerConfiguration file of the schedulers, if any."""
     out: Path | None = flag(None, "FILE")
     """Write the plan to this file, to apply it on another machine."""
-    output: Form = flag(Form.TABLE, names="--output -o")
+    output: Form = flag("table", names="--output -o")
     """Output format."""
 
 
@@ -127,7 +127,7 @@ def plan(
     writes = [_write(manifest, now) for manifest in found.objects]
     forecast = _forecast(now, writes, config)
     token = plan_files.save(_document(now, writes, forecast, written), given.out)
-    if given.output is Form.JSON:
+    if given.output == "json":
         print(json.dumps(_shown(writes, forecast, token), indent=2))
     else:
         for line in _lines(writes, forecast):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from podsched.api.quantity import MAX_INT64, QuantityError
 from podsched.ask.queues.counting import admission_of
@@ -27,21 +26,13 @@ _LONGEST_NAME: Final = 30
 _INDENTED: Final = 4
 
 
-class Form(StrEnum):
-    """Output formats."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
-
-
 @dataclass(frozen=True, slots=True)
 class _Flags(ClusterSource):
     filename: list[str] | None = flag(None, "FILE|DIR|-", names="--filename -f")
     """Manifests of the cluster, such as kubectl get -o yaml prints; repeatable."""
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file; it maps devices of claims to resources with quota."""
-    output: Form = flag(Form.TABLE, names="--output -o")
+    output: Literal["table", "json", "yaml"] = flag("table", names="--output -o")
     """Output format."""
 
 
@@ -62,7 +53,7 @@ def queues(given: _Flags) -> None:
     config = read_config(given.config)
     with fail_on(QuantityError):
         trees = queue_trees(admission_of(objects, config))
-    if given.output is not Form.TABLE:
+    if given.output != "table":
         print(dump({"queues": trees}, given.output))
     elif trees:
         say("\n".join(table(trees)))

@@ -8,10 +8,8 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -54,19 +52,12 @@ from podsched.telemetry.log_output import configure_logging
 _RECORDED, _REPLAYED = "recorded", "replayed"
 
 
-class Trace(StrEnum):
-    """Formats of public traces."""
-
-    GOOGLE_2011 = "google2011"
-    AZURE = "azure"
-    ALIBABA_2018 = "alibaba2018"
-    SWF = "swf"
-
-
+#: Formats of public traces.
+Trace = Literal["google2011", "azure", "alibaba2018", "swf"]
 _READERS: Mapping[Trace, Callable[[Path, float], Workload]] = {
-    Trace.GOOGLE_2011: google2011.read,
-    Trace.AZURE: azure.read,
-    Trace.ALIBABA_2018: alibaba2018.read,
+    "google2011": google2011.read,
+    "azure": azure.read,
+    "alibaba2018": alibaba2018.read,
 }
 
 
@@ -126,7 +117,7 @@ def replay(file: File, given: _Flags) -> None:
             given.as_json,
         )
         return
-    if given.trace is Trace.SWF:
+    if given.trace == "swf":
         _replay_batch(file, given)
         return
     source = _recorded(file) if given.trace is None else _traced(given.trace, file, given.duration)
@@ -272,24 +263,26 @@ def document(runs: Sequence[Run], found: Comparison | None) -> dict[str, Any]:
 
 def summaries(runs: Sequence[Run]) -> list[str]:
     """Return the lines of a table of the runs' summaries."""
-    rows: list[tuple[str, Callable[[Run], str]]] = [
-        ("pods", lambda run: f"{run.summary.pods:,}"),
-        ("bound", lambda run: f"{run.summary.bound:,}"),
-        ("never bound", lambda run: f"{run.summary.never_bound:,}"),
-        ("unschedulable at first", lambda run: f"{run.summary.unschedulable:,}"),
-        ("preempted", lambda run: f"{run.summary.preempted:,}"),
+    found = [run.summary for run in runs]
+    rows = [
+        ["", *(run.name.upper() for run in runs)],
+        ["pods", *(f"{one.pods:,}" for one in found)],
+        ["bound", *(f"{one.bound:,}" for one in found)],
+        ["never bound", *(f"{one.never_bound:,}" for one in found)],
+        ["unschedulable at first", *(f"{one.unschedulable:,}" for one in found)],
+        ["preempted", *(f"{one.preempted:,}" for one in found)],
     ]
     for place, share in enumerate(QUANTILES):
         label = "longest wait" if share == 1 else f"wait, {share:.0%}"
-        rows.append((label, partial(_wait, place)))
-    rows += [
-        ("cpu requested, mean", lambda run: f"{run.summary.utilisation['cpu']:.1%}"),
-        ("memory requested, mean", lambda run: f"{run.summary.utilisation['memory']:.1%}"),
-        ("fragmentation, mean", lambda run: f"{run.summary.fragmentation:.1%}"),
-    ]
-    table = [["", *(run.name.upper() for run in runs)]]
-    table += [[label, *(value(run) for run in runs)] for label, value in rows]
-    return aligned(table)
+        rows.append([label, *(span(one.waits[place]) for one in found)])
+    return aligned(
+        [
+            *rows,
+            ["cpu requested, mean", *(f"{one.utilisation['cpu']:.1%}" for one in found)],
+            ["memory requested, mean", *(f"{one.utilisation['memory']:.1%}" for one in found)],
+            ["fragmentation, mean", *(f"{one.fragmentation:.1%}" for one in found)],
+        ]
+    )
 
 
 def notes(runs: Sequence[Run]) -> list[str]:
@@ -300,10 +293,6 @@ def notes(runs: Sequence[Run]) -> list[str]:
     verb = "its wait counts" if before == 1 else "their waits count"
     pods = counted(before, "pod")
     return ["", f"{pods} waited already when the recording began: {verb} from then on."]
-
-
-def _wait(place: int, run: Run) -> str:
-    return span(run.summary.waits[place])
 
 
 def differences(runs: Sequence[Run], found: Comparison | None) -> list[str]:

@@ -88,7 +88,7 @@ class _Flags:
     """Repeat the decision in a file of sched explain --bundle."""
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file."""
-    output: Form = flag(Form.TABLE, names="--output -o")
+    output: Form = flag("table", names="--output -o")
     """Output format; json has the format of --scenarios for one pod in no queue."""
 
     def files(self) -> dict[str, Path]:
@@ -145,7 +145,7 @@ def simulate(source: ConfigSource, given: _Flags, cluster: ClusterSource) -> Non
     _check_question(given, changes, cluster)
     objects = cluster.objects()
     workload = read_workloads(given.pod, given.replicas) if given.pod else Workload([], [])
-    as_json = given.output is Form.JSON
+    as_json = given.output == "json"
     if given.quota:
         code = quota_changes(objects, workload, given.quota, source, as_json=as_json)
     elif (
@@ -178,7 +178,7 @@ def _one_pod(objects: list[AnyObject], wanted: Pod, source: ConfigSource, output
     objects = [o for o in objects if not (isinstance(o, Pod) and key_of(o) == key_of(wanted))]
     scenario = _scenario(objects, wanted, source)
     result = decided(scenario)
-    if output is Form.JSON:
+    if output == "json":
         print(json.dumps(result, indent=2, sort_keys=True))
     else:
         _print(wanted, result)
@@ -202,7 +202,7 @@ def _from_file(name: str, file: Path, given: _Flags) -> int:
 def _repeat(bundle: Path, output: Form) -> int:
     """Repeat a bundle's decision, and print whether it is the same; return the exit code."""
     pod, result, comparison = repeated(bundle)
-    if output is Form.JSON:
+    if output == "json":
         print(json.dumps(result, indent=2, sort_keys=True))
         say(comparison, error=True)
     else:
@@ -329,8 +329,8 @@ def _print_preemption(preemption: dict[str, Any]) -> None:
 
 def allocation_results(lines: Iterator[bytes], faults: Sequence[Fault]) -> Iterator[dict[str, Any]]:
     """Yield the devices that the claims of each case get."""
-    every = [fault.value for fault in Fault if fault is not Fault.ALL]
-    kept = every if Fault.ALL in faults else [fault.value for fault in faults]
+    every, *single = Fault
+    kept = single if every in faults else faults
 
     def run(case: Mapping[str, Any]) -> dict[str, Any]:
         end = time.monotonic() + SECONDS_PER_CASE

@@ -6,8 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast, get_args
 
 import typer
 
@@ -18,7 +17,7 @@ from podsched.api.resources import CPU, MEMORY, PODS, readable_allocatable, requ
 from podsched.cli.client import Namespace, ServerFlags, with_client
 from podsched.cli.flags import takes_flags
 from podsched.cli.get import AllNamespaces
-from podsched.cli.node_usage import humanised, requested_on
+from podsched.cli.node_usage import humanised, requested_on, usage_cells
 from podsched.cli.output import say
 from podsched.cli.printers import wrapped
 from podsched.cli.redraw import is_terminal, redrawn
@@ -33,21 +32,10 @@ _RATE_WINDOW = 10.0
 _LONGEST_REASON = 200
 
 
-class TopView(StrEnum):
-    """What is shown."""
-
-    NODES = "nodes"
-    PODS = "pods"
-    QUEUES = "queues"
-
-
-class Order(StrEnum):
-    """The column by which rows are sorted."""
-
-    CPU = "cpu"
-    MEMORY = "memory"
-    PODS = "pods"
-    NAME = "name"
+#: What is shown.
+TopView = Literal["nodes", "pods", "queues"]
+#: The column by which rows are sorted.
+Order = Literal["cpu", "memory", "pods", "name"]
 
 
 @dataclass(slots=True)
@@ -103,15 +91,12 @@ def node_rows(view: View, order: Order) -> list[list[str]]:
     requested = requested_on(view.pods.values())
     sortable = []
     for name, node in view.nodes.items():
-        used, allocatable = requested.get(name, {}), readable_allocatable(node)
-        row, shares = [name, node_status(node)], {}
-        for resource in (CPU, MEMORY, PODS):
-            has, amount = allocatable.get(resource, 0), used.get(resource, 0)
-            shares[resource] = amount / has if has else 0.0
-            row.append(f"{humanised(resource, amount)}/{humanised(resource, has)}")
-            if resource != PODS:
-                row.append(f"{shares[resource]:.0%}")
-        share = 0.0 if order is Order.NAME else shares[order.value]
+        used, has = requested.get(name, {}), readable_allocatable(node)
+        shares = {r: used.get(r, 0) / has[r] if has.get(r) else 0.0 for r in (CPU, MEMORY, PODS)}
+        cpu, memory, pods = usage_cells(node, used)
+        percent = [f"{shares[resource]:.0%}" for resource in (CPU, MEMORY)]
+        row = [name, node_status(node), cpu, percent[0], memory, percent[1], pods]
+        share = 0.0 if order == "name" else shares[order]
         sortable.append((-share, name, row))
     rows = [row for _, _, row in sorted(sortable, key=lambda item: item[:2])]
     return [["NODE", "STATUS", "CPU", "%", "MEMORY", "%", "PODS"], *rows]
@@ -133,7 +118,7 @@ def pod_rows(view: View, order: Order, now: float) -> list[list[str]]:
             pod.spec.node_name or NONE,
             age(now - _created(pod)),
         ]
-        amount = wants.get(order.value, 0) if order in (Order.CPU, Order.MEMORY) else 0
+        amount = wants.get(order, 0) if order in (CPU, MEMORY) else 0
         sortable.append((-amount, name, row))
     rows = [row for _, _, row in sorted(sortable, key=lambda item: item[:2])]
     return [["POD", "STATUS", "CPU", "MEMORY", "NODE", "AGE"], *rows]
@@ -182,23 +167,22 @@ Rows = Callable[[], list[list[str]]]
 _NAMES = {"node": "nodes", "no": "nodes", "pod": "pods", "po": "pods", "queue": "queues"}
 
 
-def _what(text: str) -> TopView:
+def _view_named(text: str) -> str:
     """Return the view of a name, also in the singular. Raises BadParameter for other names."""
-    name = text.lower()
-    try:
-        return TopView(_NAMES.get(name, name))
-    except ValueError:
-        raise typer.BadParameter(f"'{text}' is none of {', '.join(TopView)}") from None
+    name = _NAMES.get(text.lower(), text.lower())
+    if name not in get_args(TopView):
+        raise typer.BadParameter(f"'{text}' is none of {', '.join(get_args(TopView))}")
+    return name
 
 
 WhatArgument = Annotated[
-    TopView, typer.Argument(parser=_what, metavar="VIEW", help="What to show.")
+    TopView, typer.Argument(parser=_view_named, metavar="VIEW", help="What to show.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Flags(ServerFlags):
-    sort_by: Order = flag(Order.CPU)
+    sort_by: Order = flag("cpu")
     """Largest first by cpu, memory or pods, or by name."""
     interval: float = flag(1.0, "SECONDS", min=0.1, max=3600)
     """Time between redraws."""
@@ -209,7 +193,7 @@ class _Flags(ServerFlags):
 @takes_flags
 def top(
     given: _Flags,
-    what: WhatArgument = TopView.NODES,
+    what: WhatArgument = "nodes",
     namespace: Namespace = "default",
     all_namespaces: AllNamespaces = False,
 ) -> None:
@@ -218,14 +202,14 @@ def top(
     Usage is the sum of the requests of pods, which is what scheduling uses.
     Ctrl-C ends it. Without a terminal it prints once.
     """
-    everywhere = all_namespaces or what is TopView.NODES
+    everywhere = all_namespaces or what == "nodes"
     view = View("" if everywhere else namespace)
 
     def rows() -> list[list[str]]:
         now = time.time()
-        if what is TopView.NODES:
+        if what == "nodes":
             return node_rows(view, given.sort_by)
-        return pod_rows(view, given.sort_by, now) if what is TopView.PODS else queue_rows(view, now)
+        return pod_rows(view, given.sort_by, now) if what == "pods" else queue_rows(view, now)
 
     if given.once or not is_terminal():
         with_client(given.server, lambda client: _load(client, view))
@@ -233,12 +217,10 @@ def top(
         if len(found) > 1:
             say("\n".join(wrapped(found)))
         else:
-            say(
-                "No pods wait." if what is TopView.QUEUES else f"No {what.value} found.", error=True
-            )
+            say("No pods wait." if what == "queues" else f"No {what} found.", error=True)
         return
     with_client(
-        given.server, lambda client: _live(client, view, rows, given.interval, f"top {what.value}")
+        given.server, lambda client: _live(client, view, rows, given.interval, f"top {what}")
     )
 
 
