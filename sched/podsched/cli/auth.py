@@ -18,7 +18,6 @@ from podsched.cli.options import Days
 from podsched.cli.output import say
 from podsched.cli.printers import aligned
 from podsched.config.flags import flag
-from podsched.serve.client.api_client import ApiClient
 from podsched.serve.server.access.settings import AccessError
 from podsched.v1 import api_pb2 as v1
 
@@ -126,12 +125,10 @@ def token(
 
 
 def _ask(server: str, method: str, request: Message, answer: type[M]) -> M:
-    async def ask(client: ApiClient) -> M:
-        return answer.FromString(
-            await client.calls.unary(_SERVICE + method, request, repeatable=True)
-        )
-
-    return with_client(server, ask)
+    raw = with_client(
+        server, lambda client: client.calls.unary(_SERVICE + method, request, repeatable=True)
+    )
+    return answer.FromString(raw)
 
 
 def _print_rules(server: str, request: v1.SubjectRulesReviewRequest) -> None:

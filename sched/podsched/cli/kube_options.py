@@ -250,17 +250,14 @@ class ServingFlags:
         oldest = _VERSIONS.get(self.tls_min_version, ssl.TLSVersion.TLSv1_2)
         certificate, key = self.tls_cert_file, self.tls_private_key_file
         if certificate is None or key is None:
-            certificate, key = self._made()
+            with (
+                fail_on(OSError, about=f"--cert-dir {self.cert_dir or ''}"),
+                fail_on(CertificateError, about="--cert-dir"),
+            ):
+                directory = self.cert_dir or _for_this_run()
+                certificate, key = serving_certificate(directory, self.bind_address or "0.0.0.0")
         clients = str(self.client_ca_file or authorities)
         return TlsFiles(clients, str(certificate), str(key), oldest=oldest)
-
-    def _made(self) -> tuple[Path, Path]:
-        with (
-            fail_on(OSError, about=f"--cert-dir {self.cert_dir or ''}"),
-            fail_on(CertificateError, about="--cert-dir"),
-        ):
-            directory = self.cert_dir or _for_this_run()
-            return serving_certificate(directory, self.bind_address or "0.0.0.0")
 
 
 def _for_this_run() -> Path:

@@ -78,20 +78,16 @@ class Writer:
 
     async def apply(self, objects: Sequence[AnyObject]) -> None:
         """Create objects, or patch those that exist."""
+        at_once = asyncio.Semaphore(_CALLS_AT_ONCE)
+
+        async def one(message: AnyObject, error: ClientError | None) -> str | ClientError:
+            if error is None:
+                return "created"
+            async with at_once:
+                return await self._patched(message, error)
+
         for batch in _batches(objects):
-            errors = await self._created(batch)
-            at_once = asyncio.Semaphore(_CALLS_AT_ONCE)
-
-            async def one(
-                message: AnyObject, error: ClientError | None, at_once: Any = at_once
-            ) -> str | ClientError:
-                if error is None:
-                    return "created"
-                async with at_once:
-                    return await self._patched(message, error)
-
-            pairs = zip(batch, errors, strict=True)
-            results = await asyncio.gather(*(one(message, error) for message, error in pairs))
+            results = await asyncio.gather(*map(one, batch, await self._created(batch)))
             for message, result in zip(batch, results, strict=True):
                 self._report(message, result)
 

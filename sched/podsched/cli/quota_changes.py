@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import asdict
 from typing import Any, Final
 
 from podsched.api.objects import AnyObject, ClusterQueue, Cohort
@@ -74,9 +73,7 @@ def change_weight(objects: list[AnyObject], text: str) -> str:
     place, item = _queue(objects, parts[1], f"--weight {text}")
     changed = deepcopy(item)
     changed.spec.fair_sharing.weight = parts[2]
-    if problems := validate(type(item).__name__, changed):
-        fail(f"--weight {text}: {problems[0]}", USAGE)
-    objects[place] = changed
+    _replace(objects, place, changed, f"--weight {text}")
     was = item.spec.fair_sharing.weight or "1"
     return f"{type(item).__name__} {parts[1]}: weight={parts[2]} (was {was})"
 
@@ -101,10 +98,16 @@ def change_quota(objects: list[AnyObject], text: str) -> str:
     if new < 0:
         fail(f"--quota {text}: {what} has {was}, so it cannot have {number} less", USAGE)
     quota.nominal_quota = becomes
-    if problems := validate(type(item).__name__, changed):
-        fail(f"--quota {text}: {problems[0]}", USAGE)
-    objects[place] = changed
+    _replace(objects, place, changed, f"--quota {text}")
     return f"{what}={becomes} (was {was})"
+
+
+def _replace(
+    objects: list[AnyObject], place: int, changed: ClusterQueue | Cohort, option: str
+) -> None:
+    if problems := validate(type(changed).__name__, changed):
+        fail(f"{option}: {problems[0]}", USAGE)
+    objects[place] = changed
 
 
 def _queue(
@@ -159,14 +162,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _document(result: UnitResult) -> dict[str, Any]:
-    named = asdict(result)
     return {
-        "unit": named["unit"],
-        "clusterQueue": named["cluster_queue"],
-        "admittedWithout": named["admitted_without"],
-        "nodes": named["nodes"],
-        "preempted": named["preempted"],
-        "why": named["why"],
+        "unit": result.unit,
+        "clusterQueue": result.cluster_queue,
+        "admittedWithout": result.admitted_without,
+        "nodes": dict(result.nodes),
+        "preempted": list(result.preempted),
+        "why": result.why,
     }
 
 

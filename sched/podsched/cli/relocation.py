@@ -228,20 +228,14 @@ class _Move:
                 with suppress(ClientError):
                     await self._delete(name)
         finally:
-            for line in self._left():
-                self._mover.tell(line)
-
-    def _left(self) -> list[str]:
-        planned = self._planned
-        found = [
-            f"pod/{name}, {what}, may be left: sched delete pod {name} -n {planned.namespace}"
-            for name, what in self._own.items()
-        ]
-        if self._evicted and not self._over:
-            copied = f"its copy pod/{self._copy} stays"
-            then = copied if self._copy else "its controller replaces it"
-            found.append(f"pod/{planned.name} {self._evicted}: {then}")
-        return found
+            planned, tell = self._planned, self._mover.tell
+            for name, what in self._own.items():
+                delete = f"sched delete pod {name} -n {planned.namespace}"
+                tell(f"pod/{name}, {what}, may be left: {delete}")
+            if self._evicted and not self._over:
+                copied = f"its copy pod/{self._copy} stays"
+                then = copied if self._copy else "its controller replaces it"
+                tell(f"pod/{planned.name} {self._evicted}: {then}")
 
     async def _create(self, pod: Pod, what: str, problem: str) -> None:
         """Create a pod for the move. Raises Stopped, ClientError."""

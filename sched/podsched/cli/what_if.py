@@ -248,13 +248,18 @@ def move_document(move: Move) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
+#: What a remark begins with, and the summary of one pod and of several.
 _FATES = {
-    MoveOutcome.MOVES: "",
-    MoveOutcome.NO_LONGER_FITS: "no longer fits: ",
-    MoveOutcome.BLOCKED: "blocked: ",
-    MoveOutcome.STAYS: "stays: ",
-    MoveOutcome.LOST: "lost: ",
-    MoveOutcome.GOES_WITH_NODE: "goes with the node: ",
+    MoveOutcome.MOVES: ("", "moves to another node", "move to other nodes"),
+    MoveOutcome.NO_LONGER_FITS: ("no longer fits: ", "no longer fits", "no longer fit"),
+    MoveOutcome.BLOCKED: ("blocked: ", "is blocked by a budget", "are blocked by budgets"),
+    MoveOutcome.STAYS: ("stays: ", "stays", "stay"),
+    MoveOutcome.LOST: ("lost: ", "is lost", "are lost"),
+    MoveOutcome.GOES_WITH_NODE: (
+        "goes with the node: ",
+        "goes with its node",
+        "go with their nodes",
+    ),
 }
 
 
@@ -287,33 +292,18 @@ def _sections(report: Report, scenario: Scenario) -> Iterator[str]:
 
 def move_lines(moves: Sequence[Move]) -> list[str]:
     """Return lines about the pods that must move: their numbers by outcome, and a table."""
-    return [_summary(moves), "", *wrapped(_move_rows(moves))]
-
-
-def _summary(moves: Sequence[Move]) -> str:
     counts = Counter(move.outcome for move in moves)
-    one_and_more = {
-        MoveOutcome.MOVES: ("moves to another node", "move to other nodes"),
-        MoveOutcome.NO_LONGER_FITS: ("no longer fits", "no longer fit"),
-        MoveOutcome.BLOCKED: ("is blocked by a budget", "are blocked by budgets"),
-        MoveOutcome.STAYS: ("stays", "stay"),
-        MoveOutcome.LOST: ("is lost", "are lost"),
-        MoveOutcome.GOES_WITH_NODE: ("goes with its node", "go with their nodes"),
-    }
-    parts = [f"{counts[f]:,} {one_and_more[f][counts[f] > 1]}" for f in MoveOutcome if counts[f]]
-    return f"Pods concerned: {len(moves):,} ({', '.join(parts)})"
-
-
-def _move_rows(moves: Sequence[Move]) -> list[list[str]]:
+    parts = [f"{counts[f]:,} {_FATES[f][1 + (counts[f] > 1)]}" for f in MoveOutcome if counts[f]]
+    summary = f"Pods concerned: {len(moves):,} ({', '.join(parts)})"
     rows = [["POD", "FROM", "TO", "WAVE", "BUDGET", "REMARK"]]
     for move in moves:
-        remark = _FATES[move.outcome] + move.reason
+        remark = _FATES[move.outcome][0] + move.reason
         if move.victims:
             keys = ", ".join(victim.key for victim in move.victims)
             remark = f"{remark}; preempts {keys}" if remark else f"preempts {keys}"
         cells = (move.to_node, str(move.wave or ""), ",".join(move.budgets), remark)
         rows.append([move.pod.key, move.from_node, *(cell or "-" for cell in cells)])
-    return _filled(rows)
+    return [summary, "", *wrapped(_filled(rows))]
 
 
 def _filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
