@@ -10,7 +10,7 @@ from podsched.api.columns import node_status, pod_status
 from podsched.api.kinds import KINDS, kind_of
 from podsched.api.objects import Event, LimitRange, Node, Pod
 from podsched.cli.describe import description
-from podsched.cli.printers import TablePrinter, aligned, wrapped
+from podsched.cli.printers import TablePrinter, aligned, first_rows, wrapped
 from podsched.lib.ages import age
 from support.engine_world import container, node, pod
 
@@ -29,6 +29,13 @@ def test_ages_are_written_as_kubectl_does(seconds: float, text: str) -> None:
 
 def test_columns_are_aligned_without_trailing_spaces() -> None:
     assert aligned([["A", "LONG"], ["wider", "x"], ["b"]]) == ["A       LONG", "wider   x", "b"]
+
+
+def test_rows_that_are_left_out_are_counted() -> None:
+    rows = [["a", "1"], ["b", "2"], ["c", "3"]]
+    shown = first_rows(rows, 1, ["X", "Y"])
+    assert shown == ["X   Y", "a   1", "... and 2 more (-o json has all)"]
+    assert first_rows(rows, 3) == ["a   1", "b   2", "c   3"]
 
 
 def test_later_rows_keep_to_the_columns_of_the_table() -> None:

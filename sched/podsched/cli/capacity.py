@@ -20,7 +20,7 @@ from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.flags import takes_flags
 from podsched.cli.node_usage import humanised
 from podsched.cli.output import say
-from podsched.cli.printers import aligned, wrapped
+from podsched.cli.printers import aligned, first_rows, wrapped
 from podsched.cli.progress import progress_bar
 from podsched.cli.what_if import world_of
 from podsched.cli.workloads import read_workloads
@@ -122,19 +122,13 @@ def _print(name: str, found: Capacity, zones: Sequence[Group], groups: Sequence[
         say("\n".join(wrapped(rows)))
     for heading, some in (("ZONE", zones), ("NODE GROUP", groups)):
         if len(some) > 1:
-            _print_groups(heading, some)
+            say()
+            rows = [[g.name, f"{g.nodes:,}", f"{g.count:,}"] for g in some]
+            say("\n".join(first_rows(rows, _SHOWN, [heading, "NODES", "PODS"])))
     if 1 < len(found.by_node) <= _SHOWN:
         say()
         rows = [[name, f"{count:,}"] for name, count in sorted(found.by_node.items())]
         say("\n".join(aligned([["NODE", "PODS"], *rows])))
-
-
-def _print_groups(heading: str, groups: Sequence[Group]) -> None:
-    say()
-    rows = [[g.name, f"{g.nodes:,}", f"{g.count:,}"] for g in groups[:_SHOWN]]
-    say("\n".join(aligned([[heading, "NODES", "PODS"], *rows])))
-    if len(groups) > _SHOWN:
-        say(f"... and {len(groups) - _SHOWN:,} more (-o json has all)")
 
 
 # ---------------------------------------------------------------------- headroom

@@ -37,7 +37,7 @@ from podsched.cli.manifests import merge_patch_of, read_known
 from podsched.cli.options import Filename, Form, Recursive, Strict
 from podsched.cli.output import say
 from podsched.cli.policy import ConfigSource
-from podsched.cli.printers import aligned, wrapped
+from podsched.cli.printers import first_rows
 from podsched.cli.what_if import (
     count_in_queues,
     move_document,
@@ -47,7 +47,7 @@ from podsched.cli.what_if import (
 )
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
-from podsched.config.load import SchedulerConfiguration, default_config, load_config
+from podsched.config.load import SchedulerConfiguration, load_config
 from podsched.decide.runtime.user_plugins import user_plugin_specs
 from podsched.registry import factories
 from podsched.serve.client.api_client import ApiClient
@@ -230,25 +230,18 @@ def _lines(writes: Sequence[Write], forecast: Forecast) -> Iterator[str]:
     shown = [write for write in writes if write.action is not Action.UNCHANGED]
     if shown:
         yield ""
-        yield from aligned(
-            [[write.action.value, short_reference(write.after)] for write in shown[:_LISTED]]
-        )
-        if len(shown) > _LISTED:
-            yield f"... and {len(shown) - _LISTED:,} more"
+        rows = [[write.action.value, short_reference(write.after)] for write in shown]
+        yield from first_rows(rows, _LISTED)
     placed = [one for one in forecast.decisions if one.node]
     if placed:
         yield ""
-        rows = [["POD", "NODE", "PREEMPTS"]]
-        rows += [[one.pod, one.node, ", ".join(one.victims) or "-"] for one in placed[:_LISTED]]
-        if not any(one.victims for one in placed):
-            rows = [row[:2] for row in rows]
-        yield from wrapped(rows)
-        if len(placed) > _LISTED:
-            yield f"... and {len(placed) - _LISTED:,} more (-o json has all)"
+        columns = 3 if any(one.victims for one in placed) else 2
+        rows = [[one.pod, one.node, ", ".join(one.victims) or "-"][:columns] for one in placed]
+        yield from first_rows(rows, _LISTED, ["POD", "NODE", "PREEMPTS"][:columns])
     misfits = [[one.pod, one.message] for one in forecast.decisions if not one.node]
     if misfits:
         yield ""
-        yield from wrapped([["WITHOUT A NODE", "WHY"], *misfits[:_LISTED]])
+        yield from first_rows(misfits, _LISTED, ["WITHOUT A NODE", "WHY"])
     if forecast.moves:
         yield ""
         yield from move_lines(forecast.moves)
@@ -326,10 +319,8 @@ def _other_decisions(
     """Yield the pods that would go elsewhere now, and changes that may be the cause."""
     writes = [_write(manifest, now) for manifest in manifests]
     with fail_on(ConfigError, about="--plan: config"):
-        loaded = (
-            load_config(config, known_plugins=user_plugin_specs(factories())) if config else None
-        )
-    again = {one.pod: one for one in _forecast(now, writes, loaded or default_config()).decisions}
+        loaded = load_config(config, known_plugins=user_plugin_specs(factories()))
+    again = {one.pod: one for one in _forecast(now, writes, loaded).decisions}
     different = False
     for one in planned:
         other = again.get(one.pod, Decision(one.pod, ""))

@@ -84,6 +84,15 @@ def wrapped(rows: Sequence[Sequence[str]], widths: Sequence[int] = ()) -> list[s
     return lines
 
 
+def first_rows(
+    rows: Sequence[Sequence[str]], most: int, heading: Sequence[str] | None = None
+) -> list[str]:
+    """Return the first rows like ``wrapped``, and a line with the number of the others."""
+    lines = wrapped([*([heading] if heading else []), *rows[:most]])
+    more = len(rows) - most
+    return [*lines, f"... and {more:,} more (-o json has all)"] if more > 0 else lines
+
+
 def terminal_width() -> int | None:
     """Return the columns of the terminal, or of ``COLUMNS``; None for a pipe or a file."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:

@@ -357,10 +357,8 @@ def own_config(
     held = recording.checkpoints if checkpoint is None else [checkpoint]
     for found in held:
         document = found.get("configuration", document)
-    if document is None:
-        return default_config()
     with fail_on(ConfigError, about="the configuration in the recording cannot be used"):
-        return load_config(document, known_plugins=user_plugin_specs(factories()))
+        return load_config(document or {}, known_plugins=user_plugin_specs(factories()))
 
 
 def verify_decisions(
