@@ -147,3 +147,10 @@ def test_two_options_with_one_address_are_a_usage_error() -> None:
     done = Commands()("apiserver", "--listen", address, "--web-listen", address)
     message = f"error: --web-listen {address}: --listen has this address: choose another port\n"
     assert (done.code, done.err) == (2, message)
+
+
+@pytest.mark.parametrize("address", ["8080", ":8080", "127.0.0.1:99999", "127.0.0.1:\u00b2"])
+def test_a_malformed_address_is_one_line(started: list[str], address: str) -> None:
+    done = Commands()("agent", "--health-listen", address)
+    assert (done.code, started) == (2, [])
+    assert done.errors == [f'error: --health-listen: "{address}" is not HOST:PORT']

@@ -15,13 +15,13 @@ import typer
 from podsched.app.process import Process, ProcessOptions
 from podsched.cli.errors import USAGE, fail, fail_on, file_or_fail, pair_or_fail
 from podsched.cli.flags import takes_flags
+from podsched.cli.options import split_address
 from podsched.cli.process_options import (
     PageFlags,
     check_listener,
     etcd_options,
     instance_of,
     run_or_fail,
-    split_address,
     telemetry_settings,
 )
 from podsched.config.errors import ConfigError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -24,6 +23,7 @@ from podsched.cli.errors import (
     unknown_kind_text,
     warn,
 )
+from podsched.cli.options import split_address
 from podsched.cli.output import say
 from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
@@ -78,8 +78,7 @@ def endpoints(server: str) -> list[str]:
                 f"{DEFAULT_SERVER} (kubectl takes URLs)",
                 USAGE,
             )
-        host, _, port = address.rpartition(":")
-        if not host or not re.fullmatch("[0-9]{1,5}", port) or not 0 < int(port) < 65536:
+        if not split_address("--server", address)[1]:
             fail(f'--server: "{address}" is not HOST:PORT', USAGE)
     if not found:
         fail(f'--server: "{server}" contains no HOST:PORT', USAGE)

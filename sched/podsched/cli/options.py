@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -54,6 +55,14 @@ def seconds_or_fail(option: str, text: str) -> float:
     if seconds < 0:
         fail(f"{option}: {text} is negative", USAGE)
     return seconds
+
+
+def split_address(option: str, address: str) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT``; exit if it is malformed."""
+    host, _, port = address.rpartition(":")
+    if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
+        fail(f'{option}: "{address}" is not HOST:PORT', USAGE)
+    return host.strip("[]"), int(port)
 
 
 class DryRun(StrEnum):

@@ -12,6 +12,7 @@ import typer
 from podsched.app.process import Process, ProcessOptions, run_process
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail, pair_or_fail
 from podsched.cli.flags import flags_in_effect
+from podsched.cli.options import split_address
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.settings import TelemetrySettings
@@ -56,14 +57,6 @@ class PageFlags(ListenFlags):
     """Listen address of the page for browsers; port 0 picks a free port. Default: no page."""
     trace_ratio: float = flag(0.01, "RATIO", _OBSERVABILITY, min=0, max=1)
     """Fraction of scheduling attempts to trace."""
-
-
-def split_address(option: str, address: str) -> tuple[str, int]:
-    """Return host and port of ``HOST:PORT``; exit if it is malformed."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
-        fail(f'{option}: "{address}" is not HOST:PORT', USAGE)
-    return host.strip("[]"), int(port)
 
 
 def check_listener(
