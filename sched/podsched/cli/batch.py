@@ -35,7 +35,7 @@ def replay_batch(
         write_chart(plot, batch_chart(file.name, trace, runs))
     estimates = [calibrate(history_of(trace, run)) for run in runs] if eta else []
     if as_json:
-        told: list[dict[str, object]] = [
+        documents: list[dict[str, object]] = [
             {
                 "order": run.order,
                 **summary(trace, run)._asdict(),
@@ -44,9 +44,9 @@ def replay_batch(
             }
             for run in runs
         ]
-        for one, found in zip(told, estimates, strict=False):
-            one["eta"] = asdict(found)
-        print(json.dumps(told, indent=2))
+        for document, found in zip(documents, estimates, strict=False):
+            document["eta"] = asdict(found)
+        print(json.dumps(documents, indent=2))
         return
     say(f"{file.name}: {len(trace.jobs):,} jobs, {trace.processors:,} processors, in {took:.1f} s")
     say("\n" + "\n".join(aligned(_table(trace, runs, estimates))))
@@ -60,15 +60,17 @@ def _run(trace: BatchTrace, order: Order) -> BatchRun:
 def _table(
     trace: BatchTrace, runs: list[BatchRun], estimates: list[Calibration]
 ) -> list[list[str]]:
-    rows = [["", *(run.order.upper() for run in runs)]]
     found = [summary(trace, run) for run in runs]
-    rows.append(["processors in use", *(f"{one.utilisation:.1%}" for one in found)])
-    rows.append(["wait, mean", *(f"{one.wait_mean:,.0f} s" for one in found)])
-    rows.append(["wait, 50%", *(f"{one.wait_median:,.0f} s" for one in found)])
-    rows.append(["wait, 95%", *(f"{one.wait_p95:,.0f} s" for one in found)])
-    rows.append(["bounded slowdown, mean", *(f"{one.slowdown:,.1f}" for one in found)])
-    rows.append(["promised a start", *(f"{run.promised:,}" for run in runs)])
-    rows.append(["broken promises", *(f"{run.broken:,}" for run in runs)])
+    rows = [
+        ["", *(run.order.upper() for run in runs)],
+        ["processors in use", *(f"{one.utilisation:.1%}" for one in found)],
+        ["wait, mean", *(f"{one.wait_mean:,.0f} s" for one in found)],
+        ["wait, 50%", *(f"{one.wait_median:,.0f} s" for one in found)],
+        ["wait, 95%", *(f"{one.wait_p95:,.0f} s" for one in found)],
+        ["bounded slowdown, mean", *(f"{one.slowdown:,.1f}" for one in found)],
+        ["promised a start", *(f"{run.promised:,}" for run in runs)],
+        ["broken promises", *(f"{run.broken:,}" for run in runs)],
+    ]
     if estimates:
         held = (f"{one.within / max(1, one.estimates):.0%} of {one.estimates}" for one in estimates)
         rows.append(["estimates that held", *held])

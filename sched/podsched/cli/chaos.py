@@ -45,7 +45,7 @@ Report = Annotated[
 #: The history's file in the data directory.
 HISTORY = "history.jsonl"
 #: Max violations that are printed with the events around them.
-_TOLD = 5
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def chaos(
             clocks=any(kind.need is Need.CLOCKS for kind in chosen.values()),
         )
         _run(options)
-        tell(judge(load(options.history)), report, as_json=as_json)
+        show_outcome(judge(load(options.history)), report, as_json=as_json)
 
 
 def _met(*, ray: bool, namespaces: bool) -> set[Need]:
@@ -164,9 +164,12 @@ def _check_time(name: str, kind: Kind, minutes: float) -> None:
     """Exit if a run of this length leaves out a fault."""
     least = kind.shortest_run / 60
     if minutes < least:
-        told = math.ceil(least * 10) / 10
+        needed = math.ceil(least * 10) / 10
         seconds = f"{kind.longest:g} s"
-        fail(f"--faults: {name} may last {seconds}, which takes --minutes {told:g} or more", USAGE)
+        fail(
+            f"--faults: {name} may last {seconds}, which takes --minutes {needed:g} or more",
+            USAGE,
+        )
 
 
 def _run(options: ChaosOptions) -> None:
@@ -176,8 +179,8 @@ def _run(options: ChaosOptions) -> None:
     """
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        with progress(options.seconds) as told:
-            asyncio.run(run_chaos(replace(options, tell=told, warn=warn)))
+        with progress(options.seconds) as show:
+            asyncio.run(run_chaos(replace(options, tell=show, warn=warn)))
     except (ClientError, StoreError, ProcessFailed, TimeoutError, OSError) as exc:
         fail(f"seed {options.seed}: {str(exc) or type(exc).__name__}", FAILED)
 
@@ -192,10 +195,10 @@ def check(
     file_or_fail("", history)
     with fail_on(HistoryError, about=history, code=USAGE):
         outcome = judge(load(history))
-    tell(outcome, report, as_json=as_json)
+    show_outcome(outcome, report, as_json=as_json)
 
 
-def tell(outcome: ChaosOutcome, report: Path | None, *, as_json: bool) -> None:
+def show_outcome(outcome: ChaosOutcome, report: Path | None, *, as_json: bool) -> None:
     """Print an outcome, and write a report if a file is given; exit with 1 for violations."""
     if report is not None:
         with fail_on(OSError, about=f"--report {report}"):
@@ -204,7 +207,7 @@ def tell(outcome: ChaosOutcome, report: Path | None, *, as_json: bool) -> None:
         print(json.dumps(outcome.as_dict()))
     else:
         say("\n".join(outcome.lines()))
-        for violation in outcome.violations[:_TOLD]:
+        for violation in outcome.violations[:_SHOWN]:
             say(f"\n{violation.promise}: {violation.text} (at {violation.at:.3f} s)")
             for line in around(outcome.history, violation):
                 say(f"  {line.at:9.3f}  {line.text}")
@@ -249,7 +252,7 @@ def progress(seconds: float) -> Iterator[Callable[[Status], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bars:
         task = bars.add_task("", total=seconds, stage="starting", now=0.0, text="")
 
-        def tell(status: Status) -> None:
+        def show(status: Status) -> None:
             bars.update(
                 task,
                 completed=status.broken_for,
@@ -258,7 +261,7 @@ def progress(seconds: float) -> Iterator[Callable[[Status], None]]:
                 text=_text(status),
             )
 
-        yield tell
+        yield show
 
 
 def _text(status: Status) -> str:

@@ -144,8 +144,8 @@ def apply(
     for warning in dict.fromkeys(w for one in outcomes for w in one.warnings):
         warn(warning)
     for mistake in dict.fromkeys(e for one in outcomes for e in one.errors):
-        told = [one.replica for one in outcomes if mistake in one.errors]
-        where = "" if len(told) == len(outcomes) else f"{', '.join(told)}: "
+        refusing = [one.replica for one in outcomes if mistake in one.errors]
+        where = "" if len(refusing) == len(outcomes) else f"{', '.join(refusing)}: "
         say(f"error: {where}{mistake}", error=True)
     for one in outcomes:
         say(f"{one.replica}: {_outcome_text(one, dry_run=dry_run.asked)}")

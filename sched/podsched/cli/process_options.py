@@ -79,7 +79,7 @@ def check_listener(
 def check_client_listener(
     option: str, address: str, tls: TlsFiles | None, *, insecure: bool
 ) -> tuple[str, int]:
-    """Call ``check_listener`` for a process that is a client of the API server."""
+    """Check a listener of a client of the API server, as ``check_listener`` does."""
     remedy = "--tls-ca, --tls-cert and --tls-key"
     return check_listener(option, address, tls=tls is not None, insecure=insecure, remedy=remedy)
 

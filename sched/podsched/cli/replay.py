@@ -254,11 +254,11 @@ MOST_SHOWN = 10
 
 def document(runs: Sequence[Run], found: Comparison | None) -> dict[str, Any]:
     """Return all results as plain data, with every pod whose result differs."""
-    told: dict[str, Any] = {"runs": [run.to_json() for run in runs]}
+    results: dict[str, Any] = {"runs": [run.to_json() for run in runs]}
     if found is not None:
         names = {"before": runs[-2].name, "after": runs[-1].name}
-        told["differences"] = {**names, **found.to_json()}
-    return told
+        results["differences"] = {**names, **found.to_json()}
+    return results
 
 
 def summaries(runs: Sequence[Run]) -> list[str]:
