@@ -155,7 +155,7 @@ def with_client(
         if isinstance(exc, Unavailable) and not refused:
             cause = _cause(str(exc), where, tls=bool(options.tls_ca))
             fail(f"cannot reach the API server at {where}: {cause}", UNREACHABLE)
-        report("", exc)
+        report(exc)
         if "http2 header with status" in str(exc):
             say(f"{where} is not an API server of podsched: sched uses gRPC, not HTTP", error=True)
         raise typer.Exit(FAILED) from None
@@ -184,7 +184,7 @@ def for_each(
                 raise
             except ClientError as exc:
                 failed = True
-                report("", exc)
+                report(exc)
         return failed
 
     if with_client(server, work):

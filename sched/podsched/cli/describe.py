@@ -52,7 +52,7 @@ def describe(
                 obj = await target.get(client)
             except NotFound as exc:
                 missing = True
-                report("", exc)
+                report(exc)
                 continue
             events, _ = await client.list(
                 "Event", target.namespace, field_selector=target.event_selector

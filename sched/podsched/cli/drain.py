@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -27,7 +27,7 @@ from podsched.cli.options import (
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
 from podsched.cli.relocation import eviction
-from podsched.cli.targets import complete_nodes
+from podsched.cli.targets import Nodes
 from podsched.config.flags import flag
 from podsched.lib.counted import counted
 from podsched.lib.tasks import task_group
@@ -109,10 +109,7 @@ def _obstacle(pod: Any, owners: Sequence[str], rules: Rules) -> str:
 
 @takes_flags
 def drain(
-    names: Annotated[
-        list[str],
-        typer.Argument(metavar="NODE", help="Names of the nodes.", autocompletion=complete_nodes),
-    ],
+    names: Nodes,
     rules: Rules,
     dry_run: DryRunOption = DryRun.NONE,
     pod_selector: LabelSelector = "",
@@ -139,7 +136,7 @@ def drain(
                 say(f"error: node/{node} not drained within {timeout}", error=True)
             except NotFound as exc:
                 failures += 1
-                report("", exc)
+                report(exc)
         return failures
 
     if with_client(rules.server, work):
@@ -182,7 +179,7 @@ async def _evict_all(client: ApiClient, node: str, pods: Sequence[Pod], grace: i
         except Unavailable:
             raise
         except ClientError as error:
-            report(f"pod/{name}: ", error)
+            report(error, f"pod/{name}: ")
             return
         del left[pod.metadata.uid]
         say(f"pod/{name} evicted ({len(left)} left)")

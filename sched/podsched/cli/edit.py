@@ -17,6 +17,7 @@ from podsched.cli.formats import reference
 from podsched.cli.options import DryRun
 from podsched.cli.output import say
 from podsched.cli.targets import (
+    OptionalNodes,
     Target,
     check_scope,
     complete_nodes,
@@ -229,19 +230,13 @@ def _set_unschedulable(names: Sequence[str] | None, given: _NodeFlags, *, value:
     )
 
 
-Nodes = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="NODE", help="Names of the nodes.", autocompletion=complete_nodes),
-]
-
-
 @takes_flags
-def cordon(given: _NodeFlags, names: Nodes = None) -> None:
+def cordon(given: _NodeFlags, names: OptionalNodes = None) -> None:
     """Mark nodes as unschedulable; pods that run there keep running."""
     _set_unschedulable(names, given, value=True)
 
 
 @takes_flags
-def uncordon(given: _NodeFlags, names: Nodes = None) -> None:
+def uncordon(given: _NodeFlags, names: OptionalNodes = None) -> None:
     """Mark nodes as schedulable again."""
     _set_unschedulable(names, given, value=False)

@@ -51,7 +51,7 @@ def warn(message: str) -> None:
     say(f"warning: {message}", error=True)
 
 
-def report(subject: str, error: ClientError) -> None:
+def report(error: ClientError, subject: str = "") -> None:
     """Print an error: a line for each violation, each beginning with ``subject``."""
     texts = [str(error)]
     if len(error.violations) > 1:

@@ -194,7 +194,7 @@ async def _find(client: ApiClient, targets: Sequence[Target], selection: Selecti
             item = await target.get(client)
         except NotFound as exc:
             found.missing = True
-            report("", exc)
+            report(exc)
             continue
         found.items.append(item)
         found.revision = int(item.metadata.resource_version)

@@ -156,7 +156,7 @@ class Writer:
             say(f"{reference(message)} {result}{self.dry_run.suffix}")
         else:
             self.failures += 1
-            report(f"{reference(message)}: ", result)
+            report(result, f"{reference(message)}: ")
 
 
 def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:

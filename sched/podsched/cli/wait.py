@@ -99,7 +99,7 @@ def wait(
                         obj = await target.get(client)
                     except NotFound as exc:
                         if not may_be_missing:
-                            report("", exc)
+                            report(exc)
                             return False
                     if reached(obj):
                         done = {"delete": "deleted", "create": "created"}
