@@ -26,13 +26,13 @@ from podsched.cli.options import (
 )
 from podsched.cli.output import say
 from podsched.cli.progress import progress_bar
-from podsched.cli.relocation import eviction
 from podsched.cli.targets import Nodes
 from podsched.config.flags import flag
 from podsched.lib.counted import counted
 from podsched.lib.tasks import task_group
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError, DisruptionBudget, NotFound, Unavailable
+from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 _MIRROR = "kubernetes.io/config.mirror"
 #: Seconds after which an eviction that a budget forbids is tried again, as in kubectl.
@@ -201,6 +201,13 @@ async def _evict_all(client: ApiClient, node: str, pods: Sequence[Pod], grace: i
     if not left:
         say(f"node/{node} drained")
     return len(left)
+
+
+def eviction(pod: Pod, **more: Any) -> EvictRequest:
+    """Return the request to evict this pod, and no other one of its name."""
+    meta = pod.metadata
+    same = Preconditions(uid=meta.uid)
+    return EvictRequest(namespace=meta.namespace, name=meta.name, preconditions=same, **more)
 
 
 async def _try_evicting(client: ApiClient, pod: Pod, grace: int | None) -> None:

@@ -119,9 +119,7 @@ def explain(
     if not source.given:
         if given.config is not None:
             fail("--config needs -f or --kubeconfig: replicas use their own configuration", USAGE)
-        answer = with_client(
-            given.server, lambda c: c.explain(request, timeout=_TIMEOUT), of_replicas=True
-        )
+        answer = _ask(given.server, request)
     elif given.replica:
         fail("--replica cannot be combined with -f and --kubeconfig", USAGE)
     else:
@@ -147,6 +145,10 @@ def _what(arguments: Sequence[str]) -> tuple[Kind, str]:
     if len(names) != 1 or "/" in names[0]:
         fail(f"give one {word} at a time: sched explain {word} NAME, or {word}/NAME", USAGE)
     return kind, names[0]
+
+
+def _ask(server: str, request: ExplainRequest) -> Explanation:
+    return with_client(server, lambda c: c.explain(request, timeout=_TIMEOUT), of_replicas=True)
 
 
 def _offline(source: ClusterSource, config: Path | None, request: ExplainRequest) -> Explanation:

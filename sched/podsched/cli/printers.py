@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from podsched.api.columns import NAME, Column, Show
@@ -127,7 +128,7 @@ class Table:
         """``wrap``: the last column, on a terminal. ``least``: min widths of the first columns."""
         self._columns = list(columns)
         self._wrap = wrap
-        self._least = [*least, *[0] * (len(columns) - len(least))]
+        self._least = least
         self._widths: list[int] = []
 
     def lines(self, objects: Sequence[Any], now: float) -> list[str]:
@@ -138,7 +139,7 @@ class Table:
         if not self._widths:
             rows.insert(0, [column.name.upper() for column in self._columns])
             found = (max(map(len, column)) for column in zip(*rows, strict=True))
-            self._widths = [max(pair) for pair in zip(found, self._least, strict=False)]
+            self._widths = [max(pair) for pair in zip_longest(found, self._least, fillvalue=0)]
         return wrapped(rows, self._widths) if self._wrap else aligned(rows, self._widths)
 
 

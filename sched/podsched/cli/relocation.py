@@ -42,7 +42,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from podsched.api.conditions import is_finished
 from podsched.api.objects import OwnerReference, Pod
@@ -50,6 +50,7 @@ from podsched.api.owners import SCALED_KINDS, controller_of, is_left_alone, owne
 from podsched.api.quantity import format_quantity
 from podsched.api.resources import CPU, requests_in_units
 from podsched.ask.whatif.evacuation import replacement
+from podsched.cli.drain import eviction
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import (
     ClientError,
@@ -61,7 +62,6 @@ from podsched.serve.client.errors import (
     Unavailable,
 )
 from podsched.serve.client.object_watch import ChangeType, watch_objects
-from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 LABEL, MANAGER = "app.kubernetes.io/managed-by", "sched-defragment"
 #: Number of waits of a move while its placeholder exists, and seconds for the calls between them.
@@ -367,13 +367,6 @@ class _Move:
     @property
     def _grace(self) -> float:
         return float(self._pod.spec.termination_grace_period_seconds)
-
-
-def eviction(pod: Pod, **more: Any) -> EvictRequest:
-    """Return the request to evict this pod, and no other one of its name."""
-    meta = pod.metadata
-    same = Preconditions(uid=meta.uid)
-    return EvictRequest(namespace=meta.namespace, name=meta.name, preconditions=same, **more)
 
 
 def _of_owner(pods: Pods, owner: str) -> list[Pod]:

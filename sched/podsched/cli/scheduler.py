@@ -133,14 +133,18 @@ def scheduler(
     telemetry = telemetry_settings(telemetry, health, given.trace_ratio)
     telemetry = _telemetry(telemetry, flags, gates, serving)
     identity = unique_identity(settings.identity)
-    page = None
-    if given.web_listen:
-        page = check_client_listener(
-            "--web-listen", given.web_listen, health_tls, insecure=given.insecure_listen
-        )
+    page = _page(given, health_tls)
     process = ProcessOptions("scheduler", identity, telemetry, health_tls, serving.https, {}, page)
     listening = _listening(given, serving, health, options.election)
     run_or_fail(ctx, process, lambda p: run_replica(p, options), listening)
+
+
+def _page(given: _Flags, tls: TlsFiles | None) -> tuple[str, int] | None:
+    """Return where to serve the page; exit if others reach it without TLS."""
+    if not given.web_listen:
+        return None
+    insecure = given.insecure_listen
+    return check_client_listener("--web-listen", given.web_listen, tls, insecure=insecure)
 
 
 def _listening(
