@@ -104,7 +104,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     with asyncio.Runner() as runner:
         running = LocalCluster(options)
         runner.run(running.start())
-        runner.run(plant(running.etcd_endpoints))
+        runner.run(plant(running.specs.etcd_endpoints))
         try:
             yield running
         finally:
