@@ -19,12 +19,12 @@ from podsched.app.leader_requests import (
     pause_name,
     standbys,
 )
-from podsched.app.replica_lease import NAMESPACE
+from podsched.app.replica_lease import DEFAULT_LOCK, NAMESPACE
 from podsched.cli.client import Server, with_client
 from podsched.cli.errors import FAILED, USAGE, fail
 from podsched.cli.help_texts import Command, command_group
 from podsched.cli.output import say
-from podsched.cli.status import LOCK, check_lock, lock_record, replica_leases
+from podsched.cli.status import check_lock, lock_record, replica_leases
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, NotFound
 
@@ -44,7 +44,7 @@ def transfer(
         str, typer.Option(metavar="REPLICA", help="Name or identity. Default: the best standby.")
     ] = "",
     server: Server = "",
-    lock: Lock = LOCK,
+    lock: Lock = DEFAULT_LOCK,
 ) -> None:
     """Let the leader hand over to a standby, and become a standby itself."""
     check_lock(lock)
@@ -98,7 +98,7 @@ def pause(
         str, typer.Option(metavar="TEXT", help="Reason that sched status shows.")
     ] = "",
     server: Server = "",
-    lock: Lock = LOCK,
+    lock: Lock = DEFAULT_LOCK,
 ) -> None:
     """Pause scheduling; the leader keeps the lock.
 
@@ -127,7 +127,7 @@ def pause(
 
 
 @app.command(cls=Command)
-def resume(server: Server = "", lock: Lock = LOCK) -> None:
+def resume(server: Server = "", lock: Lock = DEFAULT_LOCK) -> None:
     """Resume scheduling after sched leader pause."""
     check_lock(lock)
 

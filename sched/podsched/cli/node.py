@@ -21,7 +21,7 @@ import yaml
 
 from podsched.api.columns import NONE, node_address, node_status
 from podsched.api.hollow_nodes import is_hollow
-from podsched.api.name_syntax import SUBDOMAIN
+from podsched.api.names import SUBDOMAIN
 from podsched.api.objects import Node, Secret, seconds_of
 from podsched.cli.client import Server, ServerFlags, client_options, with_client
 from podsched.cli.errors import USAGE, fail, fail_on, warn

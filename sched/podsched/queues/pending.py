@@ -7,7 +7,7 @@
 | active | in a cycle | it is the head |
 | in a cycle | active | ``order.stays_in_heap`` |
 | in a cycle | inadmissible | otherwise; if it cannot be admitted, its shape becomes hopeless |
-| inadmissible | active | some quota that it lacks was released in its tree, or its shape is tried again |
+| inadmissible | active | some quota that it lacks was released in its tree; or ``retry`` |
 
 A shape is hopeless if a workload of it could not be admitted: until quota that it lacks is
 released, no workload of this shape is tried (Kueue's equivalence hashing).

@@ -99,8 +99,8 @@ def read_allocated_state(document: Document) -> AllocatedState:
 def _message(made: _M, document: Document) -> _M:
     reader = codec.Reader()
     reader.read(made, document, made.DESCRIPTOR.name)
-    for path, _, reason in reader.problems:
-        raise ValueError(f"{path}: {reason}")
+    for problem in reader.problems:
+        raise ValueError(f"{problem.path}: {problem.reason}")
     return made
 
 

@@ -182,6 +182,11 @@ class QueuedPods:
         if old is not None:
             self._leave(old, released=False)
         new = self._places[key] = self._join(pod, unit, name, held=held)
+        # A user may change labels of running pods all the time, and that helps nobody.
+        self._release_unless_kept(old, new)
+
+    def _release_unless_kept(self, old: _Place | None, new: _Place) -> None:
+        """Tell that the quota of a changed pod may be free, unless it uses the same as before."""
         if old is not None and not new.uses_the_same(old):
             self._release(old)
 

@@ -60,7 +60,7 @@ class Turns:
         self.ready: dict[str, None] = {}
         #: Queues whose head was tried in vain, with the head's place in the queue's order.
         self.blocked: dict[str, tuple[Any, ...]] = {}
-        #: By queue, the key of the last head that blocked it and had no victims: quota is kept for it.
+        #: By queue, the key of the last head that blocked it without victims: quota is kept for it.
         self._keepers: dict[str, str] = {}
         #: Keys of units that fit no nodes, and of those among them that an event may have helped.
         self._parked: dict[str, None] = {}
@@ -130,7 +130,7 @@ class Turns:
         self._enter(workload)
 
     def _end_trials(self, old: Workload, new: Workload | None) -> None:
-        """Have those tried that wait because a unit was tried in vain, which has changed or gone."""
+        """Have those tried that wait because this unit was tried in vain before it changed."""
         key, name = old.key, old.queue
         if key in self._tried:
             self._tried.remove(key)
