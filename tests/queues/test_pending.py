@@ -143,6 +143,21 @@ def test_untried_flavors_are_tried_at_once_and_backoff_is_waited_for() -> None:
     assert not waiting.active
 
 
+def test_a_workload_is_retried_with_its_shape_and_no_other() -> None:
+    alone, aside = Workload("alone"), Workload("aside")
+    first, same, other = (Workload(key, shape=key[0]) for key in ("a1", "a2", "b"))
+    waiting = pending(first, other, alone, aside)
+    while (head := waiting.pop()) is not None:
+        waiting.requeue(head, Requeue.NO_FIT)
+    waiting.push(same)
+    waiting.retry(first)
+    assert popped(waiting) == ["a1", "a2"]
+    waiting.retry(alone)
+    assert popped(waiting) == ["alone"]
+    waiting.retry(alone)  # It is gone.
+    assert popped(waiting) == []
+
+
 def test_a_workload_that_is_gone_is_not_the_head() -> None:
     waiting = pending(Workload("a", priority=1), Workload("b"))
     waiting.remove("a")
