@@ -164,7 +164,7 @@ async def test_pod_groups_are_read_and_explained(world: World) -> None:
         assert (status, found["members"]) == (200, 1)
         assert (await get("/api/podgroup/default/none", **admin))[0] == 404
         _, found = await get("/api/explain/default/train?kind=PodGroup", **admin)
-        assert found == {"kind": "PodGroup", "key": "default/train", "changes": False}
+        assert found == {"kind": "PodGroup", "namespace": "default", "name": "train"}
 
 
 async def test_queues_are_shown_to_those_who_may_list_them(world: World) -> None:
