@@ -57,8 +57,9 @@ from podsched.serve.kube.informer import KubeInformer
 from podsched.serve.kube.lists import list_all, pages
 from podsched.serve.kube.paths import collection, of_object
 
-#: One template; 100 templates with spreading, every fifth pod with preferred anti-affinity.
-WORKLOADS = "SchedulingBasic", "TemplatesMixed"
+#: One template; 100 templates with spreading, every fifth pod with preferred anti-affinity; pods
+#: with requests of their own.
+WORKLOADS = "SchedulingBasic", "TemplatesMixed", "UniqueRequests"
 NODES, PODS = 5000, 2000
 
 _IN_FLIGHT = 32
