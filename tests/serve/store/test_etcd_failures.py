@@ -511,6 +511,36 @@ async def test_a_watch_goes_on_where_calls_go_when_they_leave_a_member(
         await relay.stop()
 
 
+class NoAnswer:
+    """The reads of a member that answers none."""
+
+    def Range(self, _request: object, *, timeout: float, metadata: object) -> asyncio.Task[None]:
+        return asyncio.ensure_future(self._end(timeout))
+
+    async def _end(self, timeout: float) -> None:
+        await asyncio.sleep(timeout)
+        raise grpc.aio.AioRpcError(
+            grpc.StatusCode.DEADLINE_EXCEEDED, grpc.aio.Metadata(), grpc.aio.Metadata()
+        )
+
+
+async def test_a_watch_goes_on_though_a_member_never_answers_the_read_before_it(
+    etcd: EmbeddedEtcd, store: EtcdStore
+) -> None:
+    members = (etcd.endpoint, etcd.endpoint)
+    known = Endpoints(EtcdOptions(members, silence=0, request_timeout=10 * PATIENCE))
+    watch = follow(known, ["/a"], 1)
+    try:
+        member = await known.connected()
+        member.kv = NoAnswer()
+        await store.write(put("/a/1"))
+        async with asyncio.timeout(PATIENCE):
+            assert [event.kv.key for event in (await anext(watch)).events] == ["/a/1"]
+    finally:
+        await watch.aclose()
+        await known.close()
+
+
 async def test_calls_and_watches_go_to_the_leader_of_etcd(tmp_path: Path) -> None:
     members = EtcdMembers(tmp_path, 3)
     await members.start()

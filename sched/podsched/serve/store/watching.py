@@ -40,6 +40,12 @@ from podsched.serve.store.protocol import WatchBatch
 from podsched.serve.store.translate import FUTURE_REVISION, STALE_TOKEN, translate
 from podsched.serve.store.wire import covering_range, decode_event
 
+#: Seconds for a member to answer the read before a stream is opened again, and to open it; doubled
+#: after each failure. What was asked while etcd elects a leader may never be answered. And gRPC
+#: waits for ever on a stream that ``Endpoints._use`` cancels while it opens: with the request
+#: timeout, once in 25 killed leaders the API servers saw no event for 5 s.
+FIRST_ANSWER = 0.25
+
 
 class Assembler:
     """Assembles batches from etcd's watch responses.
@@ -151,23 +157,31 @@ def follow(
             authenticated_anew = True
 
     return list_and_watch(
-        lambda: _one_stream(endpoints, prefixes, assembler),
+        lambda: _one_stream(endpoints, prefixes, assembler, _patience(backoff.failures)),
         on_error,
         transient=(Unauthorized, Unavailable, TimeoutError),
         backoff=backoff,
     )
 
 
+def _patience(failures: int) -> float:
+    return FIRST_ANSWER * float(2 ** min(failures, 10))  # etcd may be away for days
+
+
 async def _one_stream(
-    endpoints: Endpoints, prefixes: Sequence[str], assembler: Assembler
+    endpoints: Endpoints, prefixes: Sequence[str], assembler: Assembler, patience: float
 ) -> AsyncGenerator[WatchBatch | None, None]:
-    """Yield the batches of one stream, until it ends or breaks; None for an incomplete one."""
+    """Yield the batches of one stream, until it ends or breaks; None for an incomplete one.
+
+    ``patience``: seconds for the read before it, and to open it; at most the request timeout.
+    """
+    patience = min(patience, endpoints.options.request_timeout)
     connection = await endpoints.connected()
     try:
         if assembler.position:
             # Before each stream, because etcd may have been restored while there was none.
-            await _check_history(endpoints, connection, assembler)
-        stream = _responses(endpoints, connection, prefixes, assembler.position)
+            await _check_history(endpoints, connection, assembler, patience)
+        stream = _responses(endpoints, connection, prefixes, assembler.position, patience)
         async with aclosing(stream):
             async for response in stream:
                 yield assembler.feed(response)
@@ -185,10 +199,10 @@ async def _one_stream(
 
 
 async def _check_history(
-    endpoints: Endpoints, connection: Connection, assembler: Assembler
+    endpoints: Endpoints, connection: Connection, assembler: Assembler, timeout: float
 ) -> None:
     """Raise Restored if etcd does not have the last delivered event."""
-    request, timeout = assembler.proof(), endpoints.options.request_timeout
+    request = assembler.proof()
     metadata = await endpoints.metadata(connection)
     try:
         with connection.failing():
@@ -203,9 +217,13 @@ async def _check_history(
 
 
 async def _responses(
-    endpoints: Endpoints, connection: Connection, prefixes: Sequence[str], position: int
+    endpoints: Endpoints,
+    connection: Connection,
+    prefixes: Sequence[str],
+    position: int,
+    timeout: float,
 ) -> AsyncGenerator[Any, None]:
-    """Yield the responses of one stream, the first of them within the request timeout."""
+    """Yield the responses of one stream, the first of them within ``timeout`` seconds."""
     key, range_end = covering_range(prefixes)
     create = rpc_pb2.WatchCreateRequest(
         key=key,
@@ -217,7 +235,7 @@ async def _responses(
     stream = connection.watch.Watch(metadata=await endpoints.metadata(connection))
     connection.watches.add(stream)
     try:
-        async with asyncio.timeout(endpoints.options.request_timeout):
+        async with asyncio.timeout(timeout):
             with connection.failing():
                 await stream.write(rpc_pb2.WatchRequest(create_request=create))
                 response = await stream.read()
