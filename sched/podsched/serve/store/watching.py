@@ -41,9 +41,9 @@ from podsched.serve.store.translate import FUTURE_REVISION, STALE_TOKEN, transla
 from podsched.serve.store.wire import covering_range, decode_event
 
 #: Seconds for a member to answer the read before a stream is opened again, and to open it; doubled
-#: after each failure. What was asked while etcd elects a leader may never be answered. And gRPC
-#: waits for ever on a stream that ``Endpoints._use`` cancels while it opens: with the request
-#: timeout, once in 25 killed leaders the API servers saw no event for 5 s.
+#: after each failure. What was asked while etcd elects a leader may never be answered. Neither was,
+#: once in 25 killed leaders, a stream that opened just when ``Endpoints._use`` left its member:
+#: with the request timeout the API servers saw no event for 5 s.
 FIRST_ANSWER = 0.25
 
 
