@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -539,6 +540,23 @@ async def test_a_watch_goes_on_though_a_member_never_answers_the_read_before_it(
     finally:
         await watch.aclose()
         await known.close()
+
+
+@pytest.mark.parametrize("leaves", ["cancel the stream", "close the channel"])
+async def test_a_stream_that_is_left_while_its_member_connects_ends(leaves: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        endpoints = Endpoints(EtcdOptions((address,)))
+        connection = endpoints.current
+        stream = connection.watch.Watch()
+        writing = asyncio.ensure_future(connection.write_first(stream, rpc_pb2.WatchRequest()))
+        await asyncio.sleep(0.05)
+        if leaves == "cancel the stream":
+            stream.cancel()
+        await endpoints.close()
+        ended, _ = await asyncio.wait((writing,), timeout=PATIENCE)
+        assert ended, "the write waits for ever"
+        assert writing.cancelled()
 
 
 async def test_calls_and_watches_go_to_the_leader_of_etcd(tmp_path: Path) -> None:

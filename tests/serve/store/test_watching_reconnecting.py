@@ -70,7 +70,13 @@ class Etcd:
             await asyncio.Event().wait()
         kv = SimpleNamespace(Range=self._range)
         watch = SimpleNamespace(Watch=lambda metadata: Stream(self))
-        return SimpleNamespace(watch=watch, kv=kv, failing=nullcontext, watches=set())
+        return SimpleNamespace(
+            watch=watch,
+            kv=kv,
+            failing=nullcontext,
+            watches=set(),
+            write_first=lambda stream, request: stream.write(request),
+        )
 
     async def _range(self, request: Any, *, timeout: float, metadata: Any) -> Any:
         return rpc_pb2.RangeResponse(header=rpc_pb2.ResponseHeader(revision=self.asked))

@@ -189,7 +189,7 @@ def _keep_alive_once(connection: Connection) -> Any:
     async def call(request: Any, *, timeout: float, metadata: Any) -> Any:
         stream = connection.lease.LeaseKeepAlive(timeout=timeout, metadata=metadata)
         try:
-            await stream.write(request)
+            await connection.write_first(stream, request)
             answer = await stream.read()
             if answer is grpc.aio.EOF:
                 raise Unavailable("etcd ended the keep-alive stream without an answer")

@@ -41,9 +41,8 @@ from podsched.serve.store.translate import FUTURE_REVISION, STALE_TOKEN, transla
 from podsched.serve.store.wire import covering_range, decode_event
 
 #: Seconds for a member to answer the read before a stream is opened again, and to open it; doubled
-#: after each failure. What was asked while etcd elects a leader may never be answered. Neither was,
-#: once in 25 killed leaders, a stream that opened just when ``Endpoints._use`` left its member:
-#: with the request timeout the API servers saw no event for 5 s.
+#: after each failure. What was asked while etcd elects a leader may never be answered; with the
+#: request timeout the API servers would see no event for 5 s.
 FIRST_ANSWER = 0.25
 
 
@@ -237,7 +236,7 @@ async def _responses(
     try:
         async with asyncio.timeout(timeout):
             with connection.failing():
-                await stream.write(rpc_pb2.WatchRequest(create_request=create))
+                await connection.write_first(stream, rpc_pb2.WatchRequest(create_request=create))
                 response = await stream.read()
         while response is not grpc.aio.EOF:
             yield response
@@ -247,7 +246,7 @@ async def _responses(
         if endpoints.closed:  # closing the channels cancels the streams on them
             raise Closed("the store is closed") from None
         task = asyncio.current_task()
-        if stream in connection.watches or (task is not None and task.cancelling()):
+        if task is not None and task.cancelling():
             raise
         raise Unavailable("another member of etcd is used") from None
     finally:
