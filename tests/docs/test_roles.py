@@ -83,7 +83,7 @@ def page() -> str:
 
 
 def test_the_table_of_roles_is_what_the_code_says() -> None:
-    assert page().splitlines() == TEXT.splitlines(), "make docs writes it"
+    assert page().splitlines() == TEXT.splitlines(), "make roles writes it"
 
 
 def test_the_kinds_that_only_administrators_write_and_read_are_named() -> None:
