@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.ask.explain.changes.change import Change, Kind
 from podsched.ask.explain.changes.devices import drop_from_claim, fewer_devices
+from podsched.ask.explain.changes.pods_gone import pods_gone
 from podsched.ask.whatif.world import World
 from podsched.v1 import objects_pb2 as v1
 from support.device_objects import device_class, devices, resource_claim, template, user
+from support.engine_world import container, pod
 from support.examples import examples
 from support.whatif_world import node, world
 
@@ -114,3 +117,20 @@ def test_the_selector_or_constraint_is_dropped_that_makes_the_pod_fit() -> None:
     found = asked(made, Kind.DEVICE_SELECTOR)
     assert found is not None
     assert found.description == f"in claim mine, drop selector {IS_A} of request gpus"
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_the_user_of_a_device_is_a_pod_that_may_be_deleted(extended: bool) -> None:
+    a_class = device_class(resource="example.com/gpu" if extended else "")
+
+    def asks(name: str) -> v1.Pod:
+        if not extended:
+            return user(name, template="one")
+        return pod(name, {"containers": [container({"cpu": "1", "example.com/gpu": "1"})]})
+
+    made = world([node("n"), devices("n", 1), a_class, template("one")])
+    made.schedule([made.changes.submit(asks("user"))])
+    made.schedule([made.changes.submit(asks("waits"))])
+    change = pods_gone(made.question(made.pending()[0]))
+    assert change is not None
+    assert [one.name for one in change.pods] == ["user"]

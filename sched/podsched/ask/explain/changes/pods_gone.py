@@ -28,7 +28,7 @@ from typing import Final
 import numpy as np
 
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question, Rejections, allocated_claims
+from podsched.ask.explain.changes.question import MOST_TRIES, Question, Rejections
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.framework.filter_outcome import PASSED, FilterOutcome
 from podsched.framework.nodes import ForkedColumns
@@ -132,7 +132,7 @@ def _users_gone(question: Question, rejections: Rejections) -> Change | None:
     rows = rejections.rows[rejections.by_none_but(question.with_remedy(Remedy.DEVICES))]
     pods = question.cluster.columns.pods
     users = {
-        row: [pod for pod in pods(row).values() if allocated_claims(pod, question.cluster)]
+        row: [pod for pod in pods(row).values() if pod.uid in question.claims_in_use]
         for row in rows.tolist()
     }
     nodes = sorted((row for row, mine in users.items() if mine), key=lambda row: len(users[row]))

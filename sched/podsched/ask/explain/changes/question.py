@@ -12,11 +12,10 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from podsched.api.device_claims import claim_names, released
+from podsched.api.device_claims import released
 from podsched.ask.explain.changes.change import Change, Kind
 from podsched.ask.explain.fitting import fit, with_nominees
 from podsched.cache.cache import Cache
-from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.cache.trial import Trial
 from podsched.decide.evaluation.filtering import filter_one
@@ -220,23 +219,34 @@ class Question:
         names = self.cluster.columns.names
         return tuple(sorted(names[row] for row in rows.tolist())[:_EXAMPLES])
 
+    @cached_property
+    def claims_in_use(self) -> dict[str, list[tuple[str, str]]]:
+        """Namespace and name of the allocated claims that are reserved for a pod, by its uid.
+
+        These are the claims that it names, and the one that was made for its extended resources.
+        """
+        found: dict[str, list[tuple[str, str]]] = {}
+        for claim in self.cluster.list("ResourceClaim"):
+            if claim.status.HasField("allocation"):
+                for consumer in claim.status.reserved_for:
+                    name = (claim.metadata.namespace, claim.metadata.name)
+                    found.setdefault(consumer.uid, []).append(name)
+        return found
+
     @contextmanager
     def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
         """Remove pods, and free the devices that only they use, until the block ends."""
+        assumed = self.cluster.assumed("ResourceClaim")
         with Trial(self.cache) as trial:
             for pod in pods:
                 trial.remove(pod)
-                for claim in allocated_claims(pod, self.cluster):
-                    if (left := released(claim, pod.uid)) is not None:
+                for namespace, name in self.claims_in_use.get(pod.uid, ()):
+                    assumed.restore(namespace, name)
+                    claim = self.cluster.get("ResourceClaim", namespace, name)
+                    left = None if claim is None else released(claim, pod.uid)
+                    if left is not None:
                         trial.put("ResourceClaim", left)
             yield
-
-
-def allocated_claims(pod: PodInfo, cluster: ClusterState) -> list[v1.ResourceClaim]:
-    """Return the claims of a pod that have devices."""
-    names = [name for _, name in claim_names(pod.pod) if name]
-    found = (cluster.get("ResourceClaim", pod.namespace, name) for name in names)
-    return [of for of in found if of is not None and of.status.HasField("allocation")]
 
 
 def _ungated(pod: v1.Pod) -> v1.Pod:
