@@ -116,6 +116,7 @@ class BindGuard:
     def _learn(self, kv: KeyValue | None) -> None:
         self._locks = tuple(kv.value.decode().split("\n")) if kv is not None else ()
         self._revision = kv.mod_revision if kv is not None else 0
+        # Version 1 is of the first lock in the list, which has missed no bindings.
         self._since = kv.mod_revision if kv is not None and kv.version > 1 else 0
 
     def conditions(

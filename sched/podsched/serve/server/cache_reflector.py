@@ -102,6 +102,8 @@ class CacheReflector:
         if len(batch.events) > _AT_ONCE:
             turn = Turn()
             await turn.wait()
+            # Only whole revisions: a list or watch that is served in between tells its client that it
+            # has seen the cache's revision.
             for revision, events in groupby(batch.events, lambda event: event.kv.mod_revision):
                 self._cache.apply(WatchBatch(revision, list(events)))
                 if turn.is_over:
@@ -126,6 +128,7 @@ class CacheReflector:
         if self._queued is None:
             self._queued = asyncio.create_task(self._ask(self._reading), name="read revision")
             self._queued.add_done_callback(_retrieve)
+        # Other readers wait for it, too, so the cancellation of one must not cancel it.
         return await asyncio.shield(self._queued)
 
     async def _ask(self, before: asyncio.Task[int] | None) -> int:

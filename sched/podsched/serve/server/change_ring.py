@@ -113,6 +113,8 @@ class ChangeRing:
 
     def restart(self, revision: int) -> None:
         """Drop all changes up to a revision, and make all earlier positions invalid."""
+        # One more than the end: the position of a watcher that has read everything is that end, and
+        # it would otherwise not notice that it has missed changes.
         self._start = self.end + 1
         self._changes = []
         self._bytes = 0

@@ -56,6 +56,7 @@ def grace_of(kind: Kind, message: AnyObject, asked: int | None) -> int:
         found = invalid("gracePeriodSeconds", asked, f"must be at most {MAX_GRACE_PERIOD}")
         raise errors.invalid_fields(kind, message.metadata.name, [found])
     grace = asked if asked is not None else message.spec.termination_grace_period_seconds
+    # A negative period means 1 s, as in CheckGracefulDelete of Kubernetes' pod strategy.
     return min(grace, MAX_GRACE_PERIOD) if grace >= 0 else 1
 
 
@@ -141,6 +142,7 @@ def marked_first(entry: Entry, step: Step | None, now: float, propagation: str =
 def _marked(message: AnyObject, end: int, grace: int) -> bytes:
     """Serialize an object marked for deletion; end: Unix seconds, grace: seconds."""
     metadata = message.metadata
+    # As in BeforeDelete of Kubernetes (apiserver/pkg/registry/rest): the mark is a new generation.
     if metadata.generation and not metadata.HasField("deletion_timestamp"):
         metadata.generation += 1
     metadata.deletion_timestamp.CopyFrom(timestamp(end, whole=True))

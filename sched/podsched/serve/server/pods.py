@@ -82,6 +82,7 @@ class PodOperations:
                 step = bind_step(entry, binding, now, fenced=fenced)
                 if step is None:
                     return None
+                # Not before: a retry may have learned of another scheduler's lock.
                 compares, ops = self._guard.conditions(binding, fence)
                 return Step(step.value, compares, ops)
 

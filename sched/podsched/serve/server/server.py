@@ -149,6 +149,7 @@ class ApiServer:
     async def stop(self, grace: float = 5.0) -> None:
         """Drain for up to ``grace`` seconds and stop."""
         await self._health.enter_graceful_shutdown()
+        # Streams first: they do not end by themselves, and would use up the whole grace period.
         self.core.watcher.close()
         self.core.submission.close()
         self.replicas.close()

@@ -182,6 +182,7 @@ class ObjectStorage:
 
     async def create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         """Store new objects, each independently; return each stored object or its error."""
+        # A fenced create is always written: its author must learn of a lost fence, not of a name.
         taken = {} if fence is not None else await self._already_existing(items)
         free = [item for at, item in enumerate(items) if at not in taken] if taken else items
         part = writes_at_once(len(free))
@@ -219,6 +220,7 @@ class ObjectStorage:
 
     async def _create(self, items: Sequence[New], fence: Fence | None) -> list[Outcome]:
         guard = _guard(fence)
+        # Noted before the write, because the watch may deliver it before the answer comes.
         for item in items:
             self._cache.written.note(item.kind, item.key, item.value)
         writes = [Write((*item.compares, *guard), item.ops) for item in items]

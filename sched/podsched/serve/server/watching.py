@@ -132,6 +132,7 @@ class Watcher:
         self.watching += 1
         try:
             async for response in self._stream(request, scope, encoding):
+                # Rights, or the caller's token, may have been withdrawn since the watch began.
                 right.check()
                 yield response
         except ExpiredError as error:
@@ -223,14 +224,17 @@ class Watcher:
                 seen = max(seen, changes[-1].revision)
             # More changes have come while the responses were sent, so there is nothing to wait for.
             if position < cache.ring.end:
+                # A watch that lags by a full batch does not pause: it would fall further behind.
                 if pace and len(changes) < _CHANGES_AT_ONCE:
                     await asyncio.sleep(max(0.0, sent_at + pace - clock()))
                 continue
+            # Only now every change up to the cache's revision was sent, as a bookmark promises.
             seen = max(seen, cache.revision)
             if clock() >= bookmark_at:
                 yield encoding.bookmark(seen, initial_events_end=False)
                 bookmark_at = clock() + encoding.idle
                 continue
+            # ``wait_for`` would cancel the future, which all watches share.
             await asyncio.wait([cache.next_change()], timeout=bookmark_at - clock())
             pause = sent_at + max(_interval(sent), pace) - clock()
             if pause > 0:

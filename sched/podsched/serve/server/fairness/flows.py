@@ -190,6 +190,7 @@ class Flows:
         flow = self._flows.get(key)
         if flow is None:
             flow = self._flows[key] = Flow(key, schema, now)
+            # It wants a seat now; not to wait for the next update leaves it its part of the seats.
             self._wanting[schema.level.name] = self._wanting.get(schema.level.name, 0) + 1
         return flow
 
