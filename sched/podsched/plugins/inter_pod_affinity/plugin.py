@@ -335,6 +335,7 @@ class InterPodAffinity:
         lowest, highest = int(np.minimum.reduce(scores)), int(np.maximum.reduce(scores))
         if lowest == highest:
             return np.zeros_like(scores)
+        # The same float64 operations as kube-scheduler: 29 of 100 becomes 28, not 29.
         share = (scores - lowest).astype(np.float64) / float(highest - lowest)
         return (float(MAX_NODE_SCORE) * share).astype(np.int64)
 
@@ -417,8 +418,8 @@ def _repelled(filtering: _Filtering, nodes: NodeColumns, rows: Rows, base: Rows)
 def _new_keys(filtering: _Filtering, nodes: NodeColumns) -> set[str]:
     """Return the topology keys of anti-affinity terms that only pods added on the fork have."""
     terms: Mapping[Hashable, PodQuery] = nodes.terms_in_cluster(REPELLING)
-    # PreFilter cannot compute this: it does not run again when terms change that do not concern the
-    # pod, and so might compare with old terms.
+    # Most forks add no term, and then both numbers are equal. PreFilter cannot compute the keys: it
+    # does not run again when terms change that do not concern the pod, so they might be outdated.
     if len(terms) == len(nodes.base.terms_in_cluster(REPELLING)):
         return set()
     keys = {cast(AffinityTerm, term).topology_key for term in terms}

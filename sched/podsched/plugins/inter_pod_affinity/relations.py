@@ -125,6 +125,8 @@ class RelationsIndex:
         entry = self._projected(pod, cluster, keys)
         if entry is not self._nothing and entry.version != version:
             relations = self._find(entry, cluster)
+            # Most terms that come and go do not concern the class: with the old serial, evaluations
+            # stay valid.
             if not entry.serial or relations != entry.relations:
                 self._serial += 1
                 entry.relations, entry.serial = relations, self._serial
@@ -158,6 +160,8 @@ class RelationsIndex:
         far = [(1, resolved(term, cluster)) for term in terms.required_anti_affinity]
         preferred = [(weight, resolved(term, cluster)) for weight, term in terms.preferred]
         repelling: Any = cluster.nodes.terms_in_cluster(REPELLING)
+        # As in kube-scheduler, ignorePreferredTermsOfExistingPods has no effect for a pod that has
+        # preferred terms itself.
         scores = bool(preferred) or not self._ignore_preferred
         return Relations(
             matches.target,

@@ -126,6 +126,7 @@ def compile_terms(spec: v1.PodSpec, namespace: str) -> PodTerms:
         declared = list(terms)
         compiled = required(term.pod_affinity_term for term in declared)
         weights = (sign * term.weight for term in declared)
+        # Not strict: there are no terms if one of them could not be compiled.
         return tuple(zip(weights, compiled, strict=False))
 
     near, far = affinity.pod_affinity, affinity.pod_anti_affinity
@@ -139,6 +140,8 @@ def compile_terms(spec: v1.PodSpec, namespace: str) -> PodTerms:
 
 
 def _compile(term: v1.PodAffinityTerm, namespace: str) -> AffinityTerm:
+    # The pod's own namespace counts only if the term has neither a list nor a selector; an empty
+    # selector selects all namespaces (``getNamespacesFromPodAffinityTerm``).
     selected = term.HasField("namespace_selector")
     namespaces = term.namespaces or (() if selected else (namespace,))
     return AffinityTerm(
