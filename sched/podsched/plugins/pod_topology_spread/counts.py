@@ -155,6 +155,7 @@ class Participation:
         self.hard_domains = [domains.of(nodes, c.topology_key) for c in constraints.hard]
         self.soft_domains = [domains.of(nodes, c.topology_key) for c in constraints.soft]
         self.soft_complete = _complete(self.soft_domains, nodes.alive)
+        # As in kube-scheduler, a node without one of the keys counts for none of the constraints.
         self.hard = _taking_part(
             constraints.hard, pod, nodes, rows, _complete(self.hard_domains, nodes.alive)
         )
@@ -164,6 +165,7 @@ class Participation:
         #: cache's sums can be used.
         self._soft = [None if np.array_equal(part, nodes.alive) else part for part in soft]
         if not constraints.require_all:
+            # Such nodes are scored, too, and kube-scheduler reads a missing label as "".
             self.soft_domains = [domain.absent_as_empty() for domain in self.soft_domains]
         self.hard_counted = [
             domain.having(part) for domain, part in zip(self.hard_domains, self.hard, strict=True)

@@ -208,6 +208,7 @@ class PodTopologySpread:
         queries = entry.constraints.hard_queries
         return SpreadLookahead(
             [
+                # Not ``self_match``: an empty selector matches the pod, but counts no pods.
                 ConstraintLookahead(spread, domains, query.counts(pod))
                 for spread, domains, query in zip(spreads, counted, queries, strict=True)
             ]
@@ -367,7 +368,7 @@ def _projection(pod: PodInfo, constraints: Constraints, problem: str) -> Hashabl
 
 
 def _rounded(scores: NDArray[np.float64]) -> Scores:
-    """Round halves up."""
+    """Round halves up, as Go's ``math.Round``; ``np.round`` rounds them to the even number."""
     whole = np.floor(scores)
     return (whole + (scores - whole >= 0.5)).astype(np.int64)
 
