@@ -128,6 +128,7 @@ class NodeResourcesFit:
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Store the (resource, amount) pairs that Filter compares."""
         wanted = self._wanted(pod)
+        # The state may be that of an earlier PreFilter, or a copy of another pod's.
         state.data.pop(self.devices_key, None)
         devices = self._left(pod.cls, cluster)
         if devices:
@@ -323,6 +324,7 @@ def _filter_few(wanted: Sequence[tuple[str, int]], nodes: NodeColumns, rows: Row
         short = [
             (place, amount > there.item(row))
             for place, row in enumerate(numbers)
+            # ``item`` returns Python's integers, which do not wrap around like Go's and NumPy's.
             if amount > as_int64(there.item(row) - used.item(row))
         ]
         if not short:

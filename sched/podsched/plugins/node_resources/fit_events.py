@@ -172,6 +172,8 @@ class FitEvents:
             return QueueingHint.QUEUE
         before = allocatable_in_units(old.status.allocatable)
         devices = self._of_devices(pod.cls)
+        # On a node without allocatable of them, devices may provide resources, and these are not
+        # compared.
         grown = any(now.get(name, 0) > before.get(name, 0) for name in (*wanted, *devices))
         return QueueingHint.of(grown or not all(now.get(name, 0) for name in devices))
 

@@ -71,6 +71,7 @@ class JointChoice:
         requests, live = cls.requests, self._amounts.of(nodes)
         requested = exact_amounts(requests)
         counted = exact_amounts(cls.amounts.scored)
+        # NodeResourcesBalancedAllocation skips a pod that requests nothing.
         if not live.exact or requested is None or counted is None or not any(requested):
             return None
         if any(amount and name not in (CPU, MEMORY, PODS) for name, amount in requests.items()):

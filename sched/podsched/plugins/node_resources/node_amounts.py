@@ -120,6 +120,7 @@ class NodeAmounts:
 
     def _check(self, *amounts: Floats) -> None:
         """Set ``exact`` to False if an amount is too large, or negative after an overflow."""
+        # Only ``_read`` sets it to True again: to do so here would take a pass over all rows.
         for some in amounts:
             if some.size and not (some.min() >= 0 and some.max() < MAX_ALLOCATABLE):
                 self.exact = False
