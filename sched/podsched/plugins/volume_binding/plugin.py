@@ -177,6 +177,8 @@ class VolumeBinding:
                 raise MatchingFailed(f'error getting PVC "{pod.namespace}/{mine.name}"')
             if is_fully_bound(claim):
                 bound.append(self._bound_volume(claim, cluster))
+            # A claim that names its volume already is left to the volume controller, in any mode
+            # (``GetPodVolumeClaims``).
             elif _waits_for_pod(claim, cluster) and not claim.spec.volume_name:
                 delayed.append(claim)
             else:
