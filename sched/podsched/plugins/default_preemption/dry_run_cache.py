@@ -344,6 +344,7 @@ def _moment(cluster: ClusterView, runner: FilterRunner) -> Moment:
 def _changed_rows(entry: _ClassEntry, now: Moment, cluster: ClusterView) -> Rows | None:
     """Return the rows that changed, or whose pods or nominated pods did; None: perhaps all."""
     nodes, before = cluster.nodes, entry.moment
+    # ``inputs`` is None if a filter does not tell what it reads: then nothing may be kept.
     if now.inputs is None or now[:2] != before[:2] or len(entry.verdict) != nodes.size:
         return None
     changed = nodes.changed_since(before.rows)

@@ -120,6 +120,8 @@ class DefaultPreemption:
         made the best row's dry run, it is repeated here. If the results differ, the nodes are tried
         again in this process.
         """
+        # As in kube-scheduler, a pod that may not preempt keeps its nomination, because its victims
+        # may still be terminating there. A pod for which no node can be found loses it.
         eligible = self.eligibility(pod, cluster, runner)
         if not eligible.ok:
             return PostFilterResult(unschedulable(PREFIX + eligible.message))
@@ -280,6 +282,7 @@ class DefaultPreemption:
         row = cluster.nodes.row_of(nominated_node) if nominated_node else None
         if row is None:
             return SUCCESS
+        # Where no eviction helps, there is nothing to wait for.
         index = np.flatnonzero(runner.outcome.rows == row)
         unhelpful = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         if len(index) and runner.status(int(index[0])).code is unhelpful:
