@@ -260,6 +260,7 @@ class KnownDevices:
             self._stale.update((piece.metadata.name, None) for piece in cluster.list(SLICE))
         else:
             self._stale.update((name, None) for _, name in changed)
+        # What is still to be read stays in ``_stale``, so a caller may stop at any pause.
         self._slices_position, self._rules_version = slices.position, rules
 
     def _read_next(self, cluster: ClusterView) -> None:

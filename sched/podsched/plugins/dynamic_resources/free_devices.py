@@ -328,6 +328,7 @@ class FreeDevices:
                 find = partial(self._suiting, pool, key, request, device_class)
                 if len(views) * len(expressions) > _MOST_AT_ONCE:
                     yield find
+                # After the thread, this finds the result in the pool's cache.
                 find()
             yield None
 

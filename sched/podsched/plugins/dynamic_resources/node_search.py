@@ -170,6 +170,7 @@ class NodeSearch:
         pauses = itertools.count()
         unknown = rows[self.outcomes(needs, nodes)[rows] == Outcomes.UNKNOWN]
         for row in unknown.tolist():
+            # Nodes may have been removed during a pause.
             if row >= nodes.size or not nodes.alive[row]:
                 continue
             node = nodes.node(row).metadata

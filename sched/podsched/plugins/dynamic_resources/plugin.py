@@ -159,6 +159,7 @@ class DynamicResources:
         assumed = cluster.assumed(CLAIM).version
         # Claims for extended resources also depend on the nodes' allocatable.
         of_nodes = nodes.nodes_version if may_need_devices(pod) else nodes.topology_version
+        # A search that ran out of time is no result: the next attempt has to continue it.
         return (assumed, *versions, of_nodes, nodes.size, self._search.unfinished)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
@@ -218,6 +219,7 @@ class DynamicResources:
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Skip pods without claims; an unusable claim makes the pod unresolvable."""
         if not self._needs.is_concerned(pod, cluster):
+            # The state may be that of an earlier PreFilter, when the class had claims to allocate.
             state.data.pop(self.name, None)
             return PreFilterResult(SKIP)
         try:
