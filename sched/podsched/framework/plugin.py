@@ -258,7 +258,8 @@ class PreparesPlugin(Protocol):
 class PreFilterPlugin(InputsPlugin, Protocol):
     """Prepares the state for Filter, once per class; Skip disables the plugin's Filter for the pod.
 
-    ``inputs`` must include the inputs of the plugin's Score.
+    ``inputs`` must include the inputs of the plugin's Score. When they change, it is called again
+    with the same state, and must replace or remove everything that it put there.
     """
 
     def pre_filter(
