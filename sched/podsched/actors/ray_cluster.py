@@ -80,6 +80,7 @@ async def in_daemon_thread(function: Callable[[], T], name: str) -> T:
             if not done.done():
                 tell()
 
+        # The loop may be closed by then.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(finish)
 
@@ -131,6 +132,10 @@ class RayCluster:
         return re.fullmatch(r"[^/]+:[0-9]+", self.address) is not None
 
     async def _answers(self) -> bool:
+        """Return whether the head's port is open.
+
+        This does not ask the head: if it hangs, calls time out, and leaving would not help.
+        """
         host, _, port = self.address.rpartition(":")
         if not port.isdigit():
             return True

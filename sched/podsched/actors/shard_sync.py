@@ -76,6 +76,7 @@ class ShardSync:
             except RayUnavailable as exc:
                 self._complete = self._actor.ready = False
                 _log.warning("A shard is evaluated locally", actor=self._actor.name, error=str(exc))
+                # An actor that follows a later term has answered, so the connection works.
                 failures += not isinstance(exc, LaterTerm)
                 if failures >= FAILURES_TO_REJOIN:
                     failures = 0
@@ -107,6 +108,8 @@ class ShardSync:
         self, request: bytes, traceparent: str, timeout: float
     ) -> ShardAnswer | None:
         """Return the shard's result for its rows; None when it has none. Raises RayUnavailable."""
+        # Read before the call: an actor's calls run in order, so this one sees exactly the deltas
+        # that were sent so far.
         unsent = self._encoder.unsent_rows()
         if unsent is None:
             return None

@@ -46,6 +46,7 @@ class TermGuard:
     def adopt(self, term: int, fingerprint: str) -> Adoption:
         if fingerprint != self._fingerprint:
             return Adoption.FOREIGN
+        # The same term is adopted again when its leader has lost Ray and joined it anew.
         if term < self.term:
             return Adoption.STALE
         self.term = term
