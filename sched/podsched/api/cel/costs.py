@@ -168,6 +168,7 @@ def _split_estimate(arguments: Arguments) -> Estimate:
     size = arguments[0].size
     most = size.most
     if len(arguments) > 2 and type(arguments[2].literal) is int:
+        # Go converts it to an unsigned integer, so -1, which means all parts, is the largest.
         most = arguments[2].literal % 2**64
     return scaled(size.most, 2 * _TEXT), Size(0, most)
 

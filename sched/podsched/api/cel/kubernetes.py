@@ -31,10 +31,12 @@ def parse_quantity(text: str) -> Quantity:
     if suffix in quantities.BINARY:
         # Go's cap on what it can hold.
         nanos = min(nanos, quantities.MAX_INT64 * _NANO)
+        # Go's estimate of the number of digits: 3/10 of one for each power of two.
         short = not decimals and len(whole) + int(quantities.BINARY[suffix] * 0.3) + 1 <= 15
         return Quantity(nanos, 0 if short else None)
     exponent = quantities.DECIMAL[suffix] if suffix in quantities.DECIMAL else int(suffix[1:])
     scale = exponent - len(decimals)
+    # Go tries an int64 only for as many digits as surely fit (``maxInt64Factors``).
     short = len(whole) + len(decimals) <= 18 and scale >= -9
     return Quantity(nanos, scale if short else None)
 

@@ -20,6 +20,7 @@ def _matching(
     expression = re.compile(pattern, re.ASCII)
 
     def errors(text: str) -> list[str]:
+        # As in Kubernetes (``maskTrailingDash``): a prefix may end with a dash, since more follows.
         if prefix and len(text) > 1 and text.endswith("-"):
             text = text[:-2] + "a"
         found = (

@@ -97,6 +97,7 @@ def _concatenated(one: list[Any], other: list[Any], budget: Budget) -> list[Any]
 declare_each(
     {
         "_==_('A, 'A) -> bool": equal,
+        # As in cel-go, true also if the comparison fails.
         "_!=_('A, 'A) -> bool": lambda one, other, budget: equal(one, other, budget) is not True,
     },
     budget=True,

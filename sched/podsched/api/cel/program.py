@@ -152,6 +152,8 @@ class Compiler:
             if members is not None:
                 return members
         call = _Calling(node)
+        # As in cel-go, only conversions of constants are made here and cost nothing. Other calls of
+        # constants cost each time (``_remembered``).
         if node.function in _CONVERSIONS and len(steps) == 1 and constants[0] is not VARIES:
             value = call.apply(State([], 1 << 60), (constants[0],))
             if isinstance(value, Failure):
@@ -174,6 +176,7 @@ class Compiler:
             isinstance(list_, Ident) and list_.name == ACCUMULATOR and isinstance(added, MakeList)
         ):
             return None
+        # To copy the list for each element, as ``+`` does, would take quadratic time.
         index = self._scope[ACCUMULATOR]
         item = self._step(added)
         constant = item.constant is not VARIES
@@ -246,7 +249,8 @@ class Compiler:
         start = self._step(node.start)
         outer = dict(self._scope)
         accumulator = self._slot(node.accumulator)
-        if start.constant is VARIES or node.accumulator != ACCUMULATOR:
+        if node.is_bind:
+            # As in cel-go, the value is computed when it is first used; unused, it costs nothing.
             self._lazy[accumulator] = start.run
         before = dict(self._scope)
         variables = [self._slot(name) for name in node.variables]
@@ -499,6 +503,7 @@ class _Calling:
             overload = next((o for o in self._candidates if o.accepts(arguments)), None)
             if overload is None:
                 return no_overload(self.function, arguments)
+            # Of a list or map, the first element decides, too, so its class is not enough.
             if not any(parameter.parameters for parameter in overload.parameters):
                 self._by_types[classes] = overload
         if overload.takes_budget:

@@ -24,6 +24,7 @@ def _char_at(text: str, index: int) -> str | Failure:
 
 @declare(".indexOf(string, string, int) -> int")
 def _index_of_from(text: str, part: str, start: int) -> int | Failure:
+    # As in cel-go, for an empty part even a start that is out of range is the result.
     if not part:
         return start
     if start < 0:

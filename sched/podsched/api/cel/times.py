@@ -34,6 +34,7 @@ def parse_timestamp(text: str) -> int | None:
     offset = 0
     if zone != "Z":
         hours, minutes = int(zone[1:3]), int(zone[4:6])
+        # The bounds of Go's parser, which are no real offsets.
         if hours > 24 or minutes > 60:
             return None
         offset = (hours * 60 + minutes) * (60 if zone[0] == "+" else -60)

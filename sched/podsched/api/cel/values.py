@@ -249,6 +249,7 @@ def equal(one: Any, other: Any, budget: Budget) -> bool | Failure:
 
 
 def _equal_containers(one: Any, other: Any, budget: Budget) -> bool:
+    # ``is not False``: as in cel-go, elements that refuse to be compared do not differ.
     if isinstance(one, list):
         if not isinstance(other, list) or len(one) != len(other):
             return False
