@@ -64,6 +64,7 @@ def validate_annotations(at: Place, annotations: Mapping[str, str]) -> None:
     """Validate the keys of annotations, and their size together."""
     total = 0
     for key in at.keys(annotations):
+        # As in Kubernetes, unlike those of labels, they may have upper case in the prefix, too.
         for reason in qualified_name(key.lower()):
             at.invalid(key, reason)
         total += len(key.encode()) + len(annotations[key].encode())

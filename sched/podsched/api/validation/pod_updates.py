@@ -36,6 +36,7 @@ def validate_pod_update(at: Place, new: o.Pod, old: o.Pod) -> None:
     comparable = o.copy_of(new.spec)
     _put_back(comparable, old.spec)
     if old.spec.scheduling_gates:
+        # A gated pod may be restricted further: to fewer of the nodes that it could use before.
         _check_gated_node_selector(at("nodeSelector"), new.spec, old.spec)
         _check_gated_node_affinity(at("affinity.nodeAffinity"), new.spec, old.spec)
         _put_back_placement(comparable, old.spec)
@@ -123,6 +124,7 @@ def _check_gated_node_affinity(at: Place, new: o.PodSpec, old: o.PodSpec) -> Non
     at = at("requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms")
     if not before.node_selector_terms:
         return
+    # Terms are alternatives: a further one would add nodes.
     if len(before.node_selector_terms) != len(after.node_selector_terms):
         reason = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         at.invalid(len(after.node_selector_terms), reason)

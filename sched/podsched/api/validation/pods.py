@@ -24,7 +24,8 @@ from podsched.api.validation.queue_labels import validate_queue_group, validate_
 from podsched.api.validation.storable import validate_storable
 
 # Caches count entries, and what is remembered of a spec can be a hundred times as large as it is:
-# larger specs, which few pods share, are validated each time.
+# larger specs, which few pods share, are validated each time. With 512 entries instead of 2,048, an
+# API server needed 265 µs of CPU per pod instead of 185 (``sched bench TemplatesPriorities``).
 _CACHE, _MOST_CACHED = 2048, 4096
 _MAX_PORT = 65535
 _PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
@@ -65,7 +66,8 @@ def validate_pod(at: Place, pod: o.Pod) -> None:
 def _validate_content(content: bytes) -> Collection[FieldError]:
     spec = o.PodSpec.FromString(content)
     if not spec.HasField("resources"):
-        # Without a mistake in either part there is none in the whole; else the whole tells them.
+        # Pods that differ only in resources share the rest. Without a mistake in either part there
+        # is none in the whole; otherwise the whole is validated, which finds them in order.
         at, claims = Place(), _claim_names(spec)
         for found in take_resources(spec):
             if found is not None:
