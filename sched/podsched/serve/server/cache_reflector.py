@@ -102,7 +102,7 @@ class CacheReflector:
         if len(batch.events) > _AT_ONCE:
             turn = Turn()
             await turn.wait()
-            # Only whole revisions: a list or watch that is served in between tells its client that it
+            # Only whole revisions: a list or watch that runs in between tells its client that it
             # has seen the cache's revision.
             for revision, events in groupby(batch.events, lambda event: event.kv.mod_revision):
                 self._cache.apply(WatchBatch(revision, list(events)))
