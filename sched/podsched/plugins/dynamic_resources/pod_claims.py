@@ -26,7 +26,7 @@ class ClaimUnusableError(Exception):
 @once_per_class
 def has_claims(pod: PodInfo) -> bool:
     """Return whether the pod refers to claims or to templates of claims."""
-    # ``bare``, because this is called for every class, and building the whole spec takes long.
+    # ``bare``, because this is called for every class; building the whole spec takes 5 µs more.
     return bool(pod.cls.spec_parts.bare.resource_claims)
 
 

@@ -19,7 +19,8 @@ from podsched.plugins.dynamic_resources.pod_needs import NeedsReader
 from podsched.plugins.dynamic_resources.pools import reaches
 from podsched.plugins.dynamic_resources.selectors import SelectorCompiler
 
-#: The number of rows between two pauses; one takes 10 µs.
+#: The number of rows between two pauses; one takes 10 µs. Counted in one piece, 5,000 nodes took
+#: 46 ms.
 _ROWS_PER_PAUSE: Final = 100
 
 #: The devices of each row, and those in use, shape ``(2, size)``.
