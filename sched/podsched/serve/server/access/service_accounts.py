@@ -137,6 +137,7 @@ class ServiceAccountTokens:
         if claims.get("nbf", 0) > now + _CLOCK_LEEWAY:
             raise TokenRejected("it is not valid yet")
         found = self._bound_identity(claims, now)
+        # A watch checks the token again while it lasts, and ends when its pod or account is gone.
         return replace(found, recheck=partial(self.identity_of, token, audiences))
 
     def audiences_of(self, token: str) -> Sequence[str]:

@@ -120,6 +120,7 @@ class Reading:
         items: list[bytes] = []
         work = Work()
         for entry in page.entries:
+            # Not ``EncodedObjects``: in a list, objects have neither kind nor apiVersion.
             content = content_of(target.resource, entry)
             items.append(encode(partial(content) if form is Form.PARTIAL_LIST else content))
             if work.turn_is_over:
