@@ -95,7 +95,11 @@ def _group(keys: Sequence[str], nodes: NodeColumns, rows: Rows) -> tuple[Rows, N
 
 
 def _match_groups(claims: Sequence[UnboundClaim], nodes: NodeColumns, rows: Rows) -> Matching:
-    """Find volumes for the claims on the rows; the smallest claims choose first."""
+    """Find volumes for the claims on the rows.
+
+    As in kube-scheduler (``byPVCSize``), the smallest claims choose first, so that each gets the
+    smallest volume that fits.
+    """
     search = _Search(nodes, rows)
     searching = [claim for claim in claims if claim.selected_node is None]
     chosen = []

@@ -147,6 +147,8 @@ class Reservation:
         if claim.spec.volume_name:
             volume = get_volume(cluster, claim.spec.volume_name)
             if volume is None:
+                # It may be on its way; if it was deleted, the claim is unbound soon
+                # (``checkBindings``).
                 return False
             _check_reachable(volume, node, cluster)
         return is_fully_bound(claim)
