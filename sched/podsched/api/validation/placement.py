@@ -146,6 +146,7 @@ def _toleration(at: Place, toleration: o.Toleration) -> None:
     if toleration.HasField("toleration_seconds") and toleration.effect != "NoExecute":
         reason = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         at("effect").invalid(toleration.effect, reason)
+    # As in Kubernetes, a wrong value is told at "operator".
     if operator in ("", "Equal"):
         at("operator").rule(value, label_value)
     elif operator == "Exists":

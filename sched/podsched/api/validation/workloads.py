@@ -22,6 +22,8 @@ def validate_stateful_set(at: Place, item: o.StatefulSet) -> None:
     """Check replicas, the selector and the template, which its controller completes."""
     _check_replicas(at, item)
     template = o.copy_of(item.spec.template)
+    # The controller sets these two for each pod, and puts the claims in place of volumes of the
+    # same names (``initIdentity``, ``updateStorage``): what the template has there does not count.
     for name in ("hostname", "subdomain"):
         template.spec.ClearField(name)
     claimed = {claim.metadata.name for claim in item.spec.volume_claim_templates}
