@@ -149,10 +149,9 @@ class Watcher:
         marks their end. Raises ApiError, ExpiredError.
         """
         if request.from_revision and not request.send_initial_events:
-            seen = request.from_revision
-            if seen > self._cache.revision:
-                await self._check_reached(seen)
-            position = self._cache.ring.position_after(seen)
+            if request.from_revision > self._cache.revision:
+                await self._check_reached(request.from_revision)
+            position = self._cache.ring.position_after(request.from_revision)
         else:
             await self._reflector.wait_until_fresh()
             # Taken together, without an ``await`` in between: the initial objects are those at
@@ -166,7 +165,7 @@ class Watcher:
                     yield response
             yield encoding.bookmark(seen, initial_events_end=request.send_initial_events)
         pace = request.pace_ms / 1000
-        async for response in self._follow(scope, encoding, position, seen, pace):
+        async for response in self._follow(scope, encoding, position, pace):
             yield response
 
     async def _check_reached(self, revision: int) -> None:
@@ -201,12 +200,12 @@ class Watcher:
             yield b"".join(pending)
 
     async def _follow(
-        self, scope: Scope, encoding: Encoding, position: int, seen: int, pace: float
+        self, scope: Scope, encoding: Encoding, position: int, pace: float
     ) -> AsyncIterator[bytes]:
         """Yield responses with the changes from a position on, and bookmarks while there are none.
 
-        seen: the revision up to which the client has all changes. pace: min seconds between two
-        responses; with one, changes of an object since the last response are merged.
+        pace: min seconds between two responses; with one, changes of an object since the last
+        response are merged.
         """
         cache, clock = self._cache, asyncio.get_running_loop().time
         sent_at, sent, bookmark_at = 0.0, 0, clock() + encoding.idle
@@ -216,22 +215,19 @@ class Watcher:
             position += len(changes)
             shown = latest_of(changes) if pace else changes
             turn.begin()
-            async for response in self._responses(scope, encoding, shown, seen, turn):
+            async for response in self._responses(scope, encoding, shown, turn):
                 yield response
                 sent_at, sent = clock(), len(changes)
                 bookmark_at = sent_at + encoding.idle
-            if changes:
-                seen = max(seen, changes[-1].revision)
             # More changes have come while the responses were sent, so there is nothing to wait for.
             if position < cache.ring.end:
                 # A watch that lags by a full batch does not pause: it would fall further behind.
                 if pace and len(changes) < _CHANGES_AT_ONCE:
                     await asyncio.sleep(max(0.0, sent_at + pace - clock()))
                 continue
-            # Only now every change up to the cache's revision was sent, as a bookmark promises.
-            seen = max(seen, cache.revision)
             if clock() >= bookmark_at:
-                yield encoding.bookmark(seen, initial_events_end=False)
+                # Only now every change up to the cache's revision was sent, as a bookmark promises.
+                yield encoding.bookmark(cache.revision, initial_events_end=False)
                 bookmark_at = clock() + encoding.idle
                 continue
             # ``wait_for`` would cancel the future, which all watches share.
@@ -242,7 +238,7 @@ class Watcher:
         raise errors.shutting_down()
 
     async def _responses(
-        self, scope: Scope, encoding: Encoding, changes: Sequence[Change], seen: int, turn: Turn
+        self, scope: Scope, encoding: Encoding, changes: Sequence[Change], turn: Turn
     ) -> AsyncIterator[bytes]:
         """Yield responses of up to about _RESPONSE_BYTES, each ending with a whole revision.
 
@@ -260,7 +256,7 @@ class Watcher:
                     turn.begin()
                     pending, size = [], 0
                 revision = change.revision
-            if revision <= seen or change.kind.name not in kinds:
+            if change.kind.name not in kinds:
                 continue
             frame = encoding.event(scope, change)
             if frame is not None:
