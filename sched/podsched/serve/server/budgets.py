@@ -40,6 +40,7 @@ def spend(entry: Entry, pod: Pod, now: float) -> PodDisruptionBudget | None:
     assert isinstance(budget, PodDisruptionBudget)
     status, name = budget.status, budget.metadata.name
     if not is_pod_ready(pod):
+        # It is not among the healthy pods, so that its eviction leaves as many as before.
         if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
             return None
         if status.current_healthy >= status.desired_healthy > 0:

@@ -27,7 +27,8 @@ from podsched.serve.server.storage import Guarded, Mutation, ObjectStorage, Step
 
 #: Metadata that an update of the status writes, too.
 _WITH_STATUS = ("labels", "annotations", "managed_fields")
-#: Kinds for which an update of the status writes neither labels nor annotations.
+#: Kinds for which an update of the status writes neither labels nor annotations: their strategies
+#: in Kubernetes call ``ResetObjectMetaForStatus``.
 _STATUS_ALONE = ("DeviceTaintRule", "PodGroup", "ResourceClaim")
 
 Make = Callable[[Entry], AnyObject]
