@@ -218,6 +218,8 @@ def _check_amounts(at: Place, amounts: Mapping[str, str]) -> None:
 
 def _check_constraint(at: Place, constraint: o.DeviceConstraint, names: _Requests) -> None:
     _check_references(at("requests"), constraint.requests, names)
+    # As Kubernetes' ``validateDeviceConstraint``: both together are accepted, and if there is none,
+    # the text says that there are several.
     if constraint.HasField("match_attribute"):
         full_attribute_name(at("matchAttribute"), constraint.match_attribute)
     elif constraint.HasField("distinct_attribute"):
