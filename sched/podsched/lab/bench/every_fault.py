@@ -180,7 +180,7 @@ class _Rounds:
         async with in_background(self._load.run(), "load"):
             await asyncio.sleep(SETTLE)
             began = time.monotonic()
-            async with kind.do(self._system, self._chance.random()) as what:
+            async with kind.inject(self._system, self._chance.random()) as what:
                 await asyncio.sleep(LASTS)
             ended = time.monotonic()
             await until(lambda: bool(self._waits(began, ended)[1]))

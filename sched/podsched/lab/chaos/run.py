@@ -158,8 +158,8 @@ class Run:
     async def _fault(self, planned: PlannedFault) -> None:
         number, name = planned.number, planned.name
         try:
-            do = self._options.kinds[name].do(self._system, planned.pick)
-            what = await do.__aenter__()
+            fault = self._options.kinds[name].inject(self._system, planned.pick)
+            what = await fault.__aenter__()
         except (LookupError, StoreError, ClientError, OSError) as error:
             self._mark(number, name, failed=str(error) or type(error).__name__)
             return
@@ -170,7 +170,7 @@ class Run:
         finally:
             failed = ""
             try:
-                await do.__aexit__(None, None, None)
+                await fault.__aexit__(None, None, None)
             except (LookupError, StoreError, ClientError, ProcessFailed, OSError) as error:
                 failed = str(error) or type(error).__name__
             finally:

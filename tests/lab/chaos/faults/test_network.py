@@ -42,6 +42,6 @@ async def test_a_link_is_struck_until_the_block_ends(
     fault: str, link: tuple[str, str], what: str
 ) -> None:
     system: Any = Links()
-    async with KINDS[fault].do(system, 0.0) as told:
+    async with KINDS[fault].inject(system, 0.0) as told:
         assert (told, system.asked, len(system.state)) == (what, [link], 1)
     assert system.state == []

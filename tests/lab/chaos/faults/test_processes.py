@@ -38,7 +38,7 @@ class Processes:
 )
 async def test_a_process_is_stopped_until_the_block_ends(fault: str, name: str) -> None:
     system: Any = Processes()
-    async with KINDS[fault].do(system, 0.9) as told:
+    async with KINDS[fault].inject(system, 0.9) as told:
         assert (told, system.sent) == (f"SIGSTOP {name}", [(name, Signals.SIGSTOP)])
     assert system.sent[1:] == [(name, Signals.SIGCONT)]
 
@@ -47,5 +47,5 @@ async def test_a_fault_without_anybody_to_do_it_to_is_a_lookup_error() -> None:
     system: Any = Processes()
     system.standbys = ()
     with pytest.raises(LookupError, match="none to choose"):
-        async with KINDS["pause-standby"].do(system, 0.0):
+        async with KINDS["pause-standby"].inject(system, 0.0):
             pass

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from signal import Signals
 
-from podsched.lab.chaos.faults.fault import Doing, chosen
+from podsched.lab.chaos.faults.fault import chosen
 from podsched.lab.chaos.system import MEMBERS, System
 from podsched.lib.tasks import in_background
 from podsched.serve.store.errors import StoreError
@@ -20,7 +21,7 @@ _KEPT = 100
 
 
 @asynccontextmanager
-async def kill_member(system: System, pick: float) -> Doing:
+async def kill_member(system: System, pick: float) -> AsyncIterator[str]:
     """Kill a member and start it again."""
     index = chosen(range(MEMBERS), pick)
     async with _down(system, index):
@@ -28,7 +29,7 @@ async def kill_member(system: System, pick: float) -> Doing:
 
 
 @asynccontextmanager
-async def kill_leader(system: System, _: float) -> Doing:
+async def kill_leader(system: System, _: float) -> AsyncIterator[str]:
     """Kill etcd's leader and start it again."""
     index = await system.etcd.leader()
     async with _down(system, index):
@@ -36,7 +37,7 @@ async def kill_leader(system: System, _: float) -> Doing:
 
 
 @asynccontextmanager
-async def majority_down(system: System, pick: float) -> Doing:
+async def majority_down(system: System, pick: float) -> AsyncIterator[str]:
     """Kill all members but one, and start them again."""
     left = chosen(range(MEMBERS), pick)
     async with _down(system, *(index for index in range(MEMBERS) if index != left)):
@@ -44,18 +45,18 @@ async def majority_down(system: System, pick: float) -> Doing:
 
 
 @asynccontextmanager
-async def _down(system: System, *indices: int) -> Doing:
+async def _down(system: System, *indices: int) -> AsyncIterator[None]:
     async with system.etcd_lock:
         try:
             for index in indices:
                 await system.etcd.members[index].kill()
-            yield ""
+            yield
         finally:
             await system.etcd.start(indices)
 
 
 @asynccontextmanager
-async def move_leader(system: System, pick: float) -> Doing:
+async def move_leader(system: System, pick: float) -> AsyncIterator[str]:
     """Let etcd's leader hand over to another member."""
     leader = await system.etcd.leader()
     to = chosen([index for index in range(MEMBERS) if index != leader], pick)
@@ -65,7 +66,7 @@ async def move_leader(system: System, pick: float) -> Doing:
 
 
 @asynccontextmanager
-async def pause_leader(system: System, _: float) -> Doing:
+async def pause_leader(system: System, _: float) -> AsyncIterator[str]:
     """Pause the process of etcd's leader, and resume it."""
     index = await system.etcd.leader()
     pid = system.etcd.pid(index)
@@ -77,7 +78,7 @@ async def pause_leader(system: System, _: float) -> Doing:
 
 
 @asynccontextmanager
-async def slow_disk(system: System, pick: float) -> Doing:
+async def slow_disk(system: System, pick: float) -> AsyncIterator[str]:
     """Pause a member half of the time, like a slow disk."""
     index = chosen(range(MEMBERS), pick)
     pid = system.etcd.pid(index)
@@ -103,7 +104,7 @@ def _go_on(pid: int) -> None:
 
 
 @asynccontextmanager
-async def compact(system: System, _: float) -> Doing:
+async def compact(system: System, _: float) -> AsyncIterator[str]:
     """Compact etcd's history up to the recorded revision, and defragment all members."""
     store = await system.store()
     try:
@@ -118,7 +119,7 @@ async def compact(system: System, _: float) -> Doing:
 
 
 @asynccontextmanager
-async def full(system: System, pick: float) -> Doing:
+async def full(system: System, pick: float) -> AsyncIterator[str]:
     """Raise the NOSPACE alarm: etcd refuses all writes until it is disarmed."""
     index = chosen(range(MEMBERS), pick)
     await system.etcd.control(index).raise_no_space()

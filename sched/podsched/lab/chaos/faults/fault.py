@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from podsched.lab.chaos.system import System
 
 T = TypeVar("T")
 
-Do = Callable[[System, float], AbstractAsyncContextManager[str]]
+Fault = Callable[[System, float], AbstractAsyncContextManager[str]]
 """A function of the system and a number in [0, 1), which selects the target. It returns a context
 manager: the fault lasts for the block, and the manager yields a description.
 
@@ -18,11 +18,8 @@ Making and entering it may raise ``LookupError`` if there is no target, and ``St
 ``ClientError`` or ``OSError``.
 """
 
-Doing = AsyncIterator[str]
-"""What the function under ``asynccontextmanager`` returns."""
-
 Target = Callable[[System, float], str]
-"""From the system and the number that chooses to the name of a process. Raises ``LookupError``."""
+"""Returns the name of the process that a number in [0, 1) selects. Raises ``LookupError``."""
 
 APIS = ("apiserver-0", "apiserver-1")
 
@@ -32,6 +29,11 @@ def chosen(among: Sequence[T], pick: float) -> T:
     if not among:
         raise LookupError("there is none to choose")
     return among[int(pick * len(among))]
+
+
+def chosen_with_rest(among: Sequence[T], pick: float) -> tuple[T, float]:
+    """Return one of several, and a number in [0, 1) to make the next choice with."""
+    return chosen(among, pick), pick * len(among) % 1.0
 
 
 def leader(system: System, _: float) -> str:

@@ -15,9 +15,10 @@ from types import MappingProxyType
 from typing import Final
 
 from podsched.lab.chaos.faults import etcd, load, network, processes
-from podsched.lab.chaos.faults.fault import Do, agent, api, leader, standby
+from podsched.lab.chaos.faults.fault import Fault, agent, api, leader, standby
 from podsched.lab.chaos.faults.network import CUT, HALF_OPEN, drop, impair
 from podsched.lab.chaos.faults.processes import kill_ray, pause, ray_actors, ray_workers, send
+from podsched.lab.chaos.system import PEERS
 
 #: Seconds before the first fault, and at most from one fault to another that begins during it.
 WARM_UP, OVERLAP = 3.0, 2.0
@@ -39,7 +40,7 @@ class Need(Enum):
 class Kind:
     """A kind of fault: how many seconds it may last, and its requirement."""
 
-    do: Do
+    inject: Fault
     shortest: float = 0.0
     longest: float = 0.0
     need: Need | None = None
@@ -89,6 +90,9 @@ def plan(seed: int, seconds: float, kinds: Mapping[str, Kind]) -> list[PlannedFa
 
 _PACKETS = (1.0, 8.0, Need.NAMESPACES)
 _RAY = (0.0, 0.0, Need.RAY)
+#: The links of a process, {}; those to a replica come from the other replicas.
+_TO_ETCD, _TO_API, _ALL = ("{}", "etcd"), ("{}", "apiserver"), ("{}", "")
+_FROM_PEERS = (PEERS, "{}")
 KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
     {
         "kill-leader": Kind(send(leader, Signals.SIGKILL)),
@@ -113,20 +117,18 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         "compact-etcd": Kind(etcd.compact),
         "etcd-full": Kind(etcd.full, 2.0, 5.0),
         "slow-disk": Kind(etcd.slow_disk, 3.0, 8.0),
-        "cut-leader-etcd": Kind(impair(leader, "etcd", CUT, "{} -x- etcd"), 1.0, 8.0),
-        "cut-leader-api": Kind(impair(leader, "apiserver", CUT, "{} -x- API servers"), 1.0, 8.0),
-        "cut-leader-standbys": Kind(network.cut_leader_standbys, 1.0, 6.0),
-        "cut-leader": Kind(network.cut_leader, 1.0, 8.0),
+        "cut-leader-etcd": Kind(impair(leader, CUT, "{} -x- etcd", _TO_ETCD), 1.0, 8.0),
+        "cut-leader-api": Kind(impair(leader, CUT, "{} -x- API servers", _TO_API), 1.0, 8.0),
+        "cut-leader-standbys": Kind(impair(leader, CUT, "{} -x- standbys", _FROM_PEERS), 1.0, 6.0),
+        "cut-leader": Kind(impair(leader, CUT, "{} -x- everything", _ALL, _FROM_PEERS), 1.0, 8.0),
         "cut-clients": Kind(network.cut_clients, 1.0, 5.0),
-        "cut-api-etcd": Kind(impair(api, "etcd", CUT, "{} -x- etcd"), 1.0, 8.0),
-        "cut-agent": Kind(impair(agent, "", CUT, "{} -x- API servers"), 1.0, 8.0),
+        "cut-api-etcd": Kind(impair(api, CUT, "{} -x- etcd", _TO_ETCD), 1.0, 8.0),
+        "cut-agent": Kind(impair(agent, CUT, "{} -x- API servers", _ALL), 1.0, 8.0),
         "half-open-etcd": Kind(
-            impair(network.etcd_user, "etcd", HALF_OPEN, "{} -> etcd, half open"), 1.0, 8.0
+            impair(network.etcd_user, HALF_OPEN, "{} -> etcd, half open", _TO_ETCD), 1.0, 8.0
         ),
         "half-open-api": Kind(
-            impair(network.api_user, "apiserver", HALF_OPEN, "{} -> API servers, half open"),
-            1.0,
-            8.0,
+            impair(network.api_user, HALF_OPEN, "{} -> API servers, half open", _TO_API), 1.0, 8.0
         ),
         "slow-network": Kind(network.slow, 2.0, 8.0),
         "lossy-network": Kind(network.lossy, 2.0, 8.0),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from podsched.api.objects import ConfigMap
-from podsched.lab.chaos.faults.fault import Doing
 from podsched.lab.chaos.system import System
 from podsched.lib.tasks import in_background
 from podsched.serve.client.api_client import ApiClient
@@ -21,7 +21,7 @@ _FOREVER = 3_600.0
 
 
 @asynccontextmanager
-async def flood(system: System, pick: float) -> Doing:
+async def flood(system: System, pick: float) -> AsyncIterator[str]:
     """Create objects as fast as the API servers take them, and delete them afterwards."""
     async with system.direct_client() as client:
         try:
@@ -51,7 +51,7 @@ def _config_map(name: str) -> ConfigMap:
 
 
 @asynccontextmanager
-async def slow_watcher(system: System, _: float) -> Doing:
+async def slow_watcher(system: System, _: float) -> AsyncIterator[str]:
     """Watch all pods without reading the stream."""
     async with system.direct_client() as client, AsyncExitStack() as watchers:
         for _ in range(5):

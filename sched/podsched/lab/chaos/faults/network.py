@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from signal import Signals
 
-from podsched.lab.chaos.faults.fault import APIS, Do, Doing, Target, chosen, leader
-from podsched.lab.chaos.system import CLIENT, PEERS, System
+from podsched.lab.chaos.faults.fault import APIS, Fault, Target, chosen, chosen_with_rest, leader
+from podsched.lab.chaos.system import CLIENT, System
 from podsched.lib.relay import LinkState
 
 CUT = LinkState(forward=False, backward=False)
@@ -16,48 +17,39 @@ HALF_OPEN = LinkState(backward=False)
 _SLOW, _LOSSY = (0.01, 0.14), (0.01, 0.09)
 
 
-def impair(source: Target, to: str, state: LinkState, what: str) -> Do:
-    """Change the links from a process to processes with a prefix; ``what`` describes it with {}."""
+def impair(target: Target, state: LinkState, what: str, *ends: tuple[str, str]) -> Fault:
+    """Change the state of links of a process.
+
+    Its name stands for {} in the description ``what``, and in ``ends``: prefixes of the names of a
+    link's source and target.
+    """
 
     @asynccontextmanager
-    async def do(system: System, pick: float) -> Doing:
-        name = source(system, pick)
-        async with _impaired(system, [(name, to)], state):
+    async def fault(system: System, pick: float) -> AsyncIterator[str]:
+        name = target(system, pick)
+        links = [(source.format(name), to.format(name)) for source, to in ends]
+        async with _impaired(system, links, state):
             yield what.format(name)
 
-    return do
+    return fault
 
 
 @asynccontextmanager
-async def _impaired(system: System, ends: list[tuple[str, str]], state: LinkState) -> Doing:
+async def _impaired(
+    system: System, ends: Sequence[tuple[str, str]], state: LinkState
+) -> AsyncIterator[None]:
     relays = [relay for source, target in ends for relay in system.links(source, target)]
     for relay in relays:
         relay.impair(state)
     try:
-        yield ""
+        yield
     finally:
         for relay in relays:
             relay.restore(state)
 
 
 @asynccontextmanager
-async def cut_leader_standbys(system: System, _: float) -> Doing:
-    """Cut the standbys off from the living leader."""
-    name = system.leader
-    async with _impaired(system, [(PEERS, name)], CUT):
-        yield f"{name} -x- standbys"
-
-
-@asynccontextmanager
-async def cut_leader(system: System, _: float) -> Doing:
-    """Cut the leader off from everything."""
-    name = system.leader
-    async with _impaired(system, [(name, ""), (PEERS, name)], CUT):
-        yield f"{name} -x- everything"
-
-
-@asynccontextmanager
-async def cut_clients(system: System, pick: float) -> Doing:
+async def cut_clients(system: System, pick: float) -> AsyncIterator[str]:
     """Cut clients off from one API server, or from both."""
     target = chosen((*APIS, "apiserver"), pick)
     async with _impaired(system, [(CLIENT, target)], CUT):
@@ -65,7 +57,7 @@ async def cut_clients(system: System, pick: float) -> Doing:
 
 
 @asynccontextmanager
-async def slow(system: System, pick: float) -> Doing:
+async def slow(system: System, pick: float) -> AsyncIterator[str]:
     """Delay all traffic of a process."""
     name, part = _anybody(system, pick)
     delay = _SLOW[0] + part * _SLOW[1]
@@ -74,7 +66,7 @@ async def slow(system: System, pick: float) -> Doing:
 
 
 @asynccontextmanager
-async def lossy(system: System, pick: float) -> Doing:
+async def lossy(system: System, pick: float) -> AsyncIterator[str]:
     """Lose a part of a process's traffic, so that TCP must send it again."""
     name, part = _anybody(system, pick)
     loss = _LOSSY[0] + part * _LOSSY[1]
@@ -83,7 +75,7 @@ async def lossy(system: System, pick: float) -> Doing:
 
 
 @asynccontextmanager
-async def reset(system: System, pick: float) -> Doing:
+async def reset(system: System, pick: float) -> AsyncIterator[str]:
     """Close all connections of a process; it may connect again at once."""
     name, _ = _anybody(system, pick)
     for relay in system.links(name, ""):
@@ -104,33 +96,30 @@ def api_user(system: System, pick: float) -> str:
 def _anybody(system: System, pick: float) -> tuple[str, float]:
     """Return the name of a process and the rest of ``pick``, again in [0, 1)."""
     names = (CLIENT, "agent", *APIS, *system.standbys, system.leader)
-    return chosen(names, pick), pick * len(names) % 1.0
-
-
-_BOTH = (True, False)
+    return chosen_with_rest(names, pick)
 
 
 def drop(
     target: Target, what: str = "all packets of {} are lost", *, sent: bool | None = None
-) -> Do:
+) -> Fault:
     """Lose all packets from a replica, to it, or both (None)."""
 
     @asynccontextmanager
-    async def do(system: System, pick: float) -> Doing:
+    async def fault(system: System, pick: float) -> AsyncIterator[str]:
         if system.namespaces is None:
             raise LookupError("replicas have no namespaces of their own")
         name = target(system, pick)
         async with AsyncExitStack() as healing:
-            for direction in _BOTH if sent is None else (sent,):
+            for direction in (True, False) if sent is None else (sent,):
                 await system.namespaces.lose(name, sent=direction)
                 healing.push_async_callback(system.namespaces.heal, name, sent=direction)
             yield what.format(name)
 
-    return do
+    return fault
 
 
 @asynccontextmanager
-async def kill_unheard_leader(system: System, pick: float) -> Doing:
+async def kill_unheard_leader(system: System, pick: float) -> AsyncIterator[str]:
     """Kill the leader while its packets are lost: its connections stay half open."""
     name = system.leader
     async with drop(leader)(system, pick):

@@ -3,42 +3,42 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from signal import Signals
 
-from podsched.lab.chaos.faults.fault import APIS, Do, Doing, Target, chosen
+from podsched.lab.chaos.faults.fault import APIS, Fault, Target, chosen, chosen_with_rest
 from podsched.lab.chaos.system import System
 from podsched.lib.processes import session_members
 
 
-def send(target: Target, signal: Signals) -> Do:
+def send(target: Target, signal: Signals) -> Fault:
     """Send a signal to a process, which is started again when it ends."""
 
     @asynccontextmanager
-    async def do(system: System, pick: float) -> Doing:
+    async def fault(system: System, pick: float) -> AsyncIterator[str]:
         yield _send(system, target(system, pick), signal)
 
-    return do
+    return fault
 
 
-def pause(target: Target) -> Do:
+def pause(target: Target) -> Fault:
     """Pause a process; when resumed, it may still believe that it leads."""
 
     @asynccontextmanager
-    async def do(system: System, pick: float) -> Doing:
+    async def fault(system: System, pick: float) -> AsyncIterator[str]:
         name = target(system, pick)
         try:
             yield _send(system, name, Signals.SIGSTOP)
         finally:
             _send(system, name, Signals.SIGCONT)
 
-    return do
+    return fault
 
 
 @asynccontextmanager
-async def all_apis_down(system: System, _: float) -> Doing:
+async def all_apis_down(system: System, _: float) -> AsyncIterator[str]:
     """Kill all API servers and keep them down."""
     processes = [system.process(name) for name in APIS]
     try:
@@ -52,7 +52,7 @@ async def all_apis_down(system: System, _: float) -> Doing:
 
 
 @asynccontextmanager
-async def rolling_restart(system: System, _: float) -> Doing:
+async def rolling_restart(system: System, _: float) -> AsyncIterator[str]:
     """Restart every process with SIGTERM, each when the one before is ready again."""
     yield "rolling restart of everything"
     for process in system.cluster.processes:
@@ -73,12 +73,11 @@ _STEPS = (2, 20, 600, 7_200, 86_400)
 
 
 @asynccontextmanager
-async def step_clock(system: System, pick: float) -> Doing:
+async def step_clock(system: System, pick: float) -> AsyncIterator[str]:
     """Step the clock of the leader or of a standby."""
     if system.clocks is None:
         raise LookupError("clocks cannot be stepped")
-    names = (system.leader, *system.standbys)
-    name, rest = chosen(names, pick), pick * len(names) % 1.0
+    name, rest = chosen_with_rest((system.leader, *system.standbys), pick)
     seconds = chosen([sign * size for size in _STEPS for sign in (1, -1)], rest)
     system.clocks.step(name, seconds)
     try:
@@ -87,11 +86,11 @@ async def step_clock(system: System, pick: float) -> Doing:
         system.clocks.step(name, -seconds)
 
 
-def kill_ray(among: Callable[[int], Sequence[int]], what: str) -> Do:
+def kill_ray(among: Callable[[int], Sequence[int]], what: str) -> Fault:
     """Kill a Ray process, selected from its head's session; ``what`` describes it with {}."""
 
     @asynccontextmanager
-    async def do(system: System, pick: float) -> Doing:
+    async def fault(system: System, pick: float) -> AsyncIterator[str]:
         head = system.cluster.ray.pid if system.cluster.ray is not None else None
         if head is None:
             raise LookupError("Ray does not run")
@@ -99,7 +98,7 @@ def kill_ray(among: Callable[[int], Sequence[int]], what: str) -> Do:
         os.kill(pid, Signals.SIGKILL)
         yield what.format(pid)
 
-    return do
+    return fault
 
 
 def ray_workers(head: int) -> list[int]:

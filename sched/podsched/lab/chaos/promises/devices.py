@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from podsched.api.conditions import is_finished
 from podsched.api.device_claims import exclusive_devices
 from podsched.api.objects import ResourceClaim
-from podsched.lab.chaos.history import DEVICE_CLAIMS, History, Violation, World, replay
-from podsched.lab.chaos.promises.lasting import Lasting
+from podsched.lab.chaos.history import DEVICE_CLAIMS, History, Violation, World
+from podsched.lab.chaos.promises.lasting import Lasting, after_the_faults
 from podsched.term.controllers.resource_claims import IDLE
 
 ONCE = "a device belongs to one claim"
@@ -45,19 +45,10 @@ def used(history: History) -> Iterator[Violation]:
     that may want a claim that no pod has reserved.
     """
     unused = Lasting(history.begin.within + IDLE)
-
-    def late(world: World, at: float) -> Iterator[Violation]:
+    for world, at in after_the_faults(history):
         for key, seconds in unused.too_long(unused_claims(world), at):
             text = f"claim {key} keeps its devices for {seconds:.1f} s, and no pod needs them"
             yield Violation(USED, text, at, 0, (DEVICE_CLAIMS + key,))
-
-    last_fault = history.last_fault  # time counts from then on
-    world = World()
-    for moment in replay(history):
-        world = moment.world
-        yield from late(world, max(moment.revision.at, last_fault))
-    if history.settled is not None:
-        yield from late(world, history.settled.at)
 
 
 def unused_claims(world: World) -> Iterator[str]:

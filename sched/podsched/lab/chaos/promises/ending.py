@@ -8,8 +8,8 @@ from podsched.api.conditions import is_node_ready, is_terminating
 from podsched.api.objects import Node, Pod
 from podsched.api.tolerations import HARD_EFFECTS
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
-from podsched.lab.chaos.history import PODS, History, Violation, World, replay
-from podsched.lab.chaos.promises.lasting import Lasting
+from podsched.lab.chaos.history import PODS, History, Violation, World
+from podsched.lab.chaos.promises.lasting import Lasting, after_the_faults
 from podsched.lab.placement import over_capacity, port_conflict, selects, taints_of
 
 SCHEDULED = "a pod that fits is bound in time"
@@ -28,22 +28,11 @@ def recovered(history: History) -> Iterator[Violation]:
     of nominated pods of the same or a higher priority counts as taken.
     """
     waiting = Lasting(history.begin.within)
-
-    def late(world: World, at: float) -> Iterator[Violation]:
+    for world, at in after_the_faults(history, LOOK_EVERY):
         keys = {world.uids[key]: key for key in world.pods if is_late(world, key)}
         for uid, seconds in waiting.too_long(keys, at):
             text = f"pod {keys[uid]} fits for {seconds:.1f} s and is not bound"
             yield Violation(SCHEDULED, text, at, 0, (PODS + keys[uid],))
-
-    looked = history.last_fault - LOOK_EVERY
-    world = World()
-    for moment in replay(history):
-        world, at = moment.world, moment.revision.at
-        if at >= looked + LOOK_EVERY:
-            looked = at
-            yield from late(world, at)
-    if history.settled is not None:
-        yield from late(world, history.settled.at)
 
 
 def is_late(world: World, key: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from podsched.lab.chaos.history import History, World, replay
+
 
 class Lasting:
     """Since when each state has lasted, by key."""
@@ -22,3 +24,20 @@ class Lasting:
             if at - since > self._within and key not in self._told:
                 self._told.add(key)
                 yield key, at - since
+
+
+def after_the_faults(history: History, period: float = 0.0) -> Iterator[tuple[World, float]]:
+    """Yield the world with its time at each revision, and when it has settled.
+
+    Time counts from the last fault on: what was before has its time. ``period``: least seconds
+    between two looks.
+    """
+    begins = due = history.last_fault
+    world = World()
+    for moment in replay(history):
+        world, at = moment.world, max(moment.revision.at, begins)
+        if at >= due:
+            due = at + period
+            yield world, at
+    if history.settled is not None:
+        yield world, history.settled.at
