@@ -65,6 +65,17 @@ async def test_only_probes_answer_those_without_a_certificate(
     assert await status(server, "/configz", known) == 200
 
 
+@pytest.mark.parametrize("target", ["OPTIONS *", "CONNECT a:1", "GET http://a"])
+async def test_a_request_without_a_path_needs_a_certificate_too(
+    server: HttpServer, files: Certificates, target: str
+) -> None:
+    stranger = ssl.create_default_context(cafile=files.ca)
+    reader, writer = await asyncio.open_connection(server.host, server.port, ssl=stranger)
+    writer.write(f"{target} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+    assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+    writer.close()
+
+
 async def test_plain_text_gets_no_answer(server: HttpServer) -> None:
     async with aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.ClientError):

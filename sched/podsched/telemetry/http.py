@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -41,7 +41,6 @@ _SHUTDOWN_SECONDS = 2.0
 _NO_CACHE = {"Cache-Control": "no-cache, private", "X-Content-Type-Options": "nosniff"}
 #: Max tasks and threads that are listed, and max calls of each. A leader has some hundred tasks.
 _MOST, _MOST_CALLS = 10_000, 128
-_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +123,15 @@ def _add_routes(
     checks.ran = HealthMetrics(slis).ran
     router.add_get("/metrics/slis", _metrics_handler(slis))
     router.add_get("/statusz", _status_handler(pages.component, time.time()))
-    router.add_get("/flagz", _text_handler(flags_text(pages.component, pages.flags)))
-    if pages.config is not None:
-        router.add_get("/configz", _config_handler(pages.config))
+    flags = flags_text(pages.component, pages.flags)
+    router.add_get("/flagz", _page(lambda _: flags))
+    if (config := pages.config) is not None:
+        router.add_get("/configz", _page(lambda _: config_text(config), "application/json"))
     for path, handler in pages.routes.items():
         router.add_get(path, handler)
     if pages.profiling:
-        router.add_get("/debug/pprof/goroutine", show_stacks)
+        stacks = _page(lambda request: stacks_text(each=request.query.get("debug") == "2"))
+        router.add_get("/debug/pprof/goroutine", stacks)
         router.add_put("/debug/flags/v", change_verbosity)
 
 
@@ -148,7 +149,8 @@ def _certificate_demanded(access: Access) -> Any:
     @web.middleware
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         path = request.path
-        probe = path.split("/")[1] in frozenset(Probe)
+        # Some requests have no path, such as "OPTIONS *".
+        probe = path.removeprefix("/").partition("/")[0] in frozenset(Probe)
         certificate = request.transport and request.transport.get_extra_info("peercert")
         if probe or certificate or path in exact or (prefixes and path.startswith(prefixes)):
             return await handler(request)
@@ -192,27 +194,16 @@ def _metrics_handler(registry: MetricRegistry) -> Handler:
 
 
 def _status_handler(component: Component, started: float) -> Handler:
-    async def handle(request: web.Request) -> web.Response:
+    def text(request: web.Request) -> str:
         paths = {route.canonical for route in request.app.router.resources()}
-        text = status_text(component, started, time.time(), list(paths))
-        return web.Response(text=text, headers=_NO_CACHE)
+        return status_text(component, started, time.time(), paths)
 
-    return handle
-
-
-def _text_handler(text: str) -> Handler:
-    async def handle(_: web.Request) -> web.Response:
-        return web.Response(text=text, headers=_NO_CACHE)
-
-    return handle
+    return _page(text)
 
 
-def _config_handler(config: ConfigSource) -> Handler:
-    """Return a handler of /configz, with the answer in Kubernetes' format."""
-
-    async def handle(_: web.Request) -> web.Response:
-        text = json.dumps({"componentconfig": config()}, indent=2, default=str)
-        return web.Response(text=text + "\n", content_type="application/json", headers=_NO_CACHE)
+def _page(text: Callable[[web.Request], str], content_type: str = "text/plain") -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        return web.Response(text=text(request), content_type=content_type, headers=_NO_CACHE)
 
     return handle
 
@@ -227,7 +218,7 @@ _WARNING = (
 )
 
 
-def status_text(component: Component, started: float, now: float, paths: Sequence[str]) -> str:
+def status_text(component: Component, started: float, now: float, paths: Iterable[str]) -> str:
     """Return the text of /statusz; ``started`` and ``now`` are seconds since 1970."""
     up = max(0, int(now - started))
     began = time.strftime("%a %b %e %H:%M:%S UTC %Y", time.gmtime(started))
@@ -247,20 +238,15 @@ def status_text(component: Component, started: float, now: float, paths: Sequenc
     )
 
 
+def config_text(config: ConfigSource) -> str:
+    """Return the text of /configz, in Kubernetes' format."""
+    return json.dumps({"componentconfig": config()}, indent=2, default=str) + "\n"
+
+
 def flags_text(component: Component, flags: Mapping[str, str]) -> str:
     """Return the text of /flagz: the options in effect, by name."""
     lines = (printable_line(f"{name}={value}") for name, value in sorted(flags.items()))
     return "\n".join(("", f"{component.name} flags", _WARNING, "", *lines, ""))
-
-
-async def show_stacks(request: web.Request) -> web.StreamResponse:
-    """Handle GET: answer with the stacks of all tasks and threads, in place of goroutines.
-
-    No tool shows tasks from outside the process: py-spy shows only threads.
-    Equal stacks are shown once with their number or, with ``debug=2``, each with its name.
-    """
-    each = request.query.get("debug", "1") == "2"
-    return web.Response(text=stacks_text(each=each), headers=_HEADERS)
 
 
 async def change_verbosity(request: web.Request) -> web.StreamResponse:
@@ -275,7 +261,10 @@ async def change_verbosity(request: web.Request) -> web.StreamResponse:
 
 
 def stacks_text(*, each: bool) -> str:
-    """Return the stacks as text: those of equal tasks together, or each with its name."""
+    """Return the stacks of all tasks and threads: equal ones once with their number, or each.
+
+    No tool shows tasks from outside the process: py-spy shows only threads.
+    """
     if each:
         return "\n".join(f"{name}:\n{stack}" for name, stack in _stacks())
     counts = Counter(stack for _, stack in _stacks())
