@@ -40,7 +40,7 @@ from podsched.lib.certificate_error import CertificateError
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import ClientError
-from podsched.telemetry.logs import MASK, masked, masked_data
+from podsched.telemetry.logs import MASK, masked
 
 app = command_group("Collect data for a bug report.")
 
@@ -177,7 +177,7 @@ class Archive:
 
     def add_data(self, name: str, data: Any) -> None:
         """Add plain data as JSON, secret fields masked."""
-        self.add(name, json.dumps(masked_data(data), indent=1, ensure_ascii=False, default=str))
+        self.add(name, json.dumps(masked(data), indent=1, ensure_ascii=False, default=str))
 
     def write(self, path: Path) -> int:
         """Write a new file that only its owner may read; return its size. Raises OSError."""

@@ -34,24 +34,14 @@ class Answer:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    check: Check
-    probes: frozenset[Probe]
-
-
-def _ignore(name: str, probe: str, ok: bool) -> None:
-    pass
-
-
 @dataclass(slots=True)
 class HealthChecks:
     """The checks of one process in the order they were added, starting with "ping"."""
 
-    _checks: dict[str, _Named] = field(
-        default_factory=lambda: {"ping": _Named(lambda: "", ALL_PROBES)}
+    _checks: dict[str, tuple[Check, Collection[Probe]]] = field(
+        default_factory=lambda: {"ping": (lambda: "", ALL_PROBES)}
     )
-    ran: Callable[[str, str, bool], None] = _ignore
+    ran: Callable[[str, str, bool], None] = lambda *_: None
     """Called after each run with the check's name, the probe, and whether the check passed."""
 
     def add(self, name: str, check: Check, probes: Collection[Probe] = ALL_PROBES) -> None:
@@ -62,10 +52,10 @@ class HealthChecks:
         """
         if name in self._checks:
             raise ValueError(f"health check {name} exists already")
-        self._checks[name] = _Named(check, frozenset(probes))
+        self._checks[name] = check, probes
 
     def names(self, probe: Probe) -> list[str]:
-        return [name for name, named in self._checks.items() if probe in named.probes]
+        return [name for name, (_, probes) in self._checks.items() if probe in probes]
 
     def answer(
         self, probe: Probe, *, verbose: bool = False, exclude: Collection[str] = ()
@@ -97,7 +87,8 @@ class HealthChecks:
 
     def _run(self, name: str, probe: Probe) -> str:
         try:
-            reason = self._checks[name].check()
+            check, _ = self._checks[name]
+            reason = check()
         except Exception as error:
             # A check that raises is a check that fails.
             reason = f"{type(error).__name__}: {error}"

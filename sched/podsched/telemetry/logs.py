@@ -127,19 +127,7 @@ def mask_secrets(logger: WrappedLogger, method: str, event: EventDict) -> EventD
     Control characters, because texts contain what users have stored, and logs are read on
     terminals. A structlog processor.
     """
-    return {
-        key: MASK if _is_secret(key, value) else _mask(value, 0) for key, value in event.items()
-    }
-
-
-def masked(text: str) -> str:
-    """Return a text with its credentials masked and its control characters escaped."""
-    return str(_mask(text, 0))
-
-
-def masked_data(data: Any) -> Any:
-    """Return plain data with the values of secret fields and credentials in texts masked."""
-    return _mask(data, 0)
+    return {key: MASK if _is_secret(key, value) else masked(value) for key, value in event.items()}
 
 
 def _is_secret(key: object, value: object) -> bool:
@@ -151,7 +139,11 @@ def _is_secret(key: object, value: object) -> bool:
     )
 
 
-def _mask(value: Any, depth: int) -> Any:
+def masked(value: Any, depth: int = 0) -> Any:
+    """Return a text, or plain data, with its secrets masked and its control characters escaped.
+
+    ``depth``: of the value in the data; what is nested deeper than ``_MAX_DEPTH`` becomes a text.
+    """
     if isinstance(value, str):
         for pattern, replacement in _SECRET_TEXT:
             value = pattern.sub(replacement, value)
@@ -159,12 +151,12 @@ def _mask(value: Any, depth: int) -> Any:
     if isinstance(value, bool | int | float | None):
         return value
     if depth >= _MAX_DEPTH:
-        return _mask(str(value), depth)
+        return masked(str(value), depth)
     if isinstance(value, Mapping):
         return {
-            key: MASK if _is_secret(key, item) else _mask(item, depth + 1)
+            key: MASK if _is_secret(key, item) else masked(item, depth + 1)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset):
-        return [_mask(item, depth + 1) for item in value]
-    return _mask(str(value), depth)
+        return [masked(item, depth + 1) for item in value]
+    return masked(str(value), depth)

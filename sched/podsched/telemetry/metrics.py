@@ -40,6 +40,8 @@ _REST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 6
 _SIZE_BUCKETS = (
     64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0
 )  # fmt: skip
+#: Of the controllers that evict pods because of taints.
+_EVICTION_BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0)
 
 #: From this many attempts on, pod_scheduling_sli_duration_seconds counts them together.
 _MANY_ATTEMPTS = 15
@@ -95,7 +97,6 @@ class RegistryMetrics(MetricSet):
         for level, number in levels.items():
             self.registered_metrics_total.labels(level, "").value = number
         self.disabled_metrics_total.labels().value = len(registry.disabled())
-        self.hidden_metrics_total.labels().value = 0  # whatever is deprecated is shown
 
 
 def level_of(help_text: str) -> str:
@@ -421,14 +422,14 @@ class ControllerMetrics(MetricSet):
     """[ALPHA] Pods deleted because of NoExecute taints."""
     pod_deletion_duration_seconds = histogram(
         "taint_eviction_controller_pod_deletion_duration_seconds",
-        (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0),
+        _EVICTION_BUCKETS,
     )
     """[ALPHA] Time from when a taint takes effect until the pod is deleted."""
     device_pod_deletions_total = counter("device_taint_eviction_controller_pod_deletions_total")
     """[ALPHA] Pods deleted because of NoExecute taints of their devices."""
     device_pod_deletion_duration_seconds = histogram(
         "device_taint_eviction_controller_pod_deletion_duration_seconds",
-        (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0),
+        _EVICTION_BUCKETS,
     )
     """[ALPHA] Time from when a device's taint takes effect until the pod is deleted."""
     reconciles_total = counter("podsched_controller_reconciles_total{controller,result}")

@@ -13,6 +13,7 @@ from fractions import Fraction
 from aiohttp import web
 
 from podsched.api import resources
+from podsched.api.conditions import is_finished
 from podsched.api.objects import Pod
 from podsched.api.quantity import QuantityError
 from podsched.telemetry.instruments import go_float
@@ -20,7 +21,6 @@ from podsched.telemetry.instruments import go_float
 #: Pods in a part, which takes some 5 ms.
 _PART = 100
 _CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-_TERMINAL = ("Succeeded", "Failed")
 _SPEC_ALONE = resources.RequestOptions(use_status=False)
 #: Name, help text, and how a pod's amounts are counted.
 _METRICS: Sequence[tuple[str, str, Callable[[Pod], Mapping[str, Fraction]]]] = (
@@ -64,7 +64,7 @@ def resource_lines(pods: Sequence[Pod]) -> Iterator[str]:
 
 def _lines(pod: Pod, amounts_of: Callable[[Pod], Mapping[str, Fraction]]) -> Iterable[str]:
     spec = pod.spec
-    if spec.node_name and pod.status.phase in _TERMINAL:
+    if spec.node_name and is_finished(pod):
         return
     priority = str(spec.priority) if spec.HasField("priority") else ""
     own = (
