@@ -219,15 +219,15 @@ def _with_other_queues(workload: Workload, given: _Flags) -> Workload:
     objects = list(workload.objects)
     for text, change in changes:
         change(objects, text)
-    steps = []
-    for step in workload.steps:
-        item = [step.item]
-        if step.kind in ("ClusterQueue", "Cohort") and step.type is not EventType.DELETED:
+    later = []
+    for known in workload.changes:
+        item = [known.item]
+        if known.kind in ("ClusterQueue", "Cohort") and known.type is not EventType.DELETED:
             for text, change in changes:
-                if queue_named(text) == step.item.metadata.name:
+                if queue_named(text) == known.item.metadata.name:
                     change(item, text)
-        steps.append(step._replace(item=item[0]))
-    return replace(workload, objects=objects, steps=steps)
+        later.append(known._replace(item=item[0]))
+    return replace(workload, objects=objects, changes=later)
 
 
 def _name(given: _Flags, difference: int) -> str:

@@ -25,7 +25,7 @@ def extracted(recording: Recording) -> Workload:
 
 
 def told(workload: Workload) -> list[tuple[float, str, str]]:
-    return [(step.at, step.type.name, step.key) for step in workload.steps]
+    return [(change.at, change.type.name, change.key) for change in workload.changes]
 
 
 def test_a_pod_runs_as_long_as_from_its_binding_to_its_end(script: Script) -> None:
@@ -100,7 +100,7 @@ def test_a_pod_that_is_made_anew_is_another_pod(script: Script) -> None:
     anew.metadata.uid = "uid-anew"
     found = extracted(script.modified(6.0, anew).ended(9.0))
     assert found.run_times == {"uid-web": 4.0}
-    assert found.steps[-1].type is EventType.ADDED
+    assert found.changes[-1].type is EventType.ADDED
 
 
 def test_nodes_are_added_like_those_there_are_and_removed_with_what_is_on_them(
@@ -116,6 +116,6 @@ def test_nodes_are_added_like_those_there_are_and_removed_with_what_is_on_them(
     found.objects.pop()
     fewer = resized(found, -1)
     assert [item.metadata.name for item in fewer.objects] == ["n1", "old"]
-    assert fewer.steps == []
+    assert fewer.changes == []
     with pytest.raises(ValueError, match="2 nodes"):
         resized(found, -3)

@@ -48,7 +48,6 @@ class Progress:
     changes: int = 0
     decisions: int = 0
     revision: int = 0
-    synced: bool = False
     #: The revision of the objects to begin with.
     listed: int = 0
 
@@ -107,7 +106,7 @@ class Capture:
             if stopped.done():
                 return INTERRUPTED
             if recording.done():
-                if not self.progress.synced:
+                if not self.synced.is_set():
                     recording.result()
                 return str(recording.exception() or "the watch ended")
             if self._writer.size >= self._most_bytes:
@@ -123,7 +122,7 @@ class Capture:
             if isinstance(error, Compacted):
                 forgotten = f"the server has forgotten what came in between: {error}"
                 raise Compacted(forgotten) from error
-            if not self.progress.synced:
+            if not self.synced.is_set():
                 raise error
 
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
@@ -138,19 +137,19 @@ class Capture:
     async def _watch_once(self, source: WatchSource) -> AsyncGenerator[None, None]:
         progress = self.progress
         request = v1.WatchRequest(kinds=WATCHED_KINDS, from_revision=progress.revision)
-        request.send_initial_events = not progress.synced
+        request.send_initial_events = not self.synced.is_set()
         async with aclosing(source.watch_stream(request)) as responses:
             async for response in responses:
                 # As an informer: a response that was seen before the stream broke comes again.
-                if progress.synced and response.revision <= progress.revision:
+                if self.synced.is_set() and response.revision <= progress.revision:
                     continue
                 for event in response.events:
                     self._take(event)
                 if response.initial_events_end:
-                    progress.synced, progress.listed = True, response.revision
+                    progress.listed = response.revision
                     self._writer.synced(response.revision)
                     self.synced.set()
-                if progress.synced:
+                if self.synced.is_set():
                     progress.revision = response.revision
                     self._waiters.reached(response.revision)
                     yield
@@ -164,7 +163,7 @@ class Capture:
         if field is None or _KIND_BY_FIELD[field] not in RECORDED_KINDS:
             return
         item: AnyObject = getattr(wrapped, field)
-        if not self.progress.synced:
+        if not self.synced.is_set():
             self._object(item)
         else:
             revision = int(item.metadata.resource_version or 0)
@@ -180,7 +179,7 @@ class Capture:
         ):
             await asyncio.wait((running, synced), return_when=asyncio.FIRST_COMPLETED)
             if synced.done():
-                self.progress.synced = True
+                self.synced.set()
                 self._writer.synced(informer.revision)
             await running
 
@@ -188,7 +187,7 @@ class Capture:
         for event in batch.events:
             item = event.old if event.new is None else event.new
             assert item is not None
-            if self.progress.synced:
+            if self.synced.is_set():
                 self._change(event.type, item, batch.revision)
             else:
                 self._object(item)

@@ -14,15 +14,16 @@ import time
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from google.protobuf import json_format
 
 from podsched.api.objects import seconds_of, timestamp
 from podsched.lab.replay.capture import Capture
 from podsched.lab.replay.recording import RecordingWriter
+from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError
-from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest, DecisionsResponse
+from podsched.v1.decisions_pb2 import DecisionRecord, DecisionsRequest
 from podsched.v1.scheduling_pb2 import SchedulingCheckpoint
 
 #: Seconds between two questions for decisions.
@@ -36,31 +37,19 @@ _LIMIT: Final = 1000
 _AT_THE_END: Final = 1.5
 
 
-class DecisionSource(Protocol):
-    """The source of decisions: an ``ApiClient``."""
-
-    async def decisions(self, request: DecisionsRequest) -> DecisionsResponse:
-        """Return decisions. Raises ClientError."""
-        ...
-
-    async def checkpoint(self) -> SchedulingCheckpoint:
-        """Return a checkpoint. Raises ClientError."""
-        ...
-
-
 class DecisionCapture:
     """Follows the leader's decisions for one recording."""
 
     def __init__(
         self,
-        source: DecisionSource,
+        client: ApiClient,
         writer: RecordingWriter,
         capture: Capture,
         clock: Callable[[], float],
         wall: Callable[[], float] = time.time,
     ) -> None:
         """``capture``: of the objects; ``clock``: seconds since the start."""
-        self._source = source
+        self._client = client
         self._writer = writer
         self._capture = capture
         self._progress = capture.progress
@@ -103,7 +92,7 @@ class DecisionCapture:
                 await self._capture.wait_for_revision(self._revision)
 
     async def _checkpoint(self) -> None:
-        found = unpacked(await self._source.checkpoint())
+        found = unpacked(await self._client.checkpoint())
         if found["revision"] < self._progress.listed:
             return  # the leader has not seen yet what the recording begins with
         self._state = found["term"], found.get("begun_after", 0)
@@ -114,7 +103,7 @@ class DecisionCapture:
         request = DecisionsRequest(since=timestamp(self._since), limit=_LIMIT)
         latest = self._since + _OVERLAP
         while True:
-            found = await self._source.decisions(request)
+            found = await self._client.decisions(request)
             new = sum(self._write(record) for record in found.records)
             if found.records:
                 latest = max(latest, _when(found.records[-1]))

@@ -63,11 +63,11 @@ class Change(NamedTuple):
     """
 
     at: float
-    revision: int
     type: EventType
     kind: str
     key: str
     item: AnyObject
+    revision: int = 0
 
 
 @dataclass(slots=True)
@@ -221,7 +221,7 @@ def _take(recording: Recording, line: Mapping[str, Any]) -> None:
             raise ValueError(f"e: {_shown(line['e'])} is none of {', '.join(_TYPES)}")
         revision = _revision(line, "r")
         recording.last_revision = max(recording.last_revision, revision)
-        recording.changes.append(Change(at, revision, type_, kind, object_key(item), item))
+        recording.changes.append(Change(at, type_, kind, object_key(item), item, revision))
     elif "object" in line:
         recording.objects.append(_item(_object(line, "object")))
     elif "synced" in line:

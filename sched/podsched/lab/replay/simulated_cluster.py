@@ -24,7 +24,8 @@ from podsched.api.objects import AnyObject, Node, Pod, PodCondition, ResourceCla
 from podsched.api.resources import readable_requests
 from podsched.lab.memory_cluster import MemoryCluster, message_of
 from podsched.lab.replay.history import History, PodHistory
-from podsched.lab.replay.workload import NodeSpans, Step, Workload
+from podsched.lab.replay.recording import Change
+from podsched.lab.replay.workload import NodeSpans, Workload
 from podsched.serve.client.informer import Batch, Event, EventType
 from podsched.serve.server.entries import Entry
 from podsched.v1 import api_pb2 as v1
@@ -59,19 +60,19 @@ class SimulatedCluster(MemoryCluster):
     def begin(self) -> None:
         """Deliver the initial objects."""
         for item in self._workload.objects:
-            self.step(Step(0.0, EventType.ADDED, kind_of(item).name, object_key(item), item))
+            self.apply(Change(0.0, EventType.ADDED, kind_of(item).name, object_key(item), item))
 
-    def step(self, step: Step) -> None:
+    def apply(self, change: Change) -> None:
         """Carry out a recorded change by others."""
-        known = self._delivered.get((step.kind, step.key))
-        if step.type is EventType.DELETED:
-            self._remove(step.kind, step.key, step.item.metadata.uid)
-        elif isinstance(step.item, Pod):
-            self._pod_step(step.key, step.item, known)
+        known = self._delivered.get((change.kind, change.key))
+        if change.type is EventType.DELETED:
+            self._remove(change.kind, change.key, change.item.metadata.uid)
+        elif isinstance(change.item, Pod):
+            self._apply_pod(change.key, change.item, known)
         else:
-            if isinstance(step.item, Node):
-                self._spans.seen(self._since_start(), step.item)
-            self._put(step.item, known)
+            if isinstance(change.item, Node):
+                self._spans.seen(self._since_start(), change.item)
+            self._put(change.item, known)
 
     def history(self) -> History:
         """Return the history after the end of the run."""
@@ -131,7 +132,7 @@ class SimulatedCluster(MemoryCluster):
 
     # ------------------------------------------------------------------ objects
 
-    def _pod_step(self, key: str, item: Pod, known: AnyObject | None) -> None:
+    def _apply_pod(self, key: str, item: Pod, known: AnyObject | None) -> None:
         uid, now = item.metadata.uid, self._since_start()
         if known is not None and known.metadata.uid != uid:
             self._remove("Pod", key, known.metadata.uid)  # others have made it anew meanwhile

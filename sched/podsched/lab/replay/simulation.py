@@ -172,11 +172,11 @@ class _Simulation(LoopListener):
     async def _drive(self, cluster: SimulatedCluster) -> None:
         """Carry out the changes by others at their times, and wait for the end."""
         clock = asyncio.get_running_loop().time
-        for step in self._workload.steps:
-            if step.at > clock():
-                await asyncio.sleep(step.at - clock())
+        for change in self._workload.changes:
+            if change.at > clock():
+                await asyncio.sleep(change.at - clock())
                 self._progress(clock())
-            cluster.step(step)
+            cluster.apply(change)
         await asyncio.sleep(max(0.0, self._workload.seconds - clock()))
         self._progress(self._workload.seconds)
 

@@ -15,7 +15,6 @@ from collections.abc import Collection
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import NamedTuple
 
 from podsched.api.conditions import DISRUPTION_TARGET, is_finished, is_terminating, pod_condition
 from podsched.api.extended_resources import extended_claim_owner
@@ -24,22 +23,12 @@ from podsched.api.objects import AnyObject, Node, Pod, ResourceClaim, ResourceSl
 from podsched.api.resources import readable_allocatable, readable_requests
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.replay.history import History, NodeSpan, PodHistory
-from podsched.lab.replay.recording import Recording
+from podsched.lab.replay.recording import Change, Recording
 from podsched.serve.agent.pods import run_seconds
 from podsched.serve.client.informer import EventType
 
 #: Seconds from the eviction of a pod to its end, where the recording does not tell.
 TERMINATION = 1.0
-
-
-class Step(NamedTuple):
-    """A change that others make; ``item``: the object after it, or one with its metadata."""
-
-    at: float
-    type: EventType
-    kind: str
-    key: str
-    item: AnyObject
 
 
 @dataclass(slots=True)
@@ -51,10 +40,11 @@ class Workload:
     seconds: float
     #: What is there to begin with, in the order in which it is told.
     objects: list[AnyObject] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    #: What others than the scheduler change later.
+    changes: list[Change] = field(default_factory=list)
     #: By uid, seconds from binding to end, of pods of which it is known.
     run_times: dict[str, float] = field(default_factory=dict)
-    #: uids of the pods that others bind: every change of theirs is a step.
+    #: uids of the pods that others bind, all of whose changes are in ``changes``.
     foreign: set[str] = field(default_factory=set)
     termination: float = TERMINATION
     #: What became of it when it was recorded; None where that is not known.
@@ -130,11 +120,10 @@ class _Extraction:
             elif isinstance(item, ResourceClaim):
                 self._note_claim(item)
         for change in recording.changes:
-            step = Step(change.at, change.type, change.kind, change.key, change.item)
             if change.kind == "Pod":
-                self._pod_changed(step)
+                self._pod_changed(change)
             else:
-                self._other_changed(step)
+                self._other_changed(change)
         for history in self._histories.values():
             if history.bound is not None and history.ended is not None:
                 self._run_time(history, history.bound, history.ended)
@@ -150,41 +139,41 @@ class _Extraction:
         if history.uid not in self._cut_short and not lost_node:
             self._workload.run_times[history.uid] = ended - bound
 
-    def _other_changed(self, step: Step) -> None:
-        if isinstance(step.item, ResourceClaim):
-            self._claim_changed(step)
+    def _other_changed(self, change: Change) -> None:
+        if isinstance(change.item, ResourceClaim):
+            self._claim_changed(change)
             return
-        self._workload.steps.append(step)
-        if step.type is EventType.DELETED:
-            if step.kind == "Node":
-                self._node_gone[step.key] = step.at
-                self._spans.gone(step.at, step.key)
-        elif isinstance(step.item, Node):
-            self._node_gone.pop(step.key, None)
-            self._spans.seen(step.at, step.item)
+        self._workload.changes.append(change)
+        if change.type is EventType.DELETED:
+            if change.kind == "Node":
+                self._node_gone[change.key] = change.at
+                self._spans.gone(change.at, change.key)
+        elif isinstance(change.item, Node):
+            self._node_gone.pop(change.key, None)
+            self._spans.seen(change.at, change.item)
 
     def _note_claim(self, claim: ResourceClaim) -> None:
         if any(owner.kind == "Pod" for owner in claim.metadata.owner_references):
             self._generated.add(object_key(claim))
 
-    def _claim_changed(self, step: Step) -> None:
+    def _claim_changed(self, change: Change) -> None:
         """Leave out what the scheduler does with a claim, and its deletion with its pod.
 
         Claims for extended resources are made by the scheduler.
         """
-        claim = step.item
+        claim = change.item
         assert isinstance(claim, ResourceClaim)
         if (owner := extended_claim_owner(claim)) and owner not in self._workload.foreign:
             return
         consumers = {consumer.uid for consumer in claim.status.reserved_for}
-        if step.type is EventType.DELETED:
-            if step.key not in self._generated:
-                self._workload.steps.append(step)
-        elif step.type is EventType.ADDED:
+        if change.type is EventType.DELETED:
+            if change.key not in self._generated:
+                self._workload.changes.append(change)
+        elif change.type is EventType.ADDED:
             self._note_claim(claim)
-            self._workload.steps.append(step._replace(item=_unallocated(claim)))
+            self._workload.changes.append(change._replace(item=_unallocated(claim)))
         elif consumers & self._workload.foreign:
-            self._workload.steps.append(step)
+            self._workload.changes.append(change)
 
     # ------------------------------------------------------------------ pods
 
@@ -205,41 +194,41 @@ class _Extraction:
         if pod.spec.node_name and not is_finished(pod):
             history.bound, history.node = at, pod.spec.node_name
 
-    def _pod_changed(self, step: Step) -> None:
-        before = self._pods.get(step.key)
-        if step.type is EventType.DELETED:
-            self._pod_deleted(step, before)
+    def _pod_changed(self, change: Change) -> None:
+        before = self._pods.get(change.key)
+        if change.type is EventType.DELETED:
+            self._pod_deleted(change, before)
             return
-        pod = step.item
+        pod = change.item
         assert isinstance(pod, Pod)
         if before is None or before.metadata.uid != pod.metadata.uid:
             if before is not None:
-                self._ended(step.at, before)
-            self._workload.steps.append(step._replace(type=EventType.ADDED))
-            self._pod_added(step.at, pod)
+                self._ended(change.at, before)
+            self._workload.changes.append(change._replace(type=EventType.ADDED))
+            self._pod_added(change.at, pod)
             return
-        self._pods[step.key] = pod
+        self._pods[change.key] = pod
         history = self._histories[pod.metadata.uid]
         if pod.spec.node_name and history.bound is None and not is_finished(pod):
-            history.bound, history.node = step.at, pod.spec.node_name
+            history.bound, history.node = change.at, pod.spec.node_name
         history.unschedulable |= _fits_nowhere(pod)
-        self._note_termination(step.at, pod, history)
+        self._note_termination(change.at, pod, history)
         if is_finished(pod):
-            self._ended(step.at, pod)
+            self._ended(change.at, pod)
         if history.uid in self._workload.foreign or _others_part(pod) != _others_part(before):
-            self._workload.steps.append(step)
+            self._workload.changes.append(change)
 
-    def _pod_deleted(self, step: Step, before: Pod | None) -> None:
+    def _pod_deleted(self, change: Change, before: Pod | None) -> None:
         if before is None:
             return
         history = self._histories[before.metadata.uid]
         began = self._terminating.pop(history.uid, None)
         if began is not None and history.bound is not None and history.ended is None:
-            self._terminations.append(step.at - began)
+            self._terminations.append(change.at - began)
         if history.bound is None or history.uid in self._workload.foreign:
-            self._workload.steps.append(step)
-        self._ended(step.at, before)
-        del self._pods[step.key]
+            self._workload.changes.append(change)
+        self._ended(change.at, before)
+        del self._pods[change.key]
 
     def _note_termination(self, at: float, pod: Pod, history: PodHistory) -> None:
         if not is_terminating(pod):
@@ -316,5 +305,7 @@ def resized(workload: Workload, difference: int) -> Workload:
     gone = {node.metadata.name for node in nodes[difference:]}
     kept = [i for i in workload.objects if not isinstance(i, Node) or i.metadata.name not in gone]
     kept = [i for i in kept if not (isinstance(i, Pod) and i.spec.node_name in gone)]
-    steps = [step for step in workload.steps if not (step.kind == "Node" and step.key in gone)]
-    return replace(workload, objects=kept, steps=steps)
+    changes = [
+        change for change in workload.changes if not (change.kind == "Node" and change.key in gone)
+    ]
+    return replace(workload, objects=kept, changes=changes)

@@ -32,7 +32,7 @@ def test_containers_and_the_instances_of_tasks_are_pods(trace: Path) -> None:
     found = alibaba2018.read(trace)
     there = {i.metadata.name: i for i in found.objects if isinstance(i, Pod)}
     assert {name: pod.spec.node_name for name, pod in there.items()} == {"c-1": "m_1"}
-    arrivals = [(step.at, step.key) for step in found.steps]
+    arrivals = [(change.at, change.key) for change in found.changes]
     assert arrivals == [
         (10.0, "trace/j-1-m1-0"),
         (10.0, "trace/j-1-m1-1"),
@@ -54,7 +54,7 @@ def test_machines_are_nodes_in_their_failure_domains(trace: Path) -> None:
 
 def test_one_table_of_work_is_enough(trace: Path) -> None:
     (trace / "container_meta.csv").unlink()
-    assert len(alibaba2018.read(trace).steps) == 3
+    assert len(alibaba2018.read(trace).changes) == 3
     (trace / "batch_task.csv").unlink()
     with pytest.raises(BadTrace, match="neither container_meta nor batch_task"):
         alibaba2018.read(trace)

@@ -25,13 +25,13 @@ def test_machines_come_run_and_go(tmp_path: Path) -> None:
         "uid-vm-0000001": 600.0,
         "uid-vm-0000002": 300.0,
     }
-    arrivals = [(s.at, s.key, s.item.spec.priority) for s in found.steps]  # type: ignore[union-attr]
+    arrivals = [(s.at, s.key, s.item.spec.priority) for s in found.changes]  # type: ignore[union-attr]
     assert arrivals == [
         (0.0, "trace/vm-0000000", azure.INTERACTIVE),
         (300.0, "trace/vm-0000001", 0),
         (1200.0, "trace/vm-0000002", 0),
     ]
-    requests = found.steps[1].item.spec.containers[0].resources.requests  # type: ignore[union-attr]
+    requests = found.changes[1].item.spec.containers[0].resources.requests  # type: ignore[union-attr]
     assert dict(requests) == {"cpu": "32000m", "memory": str(128 * GIB)}, "of the open buckets"
     assert found.seconds == 1500.0
 
@@ -48,5 +48,5 @@ def test_there_are_as_many_nodes_as_the_peak_fills_to_four_fifths(tmp_path: Path
 def test_what_comes_later_than_wanted_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "vmtable.csv").write_text(TABLE)
     found = azure.read(tmp_path, 400.0)
-    assert len(found.steps) == 2
+    assert len(found.changes) == 2
     assert found.seconds == 400.0

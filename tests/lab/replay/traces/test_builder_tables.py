@@ -73,4 +73,4 @@ def test_what_is_later_than_any_trace_lasts_is_not_read(tmp_path: Path) -> None:
     )
     found = google2011.read(tmp_path)
     assert found.seconds == 1.0
-    assert [step.key for step in found.steps] == ["trace/job-7-0"]
+    assert [change.key for change in found.changes] == ["trace/job-7-0"]

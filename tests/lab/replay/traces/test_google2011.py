@@ -71,14 +71,14 @@ def test_amounts_are_shares_of_the_largest_machine(trace: Path) -> None:
     assert found.recorded is not None
     assert found.recorded.pods["uid-job-1-0"].requests == {"cpu": 16_000, "memory": 32 * GIB}
     assert found.recorded.pods["uid-job-3-0"].requests == {"cpu": 0, "memory": 0}
-    submitted = next(step.item for step in found.steps if step.key == "trace/job-2-0")
+    submitted = next(change.item for change in found.changes if change.key == "trace/job-2-0")
     assert submitted.spec.priority == 2  # type: ignore[union-attr]
     assert submitted.spec.affinity.HasField("pod_anti_affinity")  # type: ignore[union-attr]
 
 
 def test_machines_go_when_they_went(trace: Path) -> None:
-    gone = [s for s in google2011.read(trace).steps if s.type is EventType.DELETED]
-    assert [(step.at, step.key) for step in gone] == [(90.0, "machine-6")]
+    gone = [s for s in google2011.read(trace).changes if s.type is EventType.DELETED]
+    assert [(change.at, change.key) for change in gone] == [(90.0, "machine-6")]
 
 
 def test_less_of_the_trace_is_read_when_less_is_wanted(trace: Path) -> None:

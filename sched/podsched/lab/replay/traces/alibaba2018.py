@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from podsched.lab.replay.recording import MAX_SECONDS
-from podsched.lab.replay.traces.builder import GIB, BadTrace, Row, TraceBuilder, rows
+from podsched.lab.replay.traces.builder import GIB, BadTrace, TraceBuilder, files_of, rows
 from podsched.lab.replay.workload import Workload
 
 #: What 100 of memory stands for.
@@ -33,13 +33,12 @@ def read(directory: Path, seconds: float = MAX_SECONDS) -> Workload:
         if at <= seconds and not builder.has_node(row.text(0)):
             cpu, memory = 1000 * row.amount(4), row.amount(5) / 100 * MEMORY
             builder.node(at, row.text(0), cpu, memory, {_ZONE: f"domain-{row.text(2)}"})
-    found = False
-    for table, take in (("container_meta", _containers), ("batch_task", _tasks)):
-        if any((directory / f"{table}{end}").exists() for end in (".csv", ".csv.gz", "")):
-            take(builder, directory, seconds)
-            found = True
-    if not found:
+    readers = {"container_meta": _containers, "batch_task": _tasks}
+    present = [table for table in readers if files_of(directory, table)]
+    if not present:
         raise BadTrace(f"{directory}: neither container_meta nor batch_task")
+    for table in present:
+        readers[table](builder, directory, seconds)
     return builder.workload(with_history=False)
 
 
@@ -70,18 +69,9 @@ def _tasks(builder: TraceBuilder, directory: Path, seconds: float) -> None:
             continue
         ended = row.time(6)
         for instance in range(max(0, int(row.number(1)))):
-            _instance(builder, row, began, ended, instance)
+            name = f"{row.text(2)}-{row.text(0)}-{instance}".replace("_", "-").lower()
+            cpu, memory = row.amount(7) * _MILLICORES, row.amount(8) / 100 * MEMORY
+            history = builder.pod(began, name, cpu, memory, labels={"job": row.text(2)})
+            if ended > began:
+                builder.runs(history, ended - began)
         builder.seen(min(max(began, ended), seconds))
-
-
-def _instance(builder: TraceBuilder, row: Row, began: float, ended: float, instance: int) -> None:
-    name = f"{row.text(2)}-{row.text(0)}-{instance}".replace("_", "-").lower()
-    history = builder.pod(
-        began,
-        name,
-        row.amount(7) * _MILLICORES,
-        row.amount(8) / 100 * MEMORY,
-        labels={"job": row.text(2)},
-    )
-    if ended > began:
-        builder.runs(history, ended - began)

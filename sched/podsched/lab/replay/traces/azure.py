@@ -12,7 +12,6 @@ import math
 from pathlib import Path
 from typing import Final
 
-from podsched.lab.replay.history import PodHistory
 from podsched.lab.replay.recording import MAX_SECONDS
 from podsched.lab.replay.traces.builder import GIB, Row, TraceBuilder, rows
 from podsched.lab.replay.workload import Workload
@@ -38,26 +37,20 @@ def read(directory: Path, seconds: float = MAX_SECONDS) -> Workload:
         if created > seconds:
             continue
         cores, memory = _amount(row, 9), _amount(row, 10)
-        history = _machine(builder, number, row, created, (cores, memory))
+        history = builder.pod(
+            created,
+            f"vm-{number:07}",
+            1000 * cores,
+            memory * GIB,
+            priority=INTERACTIVE if row.text(8) == "Interactive" else 0,
+            labels={"category": row.text(8) or "Unknown"},
+        )
         builder.runs(history, max(deleted - created, 0.0))
         builder.seen(min(deleted, seconds))
         changes += [(created, cores, memory), (deleted, -cores, -memory)]
     for number in range(_nodes(changes)):
         builder.node(0.0, f"host-{number:05}", 1000 * NODE_CORES, NODE_MEMORY_GIB * GIB)
     return builder.workload(with_history=False)
-
-
-def _machine(
-    builder: TraceBuilder, number: int, row: Row, at: float, amounts: tuple[float, float]
-) -> PodHistory:
-    return builder.pod(
-        at,
-        f"vm-{number:07}",
-        1000 * amounts[0],
-        amounts[1] * GIB,
-        priority=INTERACTIVE if row.text(8) == "Interactive" else 0,
-        labels={"category": row.text(8) or "Unknown"},
-    )
 
 
 def _amount(row: Row, place: int) -> float:

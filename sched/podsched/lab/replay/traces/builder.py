@@ -15,7 +15,8 @@ from podsched.api.objects import AnyObject, Node, Pod
 from podsched.api.resources import readable_requests
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.lab.replay.history import History, PodHistory
-from podsched.lab.replay.workload import NodeSpans, Step, Workload
+from podsched.lab.replay.recording import Change
+from podsched.lab.replay.workload import NodeSpans, Workload
 from podsched.lib.bounded_text import bounded_lines
 from podsched.lib.files import open_file
 from podsched.serve.client.informer import EventType
@@ -72,14 +73,18 @@ class Row:
         return self.number(place, most=LATEST)
 
 
+def files_of(directory: Path, table: str) -> list[Path]:
+    """Return the file of a table, or those of its parts in the order of names; [] for none."""
+    whole = [directory / f"{table}{end}" for end in (".csv", ".csv.gz")]
+    return [path for path in whole if path.is_file()] or sorted((directory / table).glob("*.csv*"))
+
+
 def rows(directory: Path, table: str) -> Iterator[Row]:
     """Yield the rows of a table, or of its parts (``table/*.csv.gz``) in the order of names.
 
     Raises BadTrace or OSError.
     """
-    whole = [directory / f"{table}{end}" for end in (".csv", ".csv.gz")]
-    files = [path for path in whole if path.is_file()]
-    files = files or sorted((directory / table).glob("*.csv*"))
+    files = files_of(directory, table)
     if not files:
         raise BadTrace(f"{directory}: neither {table}.csv, {table}.csv.gz nor {table}/*.csv.gz")
     for path in files:
@@ -119,7 +124,7 @@ def _rows_of(path: Path) -> Iterator[Row]:
 MAX_PODS: Final = 200_000
 #: Nodes of one trace, and changes of them: the largest has 12,500.
 MAX_NODES: Final = 50_000
-MAX_STEPS: Final = 1_000_000
+MAX_CHANGES: Final = 1_000_000
 #: Unix time at which a trace begins whose times are relative: 2011-05-01T23:00:00Z, Google's.
 BEGAN: Final = 1_304_290_800.0
 GIB: Final = 1 << 30
@@ -132,7 +137,7 @@ class TraceBuilder:
 
     def __init__(self) -> None:
         self._objects: list[AnyObject] = []
-        self._steps: list[Step] = []
+        self._changes: list[Change] = []
         self._run_times: dict[str, float] = {}
         self._histories: dict[str, PodHistory] = {}
         self._nodes: dict[str, Node] = {}
@@ -169,14 +174,14 @@ class TraceBuilder:
             self._objects.append(node)
         else:
             type_ = EventType.ADDED if known is None else EventType.MODIFIED
-            self._step(at, type_, "Node", name, node)
+            self._change(at, type_, "Node", name, node)
 
     def node_gone(self, at: float, name: str) -> None:
         """Remove a node, if it is there."""
         node = self._nodes.pop(name, None)
         if node is not None:
             self._spans.gone(at, name)
-            self._step(at, EventType.DELETED, "Node", name, node)
+            self._change(at, EventType.DELETED, "Node", name, node)
 
     def has_node(self, name: str) -> bool:
         """Whether a node is there."""
@@ -227,7 +232,7 @@ class TraceBuilder:
             history.bound, history.node = 0.0, node
             self._objects.append(pod)
         else:
-            self._step(max(at, 0.0), EventType.ADDED, "Pod", key, pod)
+            self._change(max(at, 0.0), EventType.ADDED, "Pod", key, pod)
         self._histories[uid] = history
         return history
 
@@ -246,13 +251,13 @@ class TraceBuilder:
         seconds = max(self._end, 1.0)
         nodes = self._spans.until(seconds)
         recorded = History(seconds, self._histories, nodes) if with_history else None
-        self._steps.sort(key=lambda step: step.at)
+        self._changes.sort(key=lambda change: change.at)
         # Nodes come first: a pod that runs to begin with is on one of them.
         objects = sorted(self._objects, key=lambda item: isinstance(item, Pod))
-        return Workload(BEGAN, seconds, objects, self._steps, self._run_times, recorded=recorded)
+        return Workload(BEGAN, seconds, objects, self._changes, self._run_times, recorded=recorded)
 
-    def _step(self, at: float, type_: EventType, kind: str, key: str, item: AnyObject) -> None:
-        if len(self._steps) >= MAX_STEPS:
-            raise BadTrace(f"more than {MAX_STEPS:,} changes: read less of the trace (--for)")
+    def _change(self, at: float, type_: EventType, kind: str, key: str, item: AnyObject) -> None:
+        if len(self._changes) >= MAX_CHANGES:
+            raise BadTrace(f"more than {MAX_CHANGES:,} changes: read less of the trace (--for)")
         self.seen(at)
-        self._steps.append(Step(at, type_, kind, key, item))
+        self._changes.append(Change(at, type_, kind, key, item))
