@@ -46,7 +46,7 @@ from podsched.lab.bench.runner import run_workload
 from podsched.lab.bench.scale import BOUND, ScaleLimits, run_scale
 from podsched.lab.bench.scale import NODES as SCALE_NODES
 from podsched.lab.bench.soak import MOST_GROWTH, NODES, PODS, run_soak
-from podsched.lab.bench.workload_file import builtin_names, builtin_workloads, load_workloads, sized
+from podsched.lab.bench.workload_file import builtin_workloads, load_workloads, sized
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
 from podsched.telemetry.log_output import configure_logging
@@ -55,7 +55,7 @@ ALL, FAILOVER, QUEUE, LIST, SCALE = "all", "Failover", "Queue", "list", "scale"
 SOAK, OVERLOAD, RESTART, EXPLAIN = "Soak", "Overload", "Restart", "Explain"
 COMPARE = "compare"
 #: The benchmarks that "all" runs. The others take minutes, and do not measure throughput.
-_SPEED = (*builtin_names(), FAILOVER, QUEUE)
+_SPEED = (*builtin_workloads(), FAILOVER, QUEUE)
 _NAMES = (*_SPEED, SOAK, OVERLOAD, RESTART, EXPLAIN, SCALE, COMPARE)
 _FILES = (".yaml", ".yml")
 _UNPLOTTED = (FAILOVER, QUEUE, OVERLOAD, RESTART, EXPLAIN, COMPARE)
@@ -192,7 +192,7 @@ def _check(workload: str, given: _Flags) -> None:
     if given.plot is not None and (workload == ALL or workload in _UNPLOTTED):
         fail(f"--plot: {workload} is not plotted", USAGE)
     if BenchBackend.KUBERNETES in given.backend:
-        if not workload.endswith(_FILES) and workload not in builtin_names():
+        if not workload.endswith(_FILES) and workload not in builtin_workloads():
             fail(f"--backend kubernetes: {workload} is measured with podsched's own API", USAGE)
         if given.create_mode not in (None, "single"):
             mode = given.create_mode
@@ -216,7 +216,7 @@ def _plan(
         choice = suggestion(name, _NAMES) or f"; choose one of {', '.join(_NAMES)}, or a .yaml file"
         fail(f'unknown workload "{name}"{choice}', USAGE)
     for each in _SPEED if name == ALL else (name,):
-        if each in builtin_names():
+        if each in builtin_workloads():
             yield from _on_each_backend(sized(each, given.params), given, options)
         elif each == QUEUE:
             yield each, partial(run_queue, *([given.pods] if given.pods else []))

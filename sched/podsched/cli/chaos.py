@@ -31,7 +31,7 @@ from podsched.lab.chaos.history import load
 from podsched.lab.chaos.namespaces import NamespacesUnavailable, enter
 from podsched.lab.chaos.outcome import ChaosOutcome, judge
 from podsched.lab.chaos.records import HistoryError
-from podsched.lab.chaos.report import around, write_report
+from podsched.lab.chaos.report import around, page
 from podsched.lab.chaos.run import ChaosOptions, Status, run_chaos
 from podsched.serve.client.errors import ClientError
 from podsched.serve.store.errors import StoreError
@@ -202,7 +202,7 @@ def show_outcome(outcome: ChaosOutcome, report: Path | None, *, as_json: bool) -
     """Print an outcome, and write a report if a file is given; exit with 1 for violations."""
     if report is not None:
         with fail_on(OSError, about=f"--report {report}"):
-            write_report(report, outcome)
+            report.write_text(page(outcome), encoding="utf-8")
     if as_json:
         print(json.dumps(outcome.as_dict()))
     else:

@@ -29,7 +29,7 @@ class CreateNodes:
         """Return the nodes with these indexes."""
         nodes = []
         for index in range(start, min(stop, self.count)):
-            node = _made(self.templates, index)
+            node = _in_turn(self.templates, index)
             assert isinstance(node, Node)
             if not node.metadata.name:
                 node.metadata.name = f"node-{self.first + index:05d}"
@@ -55,7 +55,7 @@ class CreatePods:
         """Return the pods with these indexes."""
         pods = []
         for index in range(start, min(stop, self.count)):
-            pod = _made(self.templates, index)
+            pod = _in_turn(self.templates, index)
             assert isinstance(pod, Pod)
             _identify(pod, self.namespace, f"{self.prefix}-{index}")
             pods.append(pod)
@@ -71,12 +71,8 @@ class CreateAny:
     namespace: str = "default"
 
     def objects(self) -> Iterator[AnyObject]:
-        """Yield the objects."""
         for index in range(self.count):
-            for template in self.templates:
-                item = template.at(index)
-                _identify(item, self.namespace, f"object-{index}")
-                yield item
+            yield from _of_each(self.templates, index, self.namespace, "object")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,18 +125,15 @@ class Churn:
     def step(self, tick: int) -> Step:
         """Return the changes of a tick."""
         if not self.recreate:
-            return Step(create=tuple(self._objects(tick)))
+            return Step(create=self._objects(tick))
         turn, slot = divmod(tick, self.number)
         objects = self._objects(slot + turn // 2 * self.number)
         if turn % 2 == 0:
-            return Step(create=tuple(objects))
+            return Step(create=objects)
         return Step(delete=tuple(reference(item) for item in objects))
 
-    def _objects(self, index: int) -> Iterator[AnyObject]:
-        for template in self.templates:
-            item = template.at(index)
-            _identify(item, "default", f"{self.prefix}-{index}")
-            yield item
+    def _objects(self, index: int) -> tuple[AnyObject, ...]:
+        return tuple(_of_each(self.templates, index, "default", self.prefix))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +207,17 @@ def reference(item: AnyObject) -> Reference:
     return kind_of(item).name, item.metadata.namespace, item.metadata.name
 
 
-def _made(templates: Sequence[Template], index: int) -> AnyObject:
+def _in_turn(templates: Sequence[Template], index: int) -> AnyObject:
     return templates[index % len(templates)].at(index)
+
+
+def _of_each(
+    templates: Sequence[Template], index: int, namespace: str, prefix: str
+) -> Iterator[AnyObject]:
+    for template in templates:
+        item = template.at(index)
+        _identify(item, namespace, f"{prefix}-{index}")
+        yield item
 
 
 def _identify(item: AnyObject, namespace: str, name: str) -> None:

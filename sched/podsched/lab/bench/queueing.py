@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TypeVar
 
 from podsched.api.objects import Pod
 from podsched.config.load import load_config
 from podsched.framework.events import ASSIGNED_POD_DELETE
 from podsched.framework.pods import PodInfo
-from podsched.lab.bench.results import QueueResult
 from podsched.lab.bench.shapes import copies, node, pod_template
 from podsched.registry import factories
 from podsched.term.state import SchedulingState, build_state
@@ -26,6 +26,23 @@ CLASSES = 1_000
 HELPED = 10
 EVENTS = 100
 PLUGIN = "NodeResourcesFit"
+
+
+@dataclass(slots=True)
+class QueueResult:
+    """Microseconds per operation of the scheduling queue with ``pods`` waiting."""
+
+    pods: int
+    helped: int
+    microseconds: dict[str, float]
+    problems: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        return {"workload": "Queue", **asdict(self)}
+
+    def lines(self) -> list[str]:
+        each = [f"  {name}: {value:.1f} us" for name, value in self.microseconds.items()]
+        return [f"Queue: {self.pods:,} waiting pods; CPU time per operation", *each]
 
 
 def run_queue(pods: int = PODS) -> QueueResult:

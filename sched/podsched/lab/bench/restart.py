@@ -10,13 +10,11 @@ import asyncio
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from podsched.app.local_cluster import LocalCluster
-from podsched.app.local_specs import LocalClusterOptions
 from podsched.lab.bench.failover import prepare
-from podsched.lab.bench.run import BenchOptions, Progress, create_all
+from podsched.lab.bench.run import BenchOptions, Progress, create_all, local_cluster, started
 from podsched.lab.bench.shapes import copies, pod_template
 from podsched.lib.network import free_port
 from podsched.lib.tasks import in_background
@@ -59,10 +57,10 @@ async def run_restart(
         path = Path(directory)
         await _fill(path, nodes, bound, options, progress)
         began = time.monotonic()
-        cluster = LocalCluster(_cluster(path, options.replicas, options))
-        binding = _bound_at(cluster.specs.options.api_address)
+        address = f"127.0.0.1:{free_port()}"
+        cluster = local_cluster(options, path, address)
         try:
-            async with in_background(binding, "await the binding") as waiting:
+            async with in_background(_bound_at(address), "await the binding") as waiting:
                 await cluster.start()
                 ready = time.monotonic() - began
                 async with asyncio.timeout(WITHIN):
@@ -72,28 +70,16 @@ async def run_restart(
     return RestartResult(nodes, bound, round(ready, 3), round(first, 3))
 
 
-def _cluster(path: Path, replicas: int, options: BenchOptions) -> LocalClusterOptions:
-    return LocalClusterOptions(
-        data_dir=path,
-        api_address=f"127.0.0.1:{free_port()}",
-        replicas=replicas,
-        evaluator=options.evaluator,
-        fsync=options.fsync,
-    )
-
-
 async def _fill(
     path: Path, nodes: int, bound: int, options: BenchOptions, progress: Progress
 ) -> None:
     """Fill etcd's data directory: nodes, bound pods, and a pending pod."""
-    cluster = LocalCluster(_cluster(path, 0, options))
-    await cluster.start()
-    try:
-        async with ApiClient(cluster.server) as client:
-            await prepare(client, nodes, bound, progress)
-            await create_all(client, list(copies(pod_template(), "waiting", 1)))
-    finally:
-        await cluster.stop()
+    async with (
+        started(local_cluster(replace(options, replicas=0), path)) as cluster,
+        ApiClient(cluster.server) as client,
+    ):
+        await prepare(client, nodes, bound, progress)
+        await create_all(client, list(copies(pod_template(), "waiting", 1)))
 
 
 async def _bound_at(address: str) -> float:

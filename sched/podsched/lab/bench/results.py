@@ -122,28 +122,6 @@ def timeline(bound_after: Sequence[float]) -> list[tuple[float, float]]:
     ]
 
 
-@dataclass(slots=True)
-class QueueResult:
-    """Microseconds per operation of the scheduling queue with ``pods`` waiting."""
-
-    pods: int
-    helped: int
-    microseconds: dict[str, float]
-
-    @property
-    def problems(self) -> list[str]:
-        """There are no problems."""
-        return []
-
-    def as_dict(self) -> dict[str, object]:
-        return {"workload": "Queue", **asdict(self)}
-
-    def lines(self) -> list[str]:
-        """Return a short report as lines."""
-        each = [f"  {name}: {value:.1f} us" for name, value in self.microseconds.items()]
-        return [f"Queue: {self.pods:,} waiting pods; CPU time per operation", *each]
-
-
 def percentile(values: Iterable[float], percent: int) -> float:
     """Return the least value that ``percent`` of the values do not exceed; 0 for no values."""
     ordered = sorted(values)

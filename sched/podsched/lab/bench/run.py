@@ -150,36 +150,42 @@ class BenchOptions:
     """Maps the name of a process and an address to the address that the process is to use."""
 
 
-@asynccontextmanager
-async def bench_cluster(options: BenchOptions) -> AsyncIterator[LocalCluster]:
-    """Run a cluster for the block. Raises ``ProcessFailed``, ``EmbeddedEtcdError``."""
-    with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
-        config = None
-        if options.through_kube:
-            config = Path(directory) / "scheduler.yaml"
-            config.write_text(yaml.safe_dump(_UNLIMITED))
-        cluster = LocalCluster(
-            LocalClusterOptions(
-                data_dir=Path(directory),
-                replicas=options.replicas,
-                api_servers=options.api_servers,
-                nodes=options.agent_nodes,
-                node_pods=options.agent_node_pods,
-                evaluator=options.evaluator,
-                fsync=options.fsync,
-                kube_address="127.0.0.1:0" if options.through_kube else "",
-                through_kube=options.through_kube,
-                scheduler_config=config,
-                api_arguments=options.api_arguments,
-                scheduler_arguments=options.scheduler_arguments,
-                route=options.route,
-            )
+def local_cluster(
+    options: BenchOptions, data_dir: Path, api_address: str = "127.0.0.1:0"
+) -> LocalCluster:
+    """Return a cluster to be started, which has its data in a directory."""
+    config = None
+    if options.through_kube:
+        config = data_dir / "scheduler.yaml"
+        config.write_text(yaml.safe_dump(_UNLIMITED))
+    return LocalCluster(
+        LocalClusterOptions(
+            data_dir=data_dir,
+            api_address=api_address,
+            replicas=options.replicas,
+            api_servers=options.api_servers,
+            nodes=options.agent_nodes,
+            node_pods=options.agent_node_pods,
+            evaluator=options.evaluator,
+            fsync=options.fsync,
+            kube_address="127.0.0.1:0" if options.through_kube else "",
+            through_kube=options.through_kube,
+            scheduler_config=config,
+            api_arguments=options.api_arguments,
+            scheduler_arguments=options.scheduler_arguments,
+            route=options.route,
         )
-        await cluster.start()
-        try:
-            yield cluster
-        finally:
-            await cluster.stop()
+    )
+
+
+@asynccontextmanager
+async def started(cluster: LocalCluster) -> AsyncIterator[LocalCluster]:
+    """Run a cluster for the block. Raises ``ProcessFailed``, ``EmbeddedEtcdError``."""
+    await cluster.start()
+    try:
+        yield cluster
+    finally:
+        await cluster.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,15 +206,16 @@ class Bench:
 async def bench(
     options: BenchOptions, progress: Progress, client_options: ClientOptions | None = None
 ) -> AsyncIterator[Bench]:
-    """Run a cluster with a client for the block. Raises what ``bench_cluster`` does."""
+    """Run a cluster with a client for the block. Raises what ``started`` does."""
     progress("starting", 0, 1)
-    async with (
-        bench_cluster(options) as cluster,
-        ApiClient(cluster.server, client_options) as client,
-        watching(Informer(client, ["Pod"])) as pods,
-    ):
-        progress("starting", 1, 1)
-        yield Bench(cluster, client, pods)
+    with tempfile.TemporaryDirectory(prefix="podsched-bench-") as directory:
+        async with (
+            started(local_cluster(options, Path(directory))) as cluster,
+            ApiClient(cluster.server, client_options) as client,
+            watching(Informer(client, ["Pod"])) as pods,
+        ):
+            progress("starting", 1, 1)
+            yield Bench(cluster, client, pods)
 
 
 @asynccontextmanager

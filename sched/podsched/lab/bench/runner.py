@@ -9,11 +9,11 @@ import asyncio
 import math
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -29,7 +29,7 @@ from podsched.api.objects import (
 from podsched.app.local_cluster import LocalCluster
 from podsched.lab.bench import ops
 from podsched.lab.bench.processes import Usage, spent, usage_of_session
-from podsched.lab.bench.results import BenchResult, timeline
+from podsched.lab.bench.results import BenchResult, percentile, timeline
 from podsched.lab.bench.run import (
     Bench,
     BenchOptions,
@@ -185,8 +185,8 @@ class Runner:
             case ops.Sleep():
                 await asyncio.sleep(op.seconds)
 
-    def _start(self, coroutine: object, name: str) -> None:
-        self._background.append(asyncio.create_task(coroutine, name=name))  # type: ignore[arg-type]
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        self._background.append(asyncio.create_task(work, name=name))
 
     async def _end_background(self) -> None:
         """Cancel tasks; if one has failed, raise its error, because the result would be wrong."""
@@ -233,11 +233,10 @@ class Runner:
         self._expected += keys
         creating = asyncio.create_task(self._create(pods, rate, clock.created), name="create")
         if op.wait:
-            waiting = self._bound(keys, "measured pods")
-            await asyncio.gather(creating, waiting)
+            await asyncio.gather(creating, self._bound(keys, "measured pods"))
         else:
             await creating
-        await self._stop_clock()
+            await self._stop_clock()
 
     async def _actors(self) -> None:
         """Wait until the evaluator actors have started, so that their start is not measured."""
@@ -335,7 +334,7 @@ class Runner:
         clock, bound_at = self.clock, self._bench.pods.bound
         bound = {key: bound_at[key] for key in clock.created if key in bound_at}
         seconds = max(bound.values(), default=time.monotonic()) - clock.began
-        latencies = sorted(at - clock.created[key] for key, at in bound.items()) or [0.0]
+        latencies = [at - clock.created[key] for key, at in bound.items()]
         return BenchResult(
             workload=workload.name,
             nodes=workload.nodes,
@@ -345,8 +344,8 @@ class Runner:
             seconds=round(seconds, 3),
             pods_per_second=round(len(bound) / seconds, 1) if bound else 0.0,
             create_seconds=round(clock.created_by - clock.began, 3) if bound else 0.0,
-            p50_seconds=round(latencies[len(latencies) // 2], 4),
-            p99_seconds=round(latencies[len(latencies) * 99 // 100], 4),
+            p50_seconds=round(percentile(latencies, 50), 4),
+            p99_seconds=round(percentile(latencies, 99), 4),
             cpu_us_per_pod=spent(clock.usage, clock.usage_after, len(clock.created)),
             kube_scheduler=workload.kube_scheduler,
             memory_mb={n: round(used.memory / 1e6, 1) for n, used in clock.usage_after.items()},

@@ -176,7 +176,7 @@ async def _until(pods: PodWatch, reached: Callable[[], bool], within: float, wha
 
 
 def _pods(first: int, count: int) -> list[Pod]:
-    """Pods of one application, some of which have a label of their own."""
+    """Return pods of one application, some of which have a label of their own."""
     template = pod_template(
         cpu="10m", memory="10Mi", labels={"app": f"soak-{first}"}, terminationGracePeriodSeconds=1
     )

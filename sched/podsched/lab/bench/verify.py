@@ -55,10 +55,10 @@ def violations(nodes: Iterable[Node], pods: Iterable[Pod], *, deleted: bool = Fa
     found = list(_misplaced(by_name, on_node))
     placed = [pod for name in on_node.keys() & by_name.keys() for pod in on_node[name].values()]
     state = _Placed(by_name, placed)
-    found += state.close_to_each_other()
+    found += state.anti_affinity_violations()
     if not deleted:
-        found += state.away_from_each_other()
-        found += state.unevenly_spread()
+        found += state.affinity_violations()
+        found += state.spread_violations()
     return _first(found)
 
 
@@ -197,7 +197,7 @@ class _Placed:
             for label in pod.metadata.labels.items():
                 self._by_label[label].append(pod)
 
-    def close_to_each_other(self) -> Iterator[str]:
+    def anti_affinity_violations(self) -> Iterator[str]:
         """Yield pods whose required anti-affinity is violated in their domain."""
         for term, holders in self._holders("pod_anti_affinity").items():
             matching = self._matching(term)
@@ -211,7 +211,7 @@ class _Placed:
                         f"{term.topology_key}={domain}"
                     )
 
-    def away_from_each_other(self) -> Iterator[str]:
+    def affinity_violations(self) -> Iterator[str]:
         """Yield pods whose domain has no pod of their required affinity."""
         for term, holders in self._holders("pod_affinity").items():
             counts = self._counts(term, self._matching(term).values())
@@ -223,7 +223,7 @@ class _Placed:
                         "none are"
                     )
 
-    def unevenly_spread(self) -> Iterator[str]:
+    def spread_violations(self) -> Iterator[str]:
         """Yield violated spreading constraints, if all pods that they count have them."""
         holders: dict[_Spread, set[str]] = defaultdict(set)
         samples: dict[bytes, int] = {}

@@ -346,12 +346,6 @@ def builtin_text() -> str:
 
 
 @cache
-def builtin_names() -> tuple[str, ...]:
-    """Return the names of the built-in workloads."""
-    return tuple(builtin_workloads())
-
-
-@cache
 def builtin_workloads() -> Mapping[str, Workload]:
     """Return the built-in workloads in their own sizes, by name."""
     return {workload.name: workload for workload in parse_workloads(builtin_text())}

@@ -100,7 +100,7 @@ class Recorder:
 
     def __init__(self, path: Path, observer: Callable[[Revision], None] = lambda _: None) -> None:
         """Open the file. ``observer`` is called with each revision. Raises OSError."""
-        self._file: IO[str] = path.open("w")
+        self._file: IO[str] = path.open("w", encoding="utf-8")
         self._began = time.monotonic()
         self._began_wall = time.time()
         self._observer = observer

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from podsched.api.conditions import is_finished, is_pod_ready, is_terminating
@@ -163,7 +162,7 @@ def _violations(outcome: ChaosOutcome) -> Iterable[str]:
 
 def _faults(outcome: ChaosOutcome) -> Iterable[str]:
     yield "<table><tr><th>begins<th>ends<th>fault<th>what"
-    ends = {fault.number: fault.at for fault in outcome.history.faults if fault.ends}
+    ends = _ends(outcome.history)
     for fault in outcome.history.faults:
         if not fault.ends:
             end = f"{ends[fault.number]:.1f} s" if fault.number in ends else ""
@@ -171,11 +170,6 @@ def _faults(outcome: ChaosOutcome) -> Iterable[str]:
             cells = (f"{fault.at:.1f} s", end, fault.name, what)
             yield "<tr>" + "".join(f"<td>{escape(cell)}" for cell in cells)
     yield "</table>"
-
-
-def write_report(path: Path, outcome: ChaosOutcome) -> None:
-    """Write the page. Raises ``OSError``."""
-    path.write_text(page(outcome))
 
 
 class Bar(NamedTuple):
@@ -222,12 +216,17 @@ def _name(identity: str) -> str:
 
 def fault_bars(history: History) -> list[Bar]:
     """Return a bar for each fault."""
-    ends = {fault.number: fault.at for fault in history.faults if fault.ends}
+    ends = _ends(history)
     return [
         Bar(fault.at, ends.get(fault.number, history.seconds), fault.what, _FAULT)
         for fault in history.faults
         if not fault.ends and not fault.failed
     ]
+
+
+def _ends(history: History) -> dict[int, float]:
+    """Return the times at which faults ended, by their numbers."""
+    return {fault.number: fault.at for fault in history.faults if fault.ends}
 
 
 def rows_of(bars: Iterable[Bar]) -> list[list[Bar]]:
@@ -247,7 +246,7 @@ def per_second(times: Iterable[float], seconds: float) -> list[tuple[float, floa
     counts = [0] * (int(seconds) + 1)
     for at in times:
         counts[min(max(int(at), 0), len(counts) - 1)] += 1
-    return [(float(second), float(count)) for second, count in enumerate(counts)]
+    return list(enumerate(counts))
 
 
 def waiting(history: History) -> list[tuple[float, float]]:
@@ -255,7 +254,7 @@ def waiting(history: History) -> list[tuple[float, float]]:
     points: dict[int, tuple[float, float]] = {}
     for moment in replay(history):
         count = sum(not pod.spec.node_name for pod in moment.world.pods.values())
-        points[int(moment.revision.at)] = (moment.revision.at, float(count))
+        points[int(moment.revision.at)] = (moment.revision.at, count)
     return list(points.values())
 
 

@@ -101,7 +101,7 @@ class Run:
             await self._settle()
             self._stage = "stopping"
             self._sessions = dict(self._pids())
-            await system.stop_processes()
+            await system.cluster.stop()  # etcd stays: its last revisions are still to be recorded
             await self._catch_up()
             watching.cancel()
             await store.close()
@@ -157,9 +157,10 @@ class Run:
 
     async def _fault(self, planned: PlannedFault) -> None:
         number, name = planned.number, planned.name
+        stack = contextlib.AsyncExitStack()
         try:
             fault = self._options.kinds[name].inject(self._system, planned.pick)
-            what = await fault.__aenter__()
+            what = await stack.enter_async_context(fault)
         except (LookupError, StoreError, ClientError, OSError) as error:
             self._mark(number, name, failed=str(error) or type(error).__name__)
             return
@@ -170,7 +171,7 @@ class Run:
         finally:
             failed = ""
             try:
-                await fault.__aexit__(None, None, None)
+                await stack.aclose()
             except (LookupError, StoreError, ClientError, ProcessFailed, OSError) as error:
                 failed = str(error) or type(error).__name__
             finally:

@@ -235,10 +235,6 @@ class System:
             await self.etcd.stop()
             raise
 
-    async def stop_processes(self) -> None:
-        """Stop everything but etcd, so that its last revisions can be recorded."""
-        await self.cluster.stop()
-
     async def stop(self) -> None:
         """Stop everything."""
         await self.cluster.stop()

@@ -1,0 +1,45 @@
+"""The restart of a whole system."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from podsched.app.local_specs import LocalClusterOptions
+from podsched.lab.bench import restart, run
+from podsched.lab.bench.run import BenchOptions
+
+
+class Cluster:
+    """A cluster without processes."""
+
+    def __init__(self, options: LocalClusterOptions) -> None:
+        self.options = options
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
+
+async def test_the_system_is_started_again_with_the_options_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[LocalClusterOptions] = []
+
+    async def nothing(*_: Any) -> float:
+        return 0.0
+
+    def cluster(options: LocalClusterOptions) -> Cluster:
+        made.append(options)
+        return Cluster(options)
+
+    monkeypatch.setattr(run, "LocalCluster", cluster)
+    monkeypatch.setattr(restart, "_fill", nothing)
+    monkeypatch.setattr(restart, "_bound_at", nothing)
+    options = BenchOptions(api_servers=2, scheduler_arguments=("--without=incremental",))
+    await restart.run_restart(1, 1, options, lambda *_: None)
+    [found] = made
+    assert (found.api_servers, found.scheduler_arguments) == (2, ("--without=incremental",))
