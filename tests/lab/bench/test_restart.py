@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,19 +10,6 @@ import pytest
 from podsched.app.local_specs import LocalClusterOptions
 from podsched.lab.bench import restart, run
 from podsched.lab.bench.run import BenchOptions
-
-
-class Cluster:
-    """A cluster without processes."""
-
-    def __init__(self, options: LocalClusterOptions) -> None:
-        self.options = options
-
-    async def start(self) -> None:
-        pass
-
-    async def stop(self) -> None:
-        pass
 
 
 async def test_the_system_is_started_again_with_the_options_given(
@@ -32,9 +20,9 @@ async def test_the_system_is_started_again_with_the_options_given(
     async def nothing(*_: Any) -> float:
         return 0.0
 
-    def cluster(options: LocalClusterOptions) -> Cluster:
+    def cluster(options: LocalClusterOptions) -> Any:
         made.append(options)
-        return Cluster(options)
+        return SimpleNamespace(start=nothing, stop=nothing)
 
     monkeypatch.setattr(run, "LocalCluster", cluster)
     monkeypatch.setattr(restart, "_fill", nothing)

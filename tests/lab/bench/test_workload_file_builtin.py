@@ -10,7 +10,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
 from podsched.api.validation import validate
 from podsched.lab.bench.ops import Churn, CreateAny, CreateNodes, CreatePods, Workload
-from podsched.lab.bench.workload_file import builtin_names, builtin_workloads, sized
+from podsched.lab.bench.workload_file import builtin_workloads, sized
 
 
 def objects_of(workload: Workload) -> Iterator[AnyObject]:
@@ -33,7 +33,7 @@ def measured(name: str, count: int) -> list[Pod]:
     return op.pods(0, count)
 
 
-@pytest.mark.parametrize("name", builtin_names())
+@pytest.mark.parametrize("name", builtin_workloads())
 def test_the_objects_of_a_workload_are_valid(name: str) -> None:
     objects = list(objects_of(builtin_workloads()[name]))
     assert {kind_of(item).name for item in objects} >= {"Node", "Pod"}
