@@ -30,7 +30,7 @@ def test_an_attempt_is_one_trace_with_its_phases_recorded_afterwards() -> None:
     recorded = Recorded()
     attempt = recorded.tracer.start(SpanName.ATTEMPT, at=100.0, attributes={"pod": "a/b"})
     attempt.child(SpanName.QUEUE_WAIT, 100.0, 101.5)
-    attempt.child(SpanName.FILTER, 101.5, 101.75, {"nodes": 5}, error="no node fits")
+    attempt.start_child(SpanName.FILTER, 101.5).end(101.75, {"nodes": 5}, "no node fits")
     attempt.end(102.0, {"result": "unschedulable"})
     spans = recorded.spans()
     root, wait, filtered = spans["scheduling attempt"], spans["queue wait"], spans["Filter"]

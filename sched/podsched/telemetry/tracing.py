@@ -82,10 +82,9 @@ class Span:
         start: float,
         end: float,
         attributes: Mapping[str, Attribute] | None = None,
-        error: str = "",
     ) -> None:
         """Record a child that has already ended."""
-        self.start_child(name, start).end(end, attributes, error)
+        self.start_child(name, start).end(end, attributes)
 
     def start_child(self, name: str, at: float | None = None) -> Span:
         return Span(self._tracer, self._tracer.sdk_span(name, self._span, at))

@@ -90,9 +90,7 @@ class FakeCluster(MemoryCluster):
             ]
             yield RawWatchResponse(events=initial)
             yield RawWatchResponse(revision=seen, bookmark=True, initial_events_end=True)
-        while breaks == self._breaks:
-            if seen < self._compacted:
-                break
+        while breaks == self._breaks and seen >= self._compacted:
             changed, revision = self._changed, self.revision
             changes = self._log[bisect_right(self._log, seen, key=_revision_of) :]
             wanted = [

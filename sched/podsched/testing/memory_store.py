@@ -125,7 +125,7 @@ class _History:
     def run(
         self, compares: Sequence[Compare], on_success: Sequence[TxnOp], on_failure: Sequence[TxnOp]
     ) -> TxnResult:
-        """One transaction: compares and the ops of one branch in one step."""
+        """Run a transaction: compares and the ops of one branch in one step."""
         for branch in (on_success, on_failure):
             _check_written_once(branch)
         succeeded = all(_holds(c, self.at(c.key)) for c in compares)
@@ -221,7 +221,6 @@ class MemoryStore:
         self._history = _history or _History()
         self._fault: StoreError | None = None
         self._closed = False
-        self._wakers: set[asyncio.Event] = set()
 
     def session(self) -> MemoryStore:
         """Return another store over the same keys, as another process has it."""
@@ -243,11 +242,10 @@ class MemoryStore:
     @fault.setter
     def fault(self, fault: StoreError | None) -> None:
         self._fault = fault
-        for waker in self._wakers:
-            waker.set()
+        self._history.wake()
 
     async def _enter(self) -> _History:
-        """Every call gives way once, so that tests meet the interleavings of real I/O."""
+        """Give way once, so that tests meet the interleavings of real I/O. Raises the fault."""
         await asyncio.sleep(0)
         if self._closed:
             raise Closed("the store is closed")
@@ -309,7 +307,6 @@ class MemoryStore:
         last: list[WatchEvent] = []
         waker = asyncio.Event()
         history.wakers.add(waker)
-        self._wakers.add(waker)
         try:
             if not start_revision:
                 yield WatchBatch(following - 1, ())
@@ -326,7 +323,6 @@ class MemoryStore:
             raise Closed("the store is closed")
         finally:
             history.wakers.discard(waker)
-            self._wakers.discard(waker)
 
     async def lease_grant(self, ttl: int) -> LeaseGrant:
         return (await self._enter()).grant(ttl)
@@ -346,8 +342,7 @@ class MemoryStore:
 
     async def close(self) -> None:
         self._closed = True
-        for waker in self._wakers:
-            waker.set()
+        self._history.wake()
 
 
 def _outcome(history: _History, write: Write) -> WriteOutcome:

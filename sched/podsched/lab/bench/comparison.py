@@ -146,7 +146,6 @@ class ComparisonResult:
         return found
 
     def as_dict(self) -> dict[str, object]:
-        """Return the figures under stable names."""
         return {
             "workload": "compare",
             "about": dict(self.about),
@@ -156,7 +155,6 @@ class ComparisonResult:
         }
 
     def lines(self) -> list[str]:
-        """Return a short report as lines."""
         first = self.turns[0]
         rounds = len(self.turns) // len(SCHEDULERS) // len(self.compared)
         loads = [turn.load for turn in self.turns]

@@ -86,7 +86,6 @@ class EveryFaultResult:
         }
 
     def as_dict(self) -> dict[str, object]:
-        """Return the figures under stable names."""
         return {
             "workload": "Failover",
             "nodes": self.load.nodes,
@@ -99,7 +98,6 @@ class EveryFaultResult:
         }
 
     def lines(self) -> list[str]:
-        """Return a table as lines."""
         load = self.load
         lines = [
             f"Failover: {load.nodes:,} nodes, {load.bound:,} pods bound, {load.rate:g} pods/s, "

@@ -54,11 +54,9 @@ class ExplainResult:
         return round(asked / quiet, 3) if quiet else 0.0
 
     def as_dict(self) -> dict[str, object]:
-        """Return the figures under stable names."""
         return {"workload": "Explain", **asdict(self), "ratio": self.ratio}
 
     def lines(self) -> list[str]:
-        """Return a short report as lines."""
         calls = [
             f"  {what}: p50 {p50:.1f} ms, p90 {p90:.1f} ms, p99 {p99:.1f} ms"
             for what, (p50, p90, p99) in self.milliseconds.items()

@@ -87,7 +87,6 @@ class FailoverResult:
         return sorted(found, key=lambda item: -item[1])[:_SHOWN]
 
     def as_dict(self) -> dict[str, object]:
-        """Return the figures under stable names."""
         return {
             "workload": "Failover",
             "nodes": self.load.nodes,
@@ -104,7 +103,6 @@ class FailoverResult:
         }
 
     def lines(self) -> list[str]:
-        """Return a short report as lines."""
         load = self.load
         lines = [
             f"Failover: {load.nodes:,} nodes, {load.bound:,} pods bound, {load.rate:g} pods/s, "

@@ -183,7 +183,6 @@ class OverloadResult:
         }
 
     def lines(self) -> list[str]:
-        """Return a short report as lines."""
         found = ["Overload: ten flooding clients beside an ordinary one; quiet -> flooded"]
         for percent in (50, 99):
             quiet, flooded = (1000 * self.latency(percent, flooded=w) for w in (False, True))

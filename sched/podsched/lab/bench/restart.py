@@ -37,11 +37,9 @@ class RestartResult:
     problems: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, object]:
-        """Return the figures under stable names."""
         return {"workload": "Restart", **asdict(self)}
 
     def lines(self) -> list[str]:
-        """Return a short report as lines."""
         return [
             f"Restart: {self.nodes:,} nodes, {self.bound:,} pods bound before",
             f"  etcd, the API server and the replica are ready after {self.ready:.2f} s",

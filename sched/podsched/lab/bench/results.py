@@ -67,7 +67,6 @@ class BenchResult:
         return figures
 
     def lines(self) -> list[str]:
-        """Return a short report as lines."""
         modes = {"batch": "in batches", "single": "one by one"}
         created = modes.get(self.create_mode, self.create_mode)
         bound = f"{self.bound:,} bound in {self.seconds:.2f} s"
@@ -155,7 +154,6 @@ class RepeatedResult:
 
     @property
     def workload(self) -> str:
-        """The workload's name."""
         return self.runs[0].workload
 
     @property

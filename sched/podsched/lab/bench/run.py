@@ -139,7 +139,6 @@ class BenchOptions:
     through_kube: bool = False
     """Whether replicas schedule, and measured pods are created, through Kubernetes' REST API, one
     pod per request."""
-    fsync: bool = True
     timeout: float = 600.0
     agent_nodes: int = 0
     """Number of nodes that an agent plays; without, nothing starts the pods that are bound."""
@@ -167,7 +166,6 @@ def local_cluster(
             nodes=options.agent_nodes,
             node_pods=options.agent_node_pods,
             evaluator=options.evaluator,
-            fsync=options.fsync,
             kube_address="127.0.0.1:0" if options.through_kube else "",
             through_kube=options.through_kube,
             scheduler_config=config,

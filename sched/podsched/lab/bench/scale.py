@@ -93,7 +93,6 @@ class ScaleResult:
         return {"workload": "Scale", **asdict(self)}
 
     def lines(self) -> list[str]:
-        """Return a short report as lines."""
         head = f"  {'nodes':>8} {'bound':>8}  {'pods':<14} {'pods/s':>7} {'us/pod':>7} "
         rows = [
             f"  {p.nodes:>8,} {p.bound:>8,}  {p.sort:<14} {p.pods_per_second:>7,.0f} "

@@ -97,7 +97,6 @@ class SoakResult:
         }
 
     def lines(self) -> list[str]:
-        """Return a short report as lines."""
         slopes = self.growth
         warm = int(len(self.pods) * WARM_UP)
         head = f"Soak: {self.pods[-1] if self.pods else 0:,} pods created, bound and deleted"

@@ -78,7 +78,6 @@ class ChaosOutcome:
         return Counter(call.outcome for call in self.history.calls)
 
     def as_dict(self) -> dict[str, object]:
-        """Return the figures and violations for ``--json``."""
         history = self.history
         return {
             "seed": history.begin.seed,
@@ -103,7 +102,6 @@ class ChaosOutcome:
         }
 
     def lines(self) -> list[str]:
-        """Return a short report as lines."""
         calls, faults = self.calls, self.faults
         failed = self._not_done
         lines = [

@@ -113,7 +113,6 @@ class Recorder:
         return time.monotonic() - self._began
 
     def write(self, record: Record) -> None:
-        """Append a record."""
         self._file.write(encode(record) + "\n")
 
     async def watch(self, store: Store) -> None:
@@ -157,7 +156,6 @@ class Recorder:
             )
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 

@@ -236,7 +236,6 @@ class System:
             raise
 
     async def stop(self) -> None:
-        """Stop everything."""
         await self.cluster.stop()
         for relay in self._relays.values():
             relay.close()

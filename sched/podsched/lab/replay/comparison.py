@@ -30,7 +30,6 @@ class Summary:
     fragmentation: float
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
         names = ("p50", "p90", "p99", "max")
         return {
             "pods": self.pods,
@@ -54,7 +53,6 @@ class Run:
     summary: Summary
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
         over_time = [
             {
                 "seconds": round(sample.at, 3),
@@ -99,7 +97,6 @@ class PodComparison(NamedTuple):
         return (self.after.waited or 0.0) - (self.before.waited or 0.0)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data."""
         return {"pod": self.before.key, "before": _told(self.before), "after": _told(self.after)}
 
 

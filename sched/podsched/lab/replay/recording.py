@@ -20,11 +20,11 @@ secrets and that no decision reads (environment, commands, probes) are not writt
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -50,6 +50,7 @@ _MAX_TIME, _MAX_REVISION = 253_402_300_799.0, 2.0**63
 
 _LETTERS = {EventType.ADDED: "A", EventType.MODIFIED: "M", EventType.DELETED: "D"}
 _TYPES = {letter: type_ for type_, letter in _LETTERS.items()}
+_NOT_ONE = "not a recording (sched record makes them)"
 
 
 class BadRecording(ValueError):
@@ -158,54 +159,49 @@ def _recorded(item: AnyObject) -> dict[str, Any]:
 
 def read_recording(path: Path) -> Recording:
     """Read a recording. Raises BadRecording or OSError."""
+    recording, number = None, 1
     with open_file(path) as raw, gzip.GzipFile(fileobj=raw) as file:
-        lines = _lines(file, path)
-        first = next(lines, None)
-        if first is None or "recording" not in first:
-            raise BadRecording(f"{path}: not a recording (sched record makes them)")
-        if first["recording"] != VERSION:
-            version = first["recording"]
-            raise BadRecording(f"{path}: version {version!r} of the format; this is {VERSION}")
-        recording = Recording(first)
-        with _line_named(path, 1):
-            _number(first, "time", _MAX_TIME)
-        for number, line in enumerate(lines, 2):
-            with _line_named(path, number):
-                _take(recording, line)
+        try:
+            for line in _lines(file):
+                if recording is None:
+                    recording = _begun(path, line)
+                else:
+                    _take(recording, line)
+                number += 1
+        except BadRecording:
+            raise
+        except (ValueError, ManifestError, UnknownKindError) as error:
+            raise BadRecording(f"{path}: line {number}: {error}") from error
+    if recording is None:
+        raise BadRecording(f"{path}: {_NOT_ONE}")
     return recording
 
 
-@contextmanager
-def _line_named(path: Path, number: int) -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, ManifestError, UnknownKindError) as error:
-        raise BadRecording(f"{path}: line {number}: {error}") from error
+def _begun(path: Path, line: Mapping[str, Any]) -> Recording:
+    """Return the recording that begins with a line. Raises BadRecording, or another ValueError."""
+    if "recording" not in line:
+        raise BadRecording(f"{path}: {_NOT_ONE}")
+    if (version := line["recording"]) != VERSION:
+        raise BadRecording(f"{path}: version {version!r} of the format; this is {VERSION}")
+    _number(line, "time", _MAX_TIME)
+    return Recording(line)
 
 
-def _lines(file: gzip.GzipFile, path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the documents, one per line, up to the end or the missing tail."""
-    number = 0
+def _lines(file: gzip.GzipFile) -> Iterator[dict[str, Any]]:
+    """Yield the documents, one per line, up to the end or the missing tail. Raises ValueError."""
     lines = bounded_lines(file, MAX_LINE, MAX_BYTES)
-    while True:
-        number += 1
+    for number in itertools.count(1):
         try:
             raw = next(lines, b"")
-            if not raw.endswith(b"\n"):
-                return
-            if number > MAX_LINES:
-                raise SizeExceeded(f"more than {MAX_LINES:,} lines")
-            document = parse_json(raw, MOST_VALUES_OF_A_LINE)
-        except (EOFError, zlib.error):
+        except (EOFError, zlib.error, gzip.BadGzipFile):
             return
-        except gzip.BadGzipFile as error:
-            if number == 1:
-                raise BadRecording(f"{path}: not a recording (sched record makes them)") from error
+        if not raw.endswith(b"\n"):
             return
-        except ValueError as error:
-            raise BadRecording(f"{path}: line {number}: {error}") from error
+        if number > MAX_LINES:
+            raise SizeExceeded(f"more than {MAX_LINES:,} lines")
+        document = parse_json(raw, MOST_VALUES_OF_A_LINE)
         if not isinstance(document, dict):
-            raise BadRecording(f"{path}: line {number}: expected an object")
+            raise ValueError("expected an object")
         yield document
 
 

@@ -184,7 +184,6 @@ class TraceBuilder:
             self._change(at, EventType.DELETED, "Node", name, node)
 
     def has_node(self, name: str) -> bool:
-        """Whether a node is there."""
         return name in self._nodes
 
     # ------------------------------------------------------------------ pods
