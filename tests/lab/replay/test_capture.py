@@ -12,7 +12,7 @@ import pytest
 from podsched.lab.replay.capture import INTERRUPTED, RECORDED_KINDS, TIME_IS_UP, Capture
 from podsched.lab.replay.recording import Recording, RecordingWriter, read_recording
 from podsched.serve.client.errors import Unavailable
-from podsched.serve.client.informer import Informer
+from podsched.serve.client.informer import Batch, Event, EventType, Handler, Informer
 from podsched.testing.fake_cluster import FakeCluster
 from support.recordings import a_node, a_pod
 
@@ -95,6 +95,45 @@ async def test_nothing_is_recorded_of_a_server_that_is_not_there(world: World) -
 async def test_a_full_file_ends_it(world: World) -> None:
     world.capture = Capture(world.writer, asyncio.get_running_loop().time, most_bytes=1)
     assert await world.record(10.0) == "the file has 0 MiB"
+
+
+class Reflectors:
+    """An informer whose kinds are listed one after the other, as a Kubernetes cluster's are."""
+
+    def __init__(self, steps: list[list[Event] | None]) -> None:
+        self.revision = 0
+        self.synced = asyncio.Event()
+        self._steps = steps
+
+    async def run(self, handler: Handler) -> None:
+        for events in self._steps:
+            if events is None:
+                self.synced.set()
+                continue
+            self.revision += 1
+            handler(Batch(self.revision, events))
+        await asyncio.Event().wait()
+
+
+async def test_what_changes_before_all_kinds_are_listed_is_recorded_as_it_is_then(
+    world: World,
+) -> None:
+    old, new = a_pod("a"), a_pod("a")
+    new.spec.node_name = "n1"
+    added = [Event(EventType.ADDED, "Pod", f"default/{n}", None, a_pod(n)) for n in "abc"]
+    bound = Event(EventType.MODIFIED, "Pod", "default/a", old, new)
+    gone, later = (Event(EventType.DELETED, "Pod", f"default/{n}", a_pod(n), None) for n in "bc")
+    node = Event(EventType.ADDED, "Node", "n1", None, a_node("n1"))
+    informer: Any = Reflectors([added, [bound], [gone], [node], None, [later]])
+    assert await world.record(2.0, world.capture.follow(informer)) == TIME_IS_UP
+    found = world.read()
+    names = {item.metadata.name: item for item in found.objects}
+    assert (sorted(names), len(found.objects)) == (["a", "c", "n1"], 3)
+    assert names["a"] == new
+    assert found.revision == 4
+    assert [(c.type.name, c.key, c.revision) for c in found.changes] == [
+        ("DELETED", "default/c", 5)
+    ]
 
 
 async def test_an_informer_is_recorded_as_well(world: World) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
@@ -173,25 +173,39 @@ class Capture:
 
     async def follow(self, informer: InformerPort) -> None:
         """Record the changes of an informer. Raises ClientError if it cannot continue."""
+        #: Kinds are listed one after the other, so what is listed may change before all are.
+        listed: dict[tuple[str, str], AnyObject] = {}
+
+        def handle(batch: Batch) -> None:
+            if informer.synced.is_set():
+                self._begin(listed)
+            for event in batch.events:
+                item = event.old if event.new is None else event.new
+                assert item is not None
+                if self.synced.is_set():
+                    self._change(event.type, item, batch.revision)
+                elif event.new is None:
+                    listed.pop((event.kind, event.key), None)
+                else:
+                    listed[event.kind, event.key] = item
+            self.progress.revision = batch.revision
+
         async with (
-            in_background(informer.run(self._handle), "informer") as running,
+            in_background(informer.run(handle), "informer") as running,
             in_background(informer.synced.wait(), "await the first list") as synced,
         ):
             await asyncio.wait((running, synced), return_when=asyncio.FIRST_COMPLETED)
             if synced.done():
-                self.synced.set()
-                self._writer.synced(informer.revision)
+                self._begin(listed)
             await running
 
-    def _handle(self, batch: Batch) -> None:
-        for event in batch.events:
-            item = event.old if event.new is None else event.new
-            assert item is not None
-            if self.synced.is_set():
-                self._change(event.type, item, batch.revision)
-            else:
+    def _begin(self, listed: Mapping[tuple[str, str], AnyObject]) -> None:
+        """Write the objects to begin with, unless they are written."""
+        if not self.synced.is_set():
+            for item in listed.values():
                 self._object(item)
-        self.progress.revision = batch.revision
+            self._writer.synced(self.progress.revision)
+            self.synced.set()
 
     # ------------------------------------------------------------------ lines
 
