@@ -25,6 +25,7 @@ from podsched.cli.unknown_names import suggestion
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
 from podsched.config.settings import Accelerator, Evaluator
+from podsched.lab.bench.cluster import BenchOptions, Progress
 from podsched.lab.bench.compare import NODES as COMPARE_NODES
 from podsched.lab.bench.compare import PODS as COMPARE_PODS
 from podsched.lab.bench.compare import CompareOptions, run_compare
@@ -41,7 +42,6 @@ from podsched.lab.bench.restart import BOUND as RESTART_BOUND
 from podsched.lab.bench.restart import NODES as RESTART_NODES
 from podsched.lab.bench.restart import run_restart
 from podsched.lab.bench.results import RepeatedResult
-from podsched.lab.bench.run import BenchOptions, Progress
 from podsched.lab.bench.runner import run_workload
 from podsched.lab.bench.scale import BOUND, ScaleLimits, run_scale
 from podsched.lab.bench.scale import NODES as SCALE_NODES

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from podsched.app.local_specs import LocalClusterOptions
-from podsched.lab.bench import restart, run
-from podsched.lab.bench.run import BenchOptions
+from podsched.lab.bench import cluster, restart
+from podsched.lab.bench.cluster import BenchOptions
 
 
 async def test_the_system_is_started_again_with_the_options_given(
@@ -20,11 +20,11 @@ async def test_the_system_is_started_again_with_the_options_given(
     async def nothing(*_: Any) -> float:
         return 0.0
 
-    def cluster(options: LocalClusterOptions) -> Any:
+    def make(options: LocalClusterOptions) -> Any:
         made.append(options)
         return SimpleNamespace(start=nothing, stop=nothing)
 
-    monkeypatch.setattr(run, "LocalCluster", cluster)
+    monkeypatch.setattr(cluster, "LocalCluster", make)
     monkeypatch.setattr(restart, "_fill", nothing)
     monkeypatch.setattr(restart, "_bound_at", nothing)
     options = BenchOptions(api_servers=2, scheduler_arguments=("--without=incremental",))

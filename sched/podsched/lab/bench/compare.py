@@ -35,6 +35,7 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import Node, Pod, key_of
 from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec
 from podsched.lab.bench import ops
+from podsched.lab.bench.cluster import LOOK_EVERY, PodWatch, Progress, each, watching
 from podsched.lab.bench.comparison import KUBE_SCHEDULER, ComparisonResult, Turn, order, throughput
 from podsched.lab.bench.control_plane import (
     ControlPlane,
@@ -45,7 +46,6 @@ from podsched.lab.bench.control_plane import (
     version_of,
 )
 from podsched.lab.bench.processes import Usage, spent, usage_of
-from podsched.lab.bench.run import LOOK_EVERY, PodWatch, Progress, each, watching
 from podsched.lab.bench.verify import unbound, violations
 from podsched.lab.bench.workload_file import sized
 from podsched.lib.network import free_port

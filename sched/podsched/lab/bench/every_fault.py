@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from podsched.api.objects import Lease
+from podsched.lab.bench.cluster import PodWatch, Progress, watching
 from podsched.lab.bench.failover import (
     LOAD_SELECTOR,
     LOCK,
@@ -34,7 +35,6 @@ from podsched.lab.bench.failover import (
     until,
 )
 from podsched.lab.bench.results import percentile
-from podsched.lab.bench.run import PodWatch, Progress, watching
 from podsched.lab.chaos.faults.kinds import SINGLE, Kind, Need, named
 from podsched.lab.chaos.faults.processes import ray_actors
 from podsched.lab.chaos.system import CLIENT, MEMBERS, System, SystemOptions

@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from podsched.api.objects import Pod, key_of
+from podsched.lab.bench.cluster import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.results import percentile
-from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, node, pod_template
 from podsched.lab.bench.verify import unbound
 from podsched.lib.tasks import task_group

@@ -26,8 +26,8 @@ from podsched.api.objects import Lease, key_of
 from podsched.app.local_cluster import LocalCluster
 from podsched.app.stored_state import read_stored_state
 from podsched.app.supervisor import ManagedProcess
+from podsched.lab.bench.cluster import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.results import percentile
-from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, node, pod_template
 from podsched.lib.counted import counted
 from podsched.lib.relay import LinkState, Relay

@@ -21,10 +21,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field, replace
 
 from podsched.api.objects import Namespace, key_of
+from podsched.lab.bench.cluster import Bench, BenchOptions, Progress, bench, create_all, pids_of
 from podsched.lab.bench.floods import CLIENTS, namespace_of
 from podsched.lab.bench.processes import memory_of
 from podsched.lab.bench.results import percentile
-from podsched.lab.bench.run import Bench, BenchOptions, Progress, bench, create_all, pids_of
 from podsched.lab.bench.shapes import copies, node, pod_template
 from podsched.lib.processes import dying_with_parent
 from podsched.lib.tasks import in_background

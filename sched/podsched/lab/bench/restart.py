@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from podsched.lab.bench.cluster import BenchOptions, Progress, create_all, local_cluster, started
 from podsched.lab.bench.failover import prepare
-from podsched.lab.bench.run import BenchOptions, Progress, create_all, local_cluster, started
 from podsched.lab.bench.shapes import copies, pod_template
 from podsched.lib.network import free_port
 from podsched.lib.tasks import in_background

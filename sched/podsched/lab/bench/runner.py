@@ -28,9 +28,7 @@ from podsched.api.objects import (
 )
 from podsched.app.local_cluster import LocalCluster
 from podsched.lab.bench import ops
-from podsched.lab.bench.processes import Usage, spent, usage_of_session
-from podsched.lab.bench.results import BenchResult, percentile, timeline
-from podsched.lab.bench.run import (
+from podsched.lab.bench.cluster import (
     Bench,
     BenchOptions,
     CreatePod,
@@ -40,6 +38,8 @@ from podsched.lab.bench.run import (
     creating,
     each,
 )
+from podsched.lab.bench.processes import Usage, spent, usage_of_session
+from podsched.lab.bench.results import BenchResult, percentile, timeline
 from podsched.lab.bench.verify import claim_violations, quota_violations, unbound, violations
 from podsched.lib.tasks import task_group
 from podsched.serve.client.errors import NotFound, raise_first

@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 
+from podsched.lab.bench.cluster import BenchOptions, Progress
 from podsched.lab.bench.ops import CreateNodes, CreatePods, DeletePods, Workload
 from podsched.lab.bench.plot import line_chart
-from podsched.lab.bench.run import BenchOptions, Progress
 from podsched.lab.bench.runner import Clock, Runner, running
 from podsched.lab.bench.shapes import ZONE, node_status
 from podsched.lab.bench.templates import Template

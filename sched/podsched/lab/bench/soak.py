@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from podsched.api.objects import Pod
+from podsched.lab.bench.cluster import Bench, BenchOptions, PodWatch, Progress, bench, create_all
 from podsched.lab.bench.plot import line_chart
 from podsched.lab.bench.processes import growth
-from podsched.lab.bench.run import Bench, BenchOptions, PodWatch, Progress, bench, create_all
 from podsched.lab.bench.shapes import copies, pod_template
 
 PODS = 200_000
