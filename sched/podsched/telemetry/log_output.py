@@ -33,8 +33,16 @@ def configure_logging(
     if level not in LEVELS:
         raise ValueError(f"unknown log level {level!r}, one of {', '.join(LEVELS)}")
     out = stream if stream is not None else sys.stderr
-    shared = _shared_processors()
-    final = _final_processors(format, out)
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    ]
+    final: list[Processor] = [
+        structlog.processors.format_exc_info,
+        mask_secrets,
+        *_renderers(format, out),
+    ]
     levels = _Levels(level, modules)
     structlog.configure(
         processors=[levels.drop, *shared, *final],
@@ -99,25 +107,13 @@ class _Levels:
         return self._by_component[component]
 
 
-def _shared_processors() -> list[Processor]:
-    return [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-    ]
-
-
-def _final_processors(format: LogFormat, out: TextIO) -> list[Processor]:  # noqa: A002
+def _renderers(format: LogFormat, out: TextIO) -> list[Processor]:  # noqa: A002
     if format == "json":
         return [
-            structlog.processors.format_exc_info,
-            mask_secrets,
             structlog.processors.EventRenamer("message"),
             structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
         ]
     return [
-        structlog.processors.format_exc_info,
-        mask_secrets,
         keep_lines,
         structlog.dev.ConsoleRenderer(
             colors=out.isatty(),

@@ -141,7 +141,10 @@ class _History:
                 kvs.append(self.at(op.key))
             else:
                 events += self._change(op, revision)
-        self._commit(revision, events)
+        if events:
+            self.revision = revision
+            self._log.append((revision, events))
+            self.wake()
         return TxnResult(succeeded, self.revision, tuple(kvs))
 
     def _change(self, op: Put | Delete, revision: int) -> Iterable[WatchEvent]:
@@ -161,12 +164,6 @@ class _History:
                 self.leases[op.lease].keys.add(op.key)
         self._versions.setdefault(op.key, []).append(kv)
         yield WatchEvent(kind, kv)
-
-    def _commit(self, revision: int, events: list[WatchEvent]) -> None:
-        if events:
-            self.revision = revision
-            self._log.append((revision, events))
-            self.wake()
 
     def events_since(self, revision: int) -> list[tuple[int, list[WatchEvent]]]:
         """Return the committed changes from a revision on."""

@@ -77,7 +77,7 @@ class Rounds(_Rounds):
             raise TimeoutError("the round did not end")
         return FaultRound(name, "", 0.1, 0.1)
 
-    async def _clear(self) -> None:
+    async def _delete_pods(self) -> None:
         self.cleared += 1
 
 

@@ -9,7 +9,7 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import ClusterQueue, LocalQueue, Node, Pod, PodGroup, ResourceClaim
 from podsched.lab.bench.shapes import HOSTNAME, ZONE, node, pod_template
-from podsched.lab.bench.verify import MOST_TOLD, claim_violations, quota_violations, violations
+from podsched.lab.bench.verify import MAX_REPORTED, claim_violations, quota_violations, violations
 
 NODES = [node(f"n{at}", {ZONE: f"z{at % 2}"}, pods=3) for at in range(4)]
 BLUE = {"matchLabels": {"color": "blue"}}
@@ -127,8 +127,8 @@ def test_a_taint_that_is_not_tolerated_is_told() -> None:
 
 def test_of_many_violations_some_are_told() -> None:
     told = violations(NODES, [pod(f"p{at}", "gone") for at in range(1000)])
-    assert len(told) == MOST_TOLD + 1
-    assert told[-1] == f"{1000 - MOST_TOLD} more of this kind"
+    assert len(told) == MAX_REPORTED + 1
+    assert told[-1] == f"{1000 - MAX_REPORTED} more of this kind"
 
 
 def claim(name: str, device: str, *uids: str) -> ResourceClaim:

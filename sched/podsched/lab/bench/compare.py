@@ -21,7 +21,7 @@ import platform
 import secrets
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,16 +142,13 @@ async def _turns(runner: _Runner, options: CompareOptions, progress: Progress) -
 
 async def _others(http: KubeHttp) -> str:
     """Describe the nodes and the waiting pods of a cluster; "" if it has none."""
-    pods = {"fieldSelector": "spec.nodeName=,status.phase=Pending"}
-    counts = {
-        "nodes": await _count(http, collection(KINDS["Node"]), {}),
-        "waiting pods": await _count(http, collection(KINDS["Pod"]), pods),
-    }
-    return " and ".join(f"{count:,} {what}" for what, count in counts.items() if count)
-
-
-async def _count(http: KubeHttp, path: str, params: Mapping[str, str]) -> int:
-    return sum([len(page.get("items") or ()) async for page in pages(http, path, params)])
+    waiting = {"fieldSelector": "spec.nodeName=,status.phase=Pending"}
+    parts = []
+    for what, kind, params in (("nodes", "Node", {}), ("waiting pods", "Pod", waiting)):
+        found = pages(http, collection(KINDS[kind]), params)
+        if count := sum([len(page.get("items") or ()) async for page in found]):
+            parts.append(f"{count:,} {what}")
+    return " and ".join(parts)
 
 
 class _Runner:

@@ -168,13 +168,13 @@ class _Rounds:
                     result.rounds.append(measured)
             except TimeoutError as error:  # An OSError, too, but the worst case and not skipped.
                 result.problems.append(f"{name}: {error}")
-                await self._clear()
+                await self._delete_pods()
             except (LookupError, StoreError, OSError) as error:
                 result.skipped[name] = str(error) or type(error).__name__
         return result
 
     async def _round(self, name: str, kind: Kind) -> FaultRound:
-        await self._all_well()
+        await self._wait_until_healthy()
         async with in_background(self._load.run(), "load"):
             await asyncio.sleep(SETTLE)
             began = time.monotonic()
@@ -185,7 +185,7 @@ class _Rounds:
         await until(lambda: self._waits(began, ended)[0])
         _, waits = self._waits(began, ended)
         next_bound = min(at + wait for at, wait in waits) - began
-        await self._clear()
+        await self._delete_pods()
         return FaultRound(name, what, next_bound, max(wait for _, wait in waits))
 
     def _waits(self, began: float, ended: float) -> tuple[bool, Sequence[tuple[float, float]]]:
@@ -195,7 +195,7 @@ class _Rounds:
         waits = [(at, bound[key] - at) for key, at in during if key in bound]
         return bool(waits) and len(waits) == len(during), waits
 
-    async def _all_well(self) -> None:
+    async def _wait_until_healthy(self) -> None:
         """Wait until every process is ready, a replica leads, and Ray has actors, if it is used."""
         processes = self._system.cluster.processes
         await asyncio.gather(*(process.wait_ready() for process in processes))
@@ -216,7 +216,7 @@ class _Rounds:
         ray = self._system.cluster.ray
         return ray is None or (ray.pid is not None and bool(ray_actors(ray.pid)))
 
-    async def _clear(self) -> None:
+    async def _delete_pods(self) -> None:
         """Delete the pods of the round, again if no server answers."""
         for _ in range(30):
             try:

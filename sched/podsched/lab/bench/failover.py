@@ -42,10 +42,9 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """One round: seconds from the fault until each step, and the new leader.
+    """One round: seconds from the fault until each step (see the module).
 
-    detected: a standby claims the lock. elected: a replica leads. bound: a pod created after the
-    fault is bound. longest: the pods created around the fault that waited longest, with seconds.
+    longest: the pods created around the fault that waited longest, with seconds.
     """
 
     fault: str
@@ -297,8 +296,8 @@ class _Round:
                 leader.kill(signal.Signals[self._fault])
             bound = await self._first_bound(created, began)
             detected, elected = self._steps(leader, wall)
-            await self._mended(leader, restarts)
-            waited = await self._waited(created)
+            await self._repair(leader, restarts)
+            waited = await self._longest_waits(created)
         await self._client.delete_collection("Pod", "default", label_selector=LOAD_SELECTOR)
         return Takeover(self._fault, detected, elected, bound - began, waited)
 
@@ -328,7 +327,7 @@ class _Round:
         claims, elected = steps.values()
         return min(claims, default=0.0), min(elected, default=0.0)
 
-    async def _mended(self, leader: ManagedProcess, restarts: int) -> None:
+    async def _repair(self, leader: ManagedProcess, restarts: int) -> None:
         """Repair the replica: connect, resume, or restart it."""
         if self._fault == PARTITION:
             self._links.restore(leader.spec.name)
@@ -337,7 +336,7 @@ class _Round:
         else:
             await until(lambda: leader.restarts > restarts)
 
-    async def _waited(self, created: Mapping[str, float]) -> list[tuple[str, float]]:
+    async def _longest_waits(self, created: Mapping[str, float]) -> list[tuple[str, float]]:
         """Return the pods that waited longest until they were bound, the longest first."""
         keys = list(created)
         await until(lambda: all(key in self._bound for key in keys))

@@ -35,9 +35,9 @@ from podsched.v1 import api_pb2 as v1
 
 #: How many times worse a flood may make the ordinary client's calls and the leader's bindings.
 AT_MOST = 2.0
-#: A process's memory counts as flat if it is after the last flood at most this factor plus these
-#: bytes above that after the first flood, or if it grows as much without a flood: etcd keeps its
-#: last thousands of transactions in any case (``sched bench Soak`` judges that).
+#: A process's memory is flat if after the last flood it is at most this factor of that after the
+#: first flood, plus these bytes; or if it grows as much without a flood: etcd keeps its last
+#: thousands of transactions in any case (``sched bench Soak`` judges that).
 FLAT_FACTOR, FLAT_BYTES = 1.1, 32 << 20
 MIB = 1 << 20
 
@@ -211,13 +211,13 @@ def _mib(size: int) -> int:
 
 NODES, PODS, EXISTING = 20, 2000, 5000
 ROUNDS = 3
-#: Seconds of flood before the first phase, in which memory grows to what the servers' bounds allow:
-#: at least and at most, for how long memory must not have grown, and between two looks.
+#: Seconds of the flood before the first phase, which fills memory up to the servers' bounds: it
+#: lasts from FILL to LONGEST_FILL, until memory has not grown for LEVEL; and between two looks.
 FILL, LONGEST_FILL, LEVEL, LOOK_EVERY = 45.0, 300.0, 30.0, 1.0
 #: What is kept of the past is little and soon full, in etcd and in the server's ring of changes
 #: (100,000 by default, some 200 MiB), so that only the flood can make them grow.
 _SERVER = ("--etcd-compaction-interval=10", "--watch-cache-events=10000")
-#: Least seconds of a phase, and for which a flood runs before it is measured.
+#: Seconds of a phase at least, and of its flood before anything is measured.
 PHASE_SECONDS, WARM_UP = 8.0, 3.0
 #: Seconds that the ordinary client waits between two calls, and at most for an answer.
 PAUSE, PATIENCE = 0.005, 30.0
@@ -296,7 +296,7 @@ class _PhaseRun:
             # The leader has tried all pods, and their backoff is over, when the nodes come.
             await asyncio.sleep(WARM_UP)
             sizes: list[Sizes] = []
-            async with in_background(_look(pids, sizes), "memory"):
+            async with in_background(_record_memory(pids, sizes), "memory"):
                 phase = await self._measure(calls)
             phase.resident, phase.peak = memory_of(pids), most_of([*sizes, memory_of(pids)])
         await self._client.delete_collection("Node", label_selector=self._selector)
@@ -309,7 +309,9 @@ class _PhaseRun:
         latencies, errors = list[float](), list[str]()
         keys = [key_of(pod) for pod in self._pods]
         began = time.monotonic()
-        async with in_background(_call(self._server, latencies, errors), "ordinary client"):
+        async with in_background(
+            _be_ordinary_client(self._server, latencies, errors), "ordinary client"
+        ):
             await create_all(self._client, self._nodes)
             await self._seen.wait_for(keys, WITHIN)
             await asyncio.sleep(began + PHASE_SECONDS - time.monotonic())
@@ -325,14 +327,14 @@ class _PhaseRun:
         )
 
 
-async def _look(pids: Mapping[str, int | None], sizes: list[Sizes]) -> None:
+async def _record_memory(pids: Mapping[str, int | None], sizes: list[Sizes]) -> None:
     """Record memory until cancelled."""
     while True:
         sizes.append(memory_of(pids))
         await asyncio.sleep(LOOK_EVERY)
 
 
-async def _call(server: str, latencies: list[float], errors: list[str]) -> None:
+async def _be_ordinary_client(server: str, latencies: list[float], errors: list[str]) -> None:
     """Make and measure one small call after another, as an ordinary client, until cancelled."""
     (pod,) = copies(pod_template(schedulerName="nobody"), "ordinary", 1)
     # Not the name of the last phase's, which may have been interrupted before it was deleted.

@@ -181,7 +181,7 @@ class Runner:
             case ops.DeletePods():
                 self._start(self._delete_pods(op), "delete pods")
             case ops.Barrier():
-                await self._bound(self._expected, "barrier")
+                await self._wait_until_bound(self._expected, "barrier")
             case ops.Sleep():
                 await asyncio.sleep(op.seconds)
 
@@ -215,13 +215,13 @@ class Runner:
             self._progress("created pods", min(start + _PART, op.count), op.count)
         self._expected += keys
         if op.wait:
-            await self._bound(keys, "initial pods")
+            await self._wait_until_bound(keys, "initial pods")
 
     async def _measure(self, op: ops.CreatePods) -> None:
         pods = op.pods(0, op.count)
         clock, rate = self.clock, self._options.rate or op.rate
         if not clock.created:
-            await self._actors()
+            await self._wait_for_actors()
             clock.mode = f"{rate:g} per second" if rate else self._options.create_mode
             clock.lags = await read_lags(self._cluster)
             clock.usage = self._bench.usage()
@@ -233,12 +233,12 @@ class Runner:
         self._expected += keys
         creating = asyncio.create_task(self._create(pods, rate, clock.created), name="create")
         if op.wait:
-            await asyncio.gather(creating, self._bound(keys, "measured pods"))
+            await asyncio.gather(creating, self._wait_until_bound(keys, "measured pods"))
         else:
             await creating
             await self._stop_clock()
 
-    async def _actors(self) -> None:
+    async def _wait_for_actors(self) -> None:
         """Wait until the evaluator actors have started, so that their start is not measured."""
         ray = self._cluster.ray
         if ray is None or self._options.evaluator != "ray":
@@ -250,7 +250,7 @@ class Runner:
             if _ACTOR in usage_of_session(ray.pid):
                 return
 
-    async def _bound(self, keys: Sequence[str], stage: str) -> None:
+    async def _wait_until_bound(self, keys: Sequence[str], stage: str) -> None:
         def progress(bound: int) -> None:
             self._progress(stage, bound, len(keys))
 
@@ -265,7 +265,7 @@ class Runner:
     async def _create(self, pods: Sequence[Pod], rate: float, created: dict[str, float]) -> None:
         options = self._options
         if rate:
-            await self._create_at(pods, rate, created)
+            await self._create_at_rate(pods, rate, created)
         elif options.create_mode == "batch":
             for start in range(0, len(pods), options.batch_size):
                 part = pods[start : start + options.batch_size]
@@ -291,7 +291,9 @@ class Runner:
                 answers.append(await stream.submit(pod))
             raise_first([await answer for answer in answers])
 
-    async def _create_at(self, pods: Sequence[Pod], rate: float, created: dict[str, float]) -> None:
+    async def _create_at_rate(
+        self, pods: Sequence[Pod], rate: float, created: dict[str, float]
+    ) -> None:
         """Create ``rate`` pods per second, also while calls of earlier ones are not answered."""
         began = time.monotonic()
         async with task_group() as calls:

@@ -65,13 +65,13 @@ class SoakResult:
         """Bytes per pod after the warm-up, by process; None if the run ended before."""
         found: dict[str, float | None] = {}
         for name, sizes in self.memory.items():
-            first = self._warm(name)
+            first = self._first_judged(name)
             judged = list(zip(self.pods[first:], sizes[first:], strict=True))
             enough = len(judged) >= LEAST_ROUNDS
             found[name] = round(growth(judged), 1) if enough else None
         return found
 
-    def _warm(self, name: str) -> int:
+    def _first_judged(self, name: str) -> int:
         """Return the first round of a process after its warm-up."""
         settled = SETTLED.get(name, 0)
         return max(int(len(self.pods) * WARM_UP), sum(pods < settled for pods in self.pods))
@@ -84,7 +84,7 @@ class SoakResult:
             for name, each in self.growth.items()
             if each is not None
             and each > self.most_growth
-            and each * (self.pods[-1] - self.pods[self._warm(name)]) > NOISE
+            and each * (self.pods[-1] - self.pods[self._first_judged(name)]) > NOISE
         ]
 
     def as_dict(self) -> dict[str, object]:

@@ -32,8 +32,8 @@ from podsched.api.resources import pod_requests
 from podsched.api.selectors import Selector, compile_selector
 from podsched.lab.placement import over_capacity, port_conflict, selects, unsuited
 
-#: Violations that are reported; a wrong result tends to have thousands.
-MOST_TOLD = 5
+#: Violations of one kind that are reported; a wrong result tends to have thousands.
+MAX_REPORTED = 5
 
 
 def unbound(expected: Collection[str], bound: Container[str]) -> list[str]:
@@ -59,7 +59,7 @@ def violations(nodes: Iterable[Node], pods: Iterable[Pod], *, deleted: bool = Fa
     if not deleted:
         found += state.affinity_violations()
         found += state.spread_violations()
-    return _first(found)
+    return _shortened(found)
 
 
 def claim_violations(claims: Iterable[ResourceClaim], pods: Iterable[Pod]) -> list[str]:
@@ -87,7 +87,7 @@ def claim_violations(claims: Iterable[ResourceClaim], pods: Iterable[Pod]) -> li
         and not is_finished(pod)
         and pod.metadata.uid not in reserved
     ]
-    return _first(found)
+    return _shortened(found)
 
 
 def quota_violations(
@@ -98,8 +98,8 @@ def quota_violations(
 ) -> list[str]:
     """Return queues, and cohorts of queues, whose bound pods use more than may be used.
 
-    Only for cohorts that have no quota and no parent of their own, and queues with limits of
-    borrowing at most. Flavors are summed.
+    Of limits it knows only that of borrowing, and neither quotas nor parents of cohorts. Flavors
+    are summed.
     """
     used = _quota_used(local_queues, groups, pods)
     nominal: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
@@ -125,7 +125,7 @@ def quota_violations(
         for (cohort, resource), amount in together.items()
         if cohort and amount > nominal[cohort, resource]
     ]
-    return _first(found)
+    return _shortened(found)
 
 
 def _quota_used(
@@ -145,9 +145,9 @@ def _quota_used(
     return used
 
 
-def _first(found: list[str]) -> list[str]:
-    more = len(found) - MOST_TOLD
-    return found if more <= 0 else [*found[:MOST_TOLD], f"{more:,} more of this kind"]
+def _shortened(found: list[str]) -> list[str]:
+    more = len(found) - MAX_REPORTED
+    return found if more <= 0 else [*found[:MAX_REPORTED], f"{more:,} more of this kind"]
 
 
 def _misplaced(

@@ -40,7 +40,7 @@ PROMISES: Final[Mapping[str, Promise]] = {
     ending.MENDED: ending.comes_back,
     ending.LEFT: ending.nothing_left,
 }
-#: Violations of one promise that are told: a wrong system tends to have thousands.
+#: Violations of one promise that are reported: a wrong system tends to have thousands.
 MOST = 20
 
 

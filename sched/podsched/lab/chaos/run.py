@@ -33,7 +33,7 @@ PROBES = 10
 #: Seconds without a change after which the system is taken to be quiet, and between looks.
 QUIET, LOOK_EVERY = 3.0, 0.2
 #: Seconds to make all nodes schedulable after the faults, and for the recorder to see all writes.
-_LEAVE = 15.0
+_ENDS_WITHIN = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,12 @@ class Run:
         mended; what was recorded until then is in the file.
         """
         system = self._system
-        telling = self._tasks.start(self._tell(), "tell", endless=True)
+        reporting = self._tasks.start(self._report_status(), "report", endless=True)
         try:
             await system.start()
             store = await system.store()
             watching = self._tasks.start(self._recorder.watch(store), "record", endless=True)
-            await self._eventful()
+            await self._use_during_faults()
             await self._settle()
             self._stage = "stopping"
             self._sessions = dict(self._pids())
@@ -106,10 +106,10 @@ class Run:
             watching.cancel()
             await store.close()
         finally:
-            telling.cancel()
+            reporting.cancel()
             await self._system.stop()
 
-    async def _tell(self) -> None:
+    async def _report_status(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY)
             self._options.tell(
@@ -126,7 +126,7 @@ class Run:
 
     # ------------------------------------------------------------------ faults
 
-    async def _eventful(self) -> None:
+    async def _use_during_faults(self) -> None:
         """Let clients use the system during the faults."""
         async with self._system.client() as client:
             caller = Caller("workload", client, self._recorder, self._live)
@@ -138,14 +138,14 @@ class Run:
                 for name, client in workload.clients()
             ]
             try:
-                await self._break()
+                await self._inject_faults()
             finally:
                 for task in clients:
                     task.cancel()
                 await asyncio.gather(*clients, return_exceptions=True)
             await self._uncordon()
 
-    async def _break(self) -> None:
+    async def _inject_faults(self) -> None:
         options = self._options
         began = self._breaking_since = self._recorder.now
         faults = plan(options.seed, options.seconds, options.kinds)
@@ -188,8 +188,8 @@ class Run:
     # ------------------------------------------------------------------ afterwards
 
     async def _uncordon(self) -> None:
-        """Make all nodes schedulable, which a client may have been kept from."""
-        async with self._system.direct_client() as client, asyncio.timeout(_LEAVE):
+        """Make all nodes schedulable; a fault may have kept the client that drains from it."""
+        async with self._system.direct_client() as client, asyncio.timeout(_ENDS_WITHIN):
             while True:
                 with contextlib.suppress(ClientError):
                     for node in (await client.list("Node")).items:
@@ -205,17 +205,17 @@ class Run:
         """
         self._stage = "settling"
         live, now = self._live, asyncio.get_running_loop().time
-        # One that is asked to end while it starts cannot end as it should.
+        # A process that gets its SIGTERM while it starts does not end as it should.
         await asyncio.gather(*(process.wait_ready() for process in self._system.cluster.processes))
         async with self._system.direct_client() as client:
             caller = Caller("probe", client, self._recorder, live)
             await caller.create_pods([shapes.plain(f"probe-{i}", "10m") for i in range(PROBES)])
         deadline, quiet_since, seen = now() + WITHIN + 5.0, now(), -1
         while now() - quiet_since < QUIET:
-            if now() >= deadline + (IDLE if live.wasteful else 0.0):
+            if now() >= deadline + (IDLE if live.has_unused_claims else 0.0):
                 break
             await asyncio.sleep(LOOK_EVERY)
-            if live.bound != seen or live.late or live.wasteful:
+            if live.bound != seen or live.has_late_pods or live.has_unused_claims:
                 quiet_since, seen = now(), live.bound
         assumed = await self._system.assumed()
         while any(assumed.values()) and now() < deadline + QUIET:
@@ -229,7 +229,7 @@ class Run:
         store = await self._system.store()
         try:
             result = await store.write(Write((), (Put(SYNC, b"chaos"),)))
-            async with asyncio.timeout(_LEAVE):
+            async with asyncio.timeout(_ENDS_WITHIN):
                 await self._recorder.until(result.revision)
         finally:
             await store.close()

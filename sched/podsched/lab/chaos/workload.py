@@ -60,12 +60,12 @@ class LiveWorld:
         return sum(not pod.spec.node_name for pod in self.world.pods.values())
 
     @property
-    def late(self) -> bool:
+    def has_late_pods(self) -> bool:
         """Whether some pending pod fits a node."""
         return any(is_late(self.world, key) for key in self.world.pods)
 
     @property
-    def wasteful(self) -> bool:
+    def has_unused_claims(self) -> bool:
         """Whether some claim has devices that no pod needs."""
         return any(unused_claims(self.world))
 

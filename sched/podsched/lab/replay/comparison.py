@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from podsched.lab.bench.plot import line_chart, stacked
 from podsched.lab.replay.history import MEASURED, History, PodHistory, Sample, quantiles, samples
 
-#: Shares of the pods whose waiting times are told.
+#: The quantiles of the waiting times that are reported.
 QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
 #: Seconds by which a wait has to differ to count: less is the order of events within a second.
 LONGER_BY: Final = 1.0

@@ -14,7 +14,7 @@ import numpy.typing as npt
 MEASURED: Final = ("cpu", "memory")
 #: Points in time at which a run is measured.
 SAMPLES: Final = 200
-#: Of the requests of all pods; where a pod that large fits, most do.
+#: The quantile of all pods' requests that a large pod has: where it fits, most pods do.
 _LARGE: Final = 0.9
 
 

@@ -38,7 +38,7 @@ from podsched.lib.files import open_file
 from podsched.serve.client.informer import EventType
 
 VERSION: Final = 1
-#: Bytes of a line and of all lines together, uncompressed, that are read; lines; values of one.
+#: Limits of what is read: bytes of a line and of all lines, uncompressed; lines; values of a line.
 MAX_LINE = 8 << 20
 MAX_BYTES = 8 << 30
 MAX_LINES = 10_000_000

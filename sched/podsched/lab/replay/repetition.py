@@ -282,7 +282,7 @@ class _Repetition:
         for record in records:
             if record.uid in self._state.cache.assumed:
                 self._undo(record.uid)
-        self._place_chance(first)
+        self._set_random_state(first)
         decided = seconds_of(first.decided_time)
         self._end_evictions(decided)
         # No binding ends here.
@@ -306,7 +306,7 @@ class _Repetition:
             else:
                 self._verdict.left_out["soon after a decision that is missing"] += 1
         for record in records:
-            self._go_on(record, infos[record.uid])
+            self._apply_outcome(record, infos[record.uid])
         self._note_evictions(decided)
 
     def _dequeued(self, info: PodInfo, record: DecisionRecord, place: int) -> QueuedPodInfo:
@@ -338,7 +338,7 @@ class _Repetition:
         self._number = record.number
         return decided >= self._unsure_until
 
-    def _place_chance(self, record: DecisionRecord) -> None:
+    def _set_random_state(self, record: DecisionRecord) -> None:
         """Set the state of the random source, which is recorded per run of pods."""
         time = record.decided_time
         group = (record.rotation, record.draws, record.profile, time.seconds, time.nanos)
@@ -363,7 +363,7 @@ class _Repetition:
             name = f"{record.namespace}/{record.name}"
             verdict.mismatches.append(Mismatch(record.number, name, differing))
 
-    def _go_on(self, record: DecisionRecord, info: PodInfo | None) -> None:
+    def _apply_outcome(self, record: DecisionRecord, info: PodInfo | None) -> None:
         """Bring the state to that after the recorded decision."""
         cache, uid = self._state.cache, record.uid
         if self._collector.found.get(uid, {}).get("node_name", "") != record.node_name:

@@ -20,7 +20,7 @@ from podsched.lab.chaos.faults.network import CUT, HALF_OPEN, drop, impair
 from podsched.lab.chaos.faults.processes import kill_ray, pause, ray_actors, ray_workers, send
 from podsched.lab.chaos.system import PEERS
 
-#: Seconds before the first fault, and at most from one fault to another that begins during it.
+#: Seconds before the first fault, and the most after which another one begins during a fault.
 WARM_UP, OVERLAP = 3.0, 2.0
 #: Seconds between the end of a fault and the beginning of the next one.
 PAUSE = (0.5, 5.0)
@@ -47,7 +47,7 @@ class Kind:
 
     @property
     def shortest_run(self) -> float:
-        """The shortest run that may have it, in seconds: in a shorter one it leaves little time."""
+        """Seconds of the shortest run that may have it: a fault takes a quarter of it at most."""
         return 4 * self.longest
 
 

@@ -13,7 +13,7 @@ from podsched.lib.relay import LinkState
 CUT = LinkState(forward=False, backward=False)
 #: What was sent arrives, its answer does not.
 HALF_OPEN = LinkState(backward=False)
-#: Seconds at least and in addition, and share of the chunks that are lost at least and in addition.
+#: The least, and by how much it may be more: seconds of delay, and share of the chunks lost.
 _SLOW, _LOSSY = (0.01, 0.14), (0.01, 0.09)
 
 

@@ -33,7 +33,7 @@ def budgets(history: History) -> Iterator[Violation]:
     disturbed: dict[str, float] = {}
     for moment in replay(history):
         world, at = moment.world, moment.revision.at
-        evicted = _counted_now(moment, counted)
+        evicted = _newly_disrupted(moment, counted)
         for key, budget in world.budgets.items():
             mine = evicted.get(key, frozenset())
             if _lost_otherwise(moment, key, budget, mine):
@@ -52,7 +52,9 @@ def budgets(history: History) -> Iterator[Violation]:
                 yield moment.violation(BUDGET, text, BUDGETS + key, *pods)
 
 
-def _counted_now(moment: Moment, counted: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+def _newly_disrupted(
+    moment: Moment, counted: dict[str, frozenset[str]]
+) -> dict[str, frozenset[str]]:
     """Return the keys of the pods whose eviction this revision has counted, by budget."""
     found = {}
     for change in moment.revision.changes:

@@ -68,22 +68,22 @@ def fenced(history: History) -> Iterator[Violation]:
     calls = _Calls(history)
     for moment in replay(history):
         number, at = moment.revision.number, moment.revision.at
-        office = _in_office(terms, number)
+        current = _term_at(terms, number)
         for change in moment.pods:
             evicted = change.marked and change.after is not None and disrupted(change.after)
             if not (change.bound or evicted):
                 continue
             writers = calls.writers(change.key, number, at)
-            if not writers or (office is not None and office.number in writers):
+            if not writers or (current is not None and current.number in writers):
                 continue
-            if office is not None and calls.may_be_unnamed(office.number, at):
+            if current is not None and calls.may_be_unnamed(current.number, at):
                 continue
-            since = f"term {office.number} began" if office else "it had ended"
+            since = f"term {current.number} began" if current else "it had ended"
             text = f"term {max(writers)} wrote pod {change.key} at revision {number}, after {since}"
             yield moment.violation(FENCED, text, PODS + change.key)
 
 
-def _in_office(terms: Sequence[Term], revision: int) -> Term | None:
+def _term_at(terms: Sequence[Term], revision: int) -> Term | None:
     """Return the term that held the lock when a revision was written."""
     place = bisect_left([term.number for term in terms], revision) - 1
     if place < 0 or (terms[place].ended and terms[place].ended <= revision):
