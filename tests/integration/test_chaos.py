@@ -40,7 +40,7 @@ pytestmark = pytest.mark.integration
 def machine_may_be_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Allow more seconds for what ends, but not soon, where other work has most of the machine."""
     monkeypatch.setattr(run, "WITHIN", PATIENCE)
-    monkeypatch.setattr(run, "_LEAVE", PATIENCE)
+    monkeypatch.setattr(run, "_ENDS_WITHIN", PATIENCE)
     monkeypatch.setattr(system, "GRACE", PATIENCE)
 
 
