@@ -6,16 +6,16 @@ It is independent of the plugins, because it checks their results.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 
 from podsched.api import quantity
+from podsched.api.host_ports import ANY_ADDRESS, host_ports
 from podsched.api.node_selectors import compile_node_selector
 from podsched.api.objects import Node, Pod, Taint
 from podsched.api.resources import PODS, pod_requests
 from podsched.api.tolerations import NO_SCHEDULE, TAINT_UNSCHEDULABLE, find_untolerated
 
-_ANY = "0.0.0.0"
 _REQUIRED = "required_during_scheduling_ignored_during_execution"
 
 
@@ -37,20 +37,13 @@ def port_conflict(pods: Mapping[str, Pod]) -> str:
     """Return two pods that share a host port, as text; "" if there are none."""
     taken: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
     for key, pod in pods.items():
-        for address, protocol, number in _host_ports(pod):
+        for address, protocol, number in host_ports(pod.spec):
             users = taken[protocol, number]
             for other, user in users:
-                if user != key and (_ANY in (other, address) or other == address):
+                if user != key and (ANY_ADDRESS in (other, address) or other == address):
                     return f"{user} and {key} share {number}/{protocol}"
             users.append((address, key))
     return ""
-
-
-def _host_ports(pod: Pod) -> Iterator[tuple[str, str, int]]:
-    for container in pod.spec.containers:
-        for port in container.ports:
-            if port.host_port:
-                yield port.host_ip or _ANY, port.protocol or "TCP", port.host_port
 
 
 def taints_of(node: Node) -> list[Taint]:

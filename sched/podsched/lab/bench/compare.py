@@ -32,6 +32,7 @@ import yaml
 from podsched import __version__
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
+from podsched.api.node_copies import HOSTNAME
 from podsched.api.objects import Node, Pod, key_of
 from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec
 from podsched.lab.bench import ops
@@ -295,7 +296,7 @@ class _Runner:
     def _node(self, node: Node) -> Node:
         name = f"{self._run}-{node.metadata.name}"
         node.metadata.name = name
-        node.metadata.labels["kubernetes.io/hostname"] = name
+        node.metadata.labels[HOSTNAME] = name
         node.metadata.labels[_LABEL] = self._run
         return node
 

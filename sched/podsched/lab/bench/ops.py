@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from podsched.api.kinds import kind_of
+from podsched.api.node_copies import HOSTNAME
 from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
 from podsched.lab.bench.templates import Template
 
@@ -33,7 +34,7 @@ class CreateNodes:
             assert isinstance(node, Node)
             if not node.metadata.name:
                 node.metadata.name = f"node-{self.first + index:05d}"
-            node.metadata.labels.setdefault("kubernetes.io/hostname", node.metadata.name)
+            node.metadata.labels.setdefault(HOSTNAME, node.metadata.name)
             nodes.append(node)
         return nodes
 

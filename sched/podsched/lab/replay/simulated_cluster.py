@@ -13,6 +13,7 @@ from copy import deepcopy
 
 from podsched.api.conditions import (
     POD_SCHEDULED,
+    REASON_UNSCHEDULABLE,
     TRUE,
     is_finished,
     is_terminating,
@@ -126,7 +127,7 @@ class SimulatedCluster(MemoryCluster):
 
     def _patch_status(self, patch: v1.PodStatusPatch) -> Entry:
         entry = super()._patch_status(patch)
-        if any(condition.reason == "Unschedulable" for condition in patch.conditions):
+        if any(condition.reason == REASON_UNSCHEDULABLE for condition in patch.conditions):
             self._histories[entry.message.metadata.uid].unschedulable = True
         return entry
 

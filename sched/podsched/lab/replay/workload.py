@@ -16,7 +16,16 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from podsched.api.conditions import DISRUPTION_TARGET, is_finished, is_terminating, pod_condition
+from podsched.api.conditions import (
+    DISRUPTION_TARGET,
+    POD_SCHEDULED,
+    REASON_PREEMPTION_BY_SCHEDULER,
+    REASON_UNSCHEDULABLE,
+    TRUE,
+    is_finished,
+    is_terminating,
+    pod_condition,
+)
 from podsched.api.extended_resources import extended_claim_owner
 from podsched.api.node_copies import NodeDevices, copy_of_node
 from podsched.api.objects import AnyObject, Node, Pod, ResourceClaim, ResourceSlice, object_key
@@ -235,9 +244,9 @@ class _Extraction:
             return
         self._terminating.setdefault(history.uid, at)
         condition = pod_condition(pod.status, DISRUPTION_TARGET)
-        if condition is not None and condition.status == "True":
+        if condition is not None and condition.status == TRUE:
             self._cut_short.add(history.uid)
-            history.preempted |= condition.reason == "PreemptionByScheduler"
+            history.preempted |= condition.reason == REASON_PREEMPTION_BY_SCHEDULER
 
     def _ended(self, at: float, pod: Pod) -> None:
         history = self._histories[pod.metadata.uid]
@@ -247,8 +256,8 @@ class _Extraction:
 
 def _fits_nowhere(pod: Pod) -> bool:
     """Return whether the pod's status says that it fits on no node."""
-    scheduled = pod_condition(pod.status, "PodScheduled")
-    return scheduled is not None and scheduled.reason == "Unschedulable"
+    scheduled = pod_condition(pod.status, POD_SCHEDULED)
+    return scheduled is not None and scheduled.reason == REASON_UNSCHEDULABLE
 
 
 def _untried(pod: Pod) -> Pod:
@@ -256,7 +265,7 @@ def _untried(pod: Pod) -> Pod:
     if pod.spec.node_name or not _fits_nowhere(pod):
         return pod
     copy = deepcopy(pod)
-    kept = [each for each in pod.status.conditions if each.type != "PodScheduled"]
+    kept = [each for each in pod.status.conditions if each.type != POD_SCHEDULED]
     del copy.status.conditions[:]
     copy.status.conditions.extend(kept)
     return copy
