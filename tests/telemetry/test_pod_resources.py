@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Pod
-from podsched.telemetry.pod_resources import resource_lines
+from podsched.telemetry.health import HealthChecks
+from podsched.telemetry.http import Pages, serve_health
+from podsched.telemetry.instruments import MetricRegistry
+from podsched.telemetry.pod_resources import pod_resources, resource_lines
 
 
 def pod(name: str, spec: dict[str, object], phase: str = "Pending") -> Pod:
@@ -34,6 +40,21 @@ def series(*pods: Pod) -> dict[tuple[str, str, str], float]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+@pytest.mark.integration
+async def test_only_the_headers_answer_head() -> None:
+    known = [pod("a", {"containers": [container(requests={"cpu": "1"})]})]
+    routes = {"/metrics/resources": pod_resources(lambda: known, lambda: True)}
+    server = await serve_health(HealthChecks(), MetricRegistry(), pages=Pages(routes=routes))
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    for method, has_text in (("HEAD", False), ("GET", True)):
+        writer.write(f"{method} /metrics/resources HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 "), "the response before had a text"
+        assert (b"\r\nTransfer-Encoding: chunked" in head) is has_text
+    writer.close()
+    await server.stop()
 
 
 def test_requests_and_limits_are_added_up_with_overhead_where_there_is_a_limit() -> None:
