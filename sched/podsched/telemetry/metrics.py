@@ -97,6 +97,7 @@ class RegistryMetrics(MetricSet):
         for level, number in levels.items():
             self.registered_metrics_total.labels(level, "").value = number
         self.disabled_metrics_total.labels().value = len(registry.disabled())
+        self.hidden_metrics_total.labels().value = 0  # whatever is deprecated is shown
 
 
 def level_of(help_text: str) -> str:

@@ -20,7 +20,7 @@ def result() -> EveryFaultResult:
 
 
 def test_each_fault_has_its_distributions() -> None:
-    assert result().faults == ["kill-leader", "hang-api"]
+    assert list(result().faults) == ["kill-leader", "hang-api"]
     figures = result().figures("kill-leader")
     assert (figures["next_p50"], figures["longest_p50"], figures["longest_max"]) == (0.5, 1.0, 2.0)
 

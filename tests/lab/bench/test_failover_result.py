@@ -12,7 +12,7 @@ ROUNDS = [
 
 def test_each_step_of_each_fault_has_a_distribution() -> None:
     result = FailoverResult(FailoverLoad(10, 20, 100.0), 2, ROUNDS)
-    assert result.faults == ["SIGKILL", "SIGTERM"]
+    assert list(result.faults) == ["SIGKILL", "SIGTERM"]
     assert result.figures("SIGKILL")["bound"] == {"p50": 1.5, "p90": 2.7, "p99": 3.0, "max": 3.0}
     assert result.figures("SIGTERM")["elected"] == dict.fromkeys(("p50", "p90", "p99", "max"), 0.1)
     assert max(map(len, result.lines())) <= 80

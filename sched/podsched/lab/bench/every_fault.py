@@ -18,6 +18,7 @@ import asyncio
 import random
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -73,8 +74,9 @@ class EveryFaultResult:
     problems: list[str] = field(default_factory=list)
 
     @property
-    def faults(self) -> list[str]:
-        return list(dict.fromkeys(each.fault for each in self.rounds))
+    def faults(self) -> Counter[str]:
+        """The number of rounds of each fault, in the order of their first rounds."""
+        return Counter(each.fault for each in self.rounds)
 
     def figures(self, fault: str) -> dict[str, float]:
         """Return the distributions of a fault's rounds, in seconds."""
@@ -87,10 +89,7 @@ class EveryFaultResult:
 
     def as_dict(self) -> dict[str, object]:
         return {
-            "workload": "Failover",
-            "nodes": self.load.nodes,
-            "bound": self.load.bound,
-            "rate": self.load.rate,
+            **self.load.as_dict(),
             "rounds": len(self.rounds),
             "seconds": {fault: self.figures(fault) for fault in self.faults},
             "skipped": self.skipped,
@@ -98,17 +97,14 @@ class EveryFaultResult:
         }
 
     def lines(self) -> list[str]:
-        load = self.load
         lines = [
-            f"Failover: {load.nodes:,} nodes, {load.bound:,} pods bound, {load.rate:g} pods/s, "
-            f"faults of {LASTS:g} s",
+            f"{self.load}, faults of {LASTS:g} s",
             "  seconds until a pod is bound that was created after the fault, and the",
             "  longest that a pod waited which was created while the fault lasted:",
             f"  {'':<24}{'rounds':>7}{'next':>8}{'':>8}{'':>8}{'longest':>9}",
             f"  {'':<24}{'':>7}" + f"{'p50':>8}{'p99':>8}{'max':>8}" * 2,
         ]
-        for fault in self.faults:
-            count = sum(each.fault == fault for each in self.rounds)
+        for fault, count in self.faults.items():
             values = "".join(f"{value:>8.3f}" for value in self.figures(fault).values())
             lines.append(f"  {fault:<24}{count:>7}{values}")
         slowest = sorted(self.rounds, key=lambda each: -each.longest)[:5]

@@ -18,6 +18,7 @@ import random
 import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -68,9 +69,9 @@ class FailoverResult:
     problems: list[str] = field(default_factory=list)
 
     @property
-    def faults(self) -> list[str]:
-        """The faults, in the order of their first round."""
-        return list(dict.fromkeys(each.fault for each in self.rounds))
+    def faults(self) -> Counter[str]:
+        """The number of rounds of each fault, in the order of their first rounds."""
+        return Counter(each.fault for each in self.rounds)
 
     def figures(self, fault: str) -> dict[str, dict[str, float]]:
         """Return the distribution of each step in seconds."""
@@ -87,10 +88,7 @@ class FailoverResult:
 
     def as_dict(self) -> dict[str, object]:
         return {
-            "workload": "Failover",
-            "nodes": self.load.nodes,
-            "bound": self.load.bound,
-            "rate": self.load.rate,
+            **self.load.as_dict(),
             "api_servers": self.api_servers,
             "rounds": len(self.rounds),
             "seconds": {fault: self.figures(fault) for fault in self.faults},
@@ -102,16 +100,13 @@ class FailoverResult:
         }
 
     def lines(self) -> list[str]:
-        load = self.load
         lines = [
-            f"Failover: {load.nodes:,} nodes, {load.bound:,} pods bound, {load.rate:g} pods/s, "
-            f"{counted(self.api_servers, 'API server')}",
+            f"{self.load}, {counted(self.api_servers, 'API server')}",
             "  seconds from the fault until a standby claims the lock, until it leads,",
             "  and until a pod is bound that was created after the fault:",
             f"  {'':<20}{''.join(f'{name:>9}' for name in _SHARES)}",
         ]
-        for fault in self.faults:
-            count = sum(each.fault == fault for each in self.rounds)
+        for fault, count in self.faults.items():
             lines.append(f"  {fault}, {counted(count, 'round')}")
             for step, figures in self.figures(fault).items():
                 values = "".join(f"{figures[name]:>9.3f}" for name in _SHARES)
@@ -144,6 +139,13 @@ class FailoverLoad:
     rate: float = RATE
     times: int = 3
     faults: Sequence[str] = ("SIGKILL", "SIGTERM")
+
+    def __str__(self) -> str:
+        return f"Failover: {self.nodes:,} nodes, {self.bound:,} pods bound, {self.rate:g} pods/s"
+
+    def as_dict(self) -> dict[str, object]:
+        figures = {"nodes": self.nodes, "bound": self.bound, "rate": self.rate}
+        return {"workload": "Failover", **figures}
 
 
 class _Links:

@@ -285,7 +285,10 @@ class _Reader:
         kind: str = "",
         default: Objects | None = None,
     ) -> tuple[Template, ...]:
-        """Return the templates of an operation, which may be in files, or the default."""
+        """Return the templates of an operation, or the default.
+
+        Every field with "template" in its name has some; strings in them are names of files.
+        """
         places: list[tuple[str, Objects]] = []
         for name, field in type(model).model_fields.items():
             value, path = getattr(model, name), join(here, field.alias or name)
