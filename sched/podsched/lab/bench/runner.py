@@ -122,8 +122,8 @@ async def running(options: BenchOptions, progress: Progress) -> AsyncIterator[Ru
 
 
 @dataclass(slots=True)
-class Clock:
-    """The measurements; times are monotonic."""
+class Measurement:
+    """What is measured; times are monotonic."""
 
     began: float = 0.0
     created_by: float = 0.0
@@ -138,7 +138,7 @@ class Clock:
 
 
 class Runner:
-    """Carries out operations on a running cluster; ``clock`` has the measurements."""
+    """Carries out operations on a running cluster; ``measured`` has the measurements."""
 
     def __init__(
         self, bench: Bench, create_pod: CreatePod, options: BenchOptions, progress: Progress
@@ -151,7 +151,7 @@ class Runner:
         self._progress = progress
         self._expected: list[str] = []
         self._background: list[asyncio.Task[None]] = []
-        self.clock = Clock()
+        self.measured = Measurement()
 
     async def carry_out(self, operations: Iterable[ops.Op]) -> None:
         """Carry out operations in turn; those in the background end with the last one.
@@ -219,24 +219,24 @@ class Runner:
 
     async def _measure(self, op: ops.CreatePods) -> None:
         pods = op.pods(0, op.count)
-        clock, rate = self.clock, self._options.rate or op.rate
-        if not clock.created:
+        measured, rate = self.measured, self._options.rate or op.rate
+        if not measured.created:
             await self._wait_for_actors()
-            clock.mode = f"{rate:g} per second" if rate else self._options.create_mode
-            clock.lags = await read_lags(self._cluster)
-            clock.usage = self._bench.usage()
-            clock.began = time.monotonic()
+            measured.mode = f"{rate:g} per second" if rate else self._options.create_mode
+            measured.lags = await read_lags(self._cluster)
+            measured.usage = self._bench.usage()
+            measured.began = time.monotonic()
         keys = [key_of(pod) for pod in pods]
         for pod in pods:
             if group := pod.spec.scheduling_group.pod_group_name:
-                clock.members[f"{pod.metadata.namespace}/{group}"].append(key_of(pod))
+                measured.members[f"{pod.metadata.namespace}/{group}"].append(key_of(pod))
         self._expected += keys
-        creating = asyncio.create_task(self._create(pods, rate, clock.created), name="create")
+        creating = asyncio.create_task(self._create(pods, rate, measured.created), name="create")
         if op.wait:
             await asyncio.gather(creating, self._wait_until_bound(keys, "measured pods"))
         else:
             await creating
-            await self._stop_clock()
+            await self._read_after()
 
     async def _wait_for_actors(self) -> None:
         """Wait until the evaluator actors have started, so that their start is not measured."""
@@ -255,12 +255,12 @@ class Runner:
             self._progress(stage, bound, len(keys))
 
         await self._bench.pods.wait_for(keys, self._options.timeout, progress)
-        if self.clock.created:
-            await self._stop_clock()
+        if self.measured.created:
+            await self._read_after()
 
-    async def _stop_clock(self) -> None:
-        self.clock.usage_after = self._bench.usage()
-        self.clock.lags_after = await read_lags(self._cluster)
+    async def _read_after(self) -> None:
+        self.measured.usage_after = self._bench.usage()
+        self.measured.lags_after = await read_lags(self._cluster)
 
     async def _create(self, pods: Sequence[Pod], rate: float, created: dict[str, float]) -> None:
         options = self._options
@@ -281,7 +281,7 @@ class Runner:
                 await self._create_pod(pod)
 
             await each(pods, create, options.in_flight)
-        self.clock.created_by = time.monotonic()
+        self.measured.created_by = time.monotonic()
 
     async def _stream(self, pods: Sequence[Pod], created: dict[str, float]) -> None:
         async with self._client.submit_pods() as stream:
@@ -333,35 +333,35 @@ class Runner:
 
     def result(self, workload: ops.Workload) -> BenchResult:
         """Return the figures of the pods that were measured."""
-        clock, bound_at = self.clock, self._bench.pods.bound
-        bound = {key: bound_at[key] for key in clock.created if key in bound_at}
-        seconds = max(bound.values(), default=time.monotonic()) - clock.began
-        latencies = [at - clock.created[key] for key, at in bound.items()]
+        measured, bound_at = self.measured, self._bench.pods.bound
+        bound = {key: bound_at[key] for key in measured.created if key in bound_at}
+        seconds = max(bound.values(), default=time.monotonic()) - measured.began
+        latencies = [at - measured.created[key] for key, at in bound.items()]
         return BenchResult(
             workload=workload.name,
             nodes=workload.nodes,
-            pods=len(clock.created),
+            pods=len(measured.created),
             bound=len(bound),
-            create_mode=clock.mode or self._options.create_mode,
+            create_mode=measured.mode or self._options.create_mode,
             seconds=round(seconds, 3),
             pods_per_second=round(len(bound) / seconds, 1) if bound else 0.0,
-            create_seconds=round(clock.created_by - clock.began, 3) if bound else 0.0,
+            create_seconds=round(measured.created_by - measured.began, 3) if bound else 0.0,
             p50_seconds=round(percentile(latencies, 50), 4),
             p99_seconds=round(percentile(latencies, 99), 4),
-            cpu_us_per_pod=spent(clock.usage, clock.usage_after, len(clock.created)),
+            cpu_us_per_pod=spent(measured.usage, measured.usage_after, len(measured.created)),
             kube_scheduler=workload.kube_scheduler,
-            memory_mb={n: round(used.memory / 1e6, 1) for n, used in clock.usage_after.items()},
+            memory_mb={n: round(used.memory / 1e6, 1) for n, used in measured.usage_after.items()},
             longest_lag_ms={
-                name: longest_ms(clock.lags.get(name, Lags()).all, after.all)
-                for name, after in clock.lags_after.items()
+                name: longest_ms(measured.lags.get(name, Lags()).all, after.all)
+                for name, after in measured.lags_after.items()
             },
             longest_own_lag_ms={
-                name: longest_ms(clock.lags.get(name, Lags()).own, after.own)
-                for name, after in clock.lags_after.items()
+                name: longest_ms(measured.lags.get(name, Lags()).own, after.own)
+                for name, after in measured.lags_after.items()
             },
             backend="kubernetes" if self._options.through_kube else "podsched",
-            gangs=sum(all(key in bound for key in keys) for keys in clock.members.values()),
-            timeline=timeline([at - clock.began for at in bound.values()]),
+            gangs=sum(all(key in bound for key in keys) for keys in measured.members.values()),
+            timeline=timeline([at - measured.began for at in bound.values()]),
         )
 
     async def verify(self) -> list[str]:

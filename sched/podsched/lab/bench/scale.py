@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from podsched.lab.bench.cluster import BenchOptions, Progress
 from podsched.lab.bench.ops import CreateNodes, CreatePods, DeletePods, Workload
 from podsched.lab.bench.plot import line_chart
-from podsched.lab.bench.runner import Clock, Runner, running
+from podsched.lab.bench.runner import Measurement, Runner, running
 from podsched.lab.bench.shapes import ZONE, node_status
 from podsched.lab.bench.templates import Template
 
@@ -182,7 +182,7 @@ class _Sweep:
             burst = CreatePods(
                 count, (_template(sort, 2 * point),), f"burst-{point}-{at}", "burst", measured=True
             )
-            self._runner.clock = Clock()
+            self._runner.measured = Measurement()
             await self._runner.carry_out((warm_up, burst))
             figures = self._runner.result(Workload("Scale", (burst,)))
             costs = figures.pods_per_second, figures.cpu_us_per_pod, figures.memory_mb
