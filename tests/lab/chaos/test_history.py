@@ -41,6 +41,8 @@ def test_half_a_line_at_the_end_of_a_run_that_was_killed_is_left_out(tmp_path: P
         (('{"begin":{"version":2}}',) * 2, "line 2: a second beginning"),
         (('{"begin":{"version":2}}', '{"other":{}}'), 'line 2: unknown record "other"'),
         (('{"begin":{"version":2}}', '{"end":{"at":"x"}}'), "line 2: end.at: "),
+        (('{"begin":{"version":2}}', '{"end":{"at":NaN}}'), "line 2: end.at: "),
+        (('{"begin":{"version":2}}', '{"end":{"at":1e9}}'), "line 2: end.at: "),
     ],
 )
 def test_a_mistake_is_told_with_its_line(

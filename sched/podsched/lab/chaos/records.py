@@ -1,9 +1,8 @@
 """The records of a history: calls of clients, revisions of etcd, and faults.
 
 A line is a JSON object whose only key is the sort of record: ``{"call": {...}}``. Fields with their
-default are left out. Times (``at``, ``invoked``, ``answered``) are seconds since the run began.
-Keys are etcd's, without the common prefix: ``pods/default/web-0``,
-``terms/kube-system/kube-scheduler``.
+default are left out. Times are seconds since the run began. Keys are etcd's, without the common
+prefix: ``pods/default/web-0``, ``terms/kube-system/kube-scheduler``.
 
 Only the parts of objects that promises concern are recorded, so that a history is small and
 readable.
@@ -15,7 +14,7 @@ import json
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
 
 from podsched.api.manifest import from_manifest, to_manifest
 
@@ -35,7 +34,11 @@ class Outcome(StrEnum):
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+#: Since the run began, which lasts for a day at most. (Those of audit logs are of the wall clock.)
+Seconds = Annotated[float, Field(ge=0, le=172_800)]
 
 
 def _read(value: object) -> object:
@@ -76,8 +79,8 @@ class Call(_Model):
     """create, delete, evict or patch."""
     key: str
     uid: str = ""
-    invoked: float
-    answered: float
+    invoked: Seconds
+    answered: Seconds
     outcome: Outcome
     revision: int = 0
     error: str = ""
@@ -86,7 +89,7 @@ class Call(_Model):
 class Revision(_Model):
     """All that one revision of etcd changed; ``at``: when the recorder saw it."""
 
-    at: float
+    at: Seconds
     number: int
     changes: tuple[Change, ...] = ()
 
@@ -112,7 +115,7 @@ class FencedWrite(_Model):
 class FaultMark(_Model):
     """The beginning or end of a fault; ``what`` describes it: "SIGKILL scheduler-1"."""
 
-    at: float
+    at: Seconds
     number: int
     name: str
     what: str = ""
@@ -124,7 +127,7 @@ class FaultMark(_Model):
 class Settled(_Model):
     """The system after the last fault, when nothing has changed for a while."""
 
-    at: float
+    at: Seconds
     assumed: dict[str, int] = {}
     """Pods that each replica takes to be bound and has not seen bound."""
     fence_losses: dict[str, int] = {}
@@ -133,7 +136,7 @@ class Settled(_Model):
 class End(_Model):
     """The end of the system: exit codes, remaining processes, and errors in logs."""
 
-    at: float
+    at: Seconds
     exit_codes: dict[str, int] = {}
     processes: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
