@@ -73,7 +73,6 @@ class Span:
 
     @property
     def recording(self) -> bool:
-        """Whether anything is recorded."""
         return bool(self.context)
 
     def child(

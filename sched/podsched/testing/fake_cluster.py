@@ -116,7 +116,6 @@ class FakeCluster(MemoryCluster):
             raise self.fault
 
     def starts(self, pod: Pod) -> None:
-        """Note the binding."""
         self.bound.append((object_key(pod), pod.spec.node_name))
 
     def changed(self, event: v1.EventType, entry: Entry, old: Entry | None) -> None:

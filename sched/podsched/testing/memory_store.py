@@ -87,7 +87,6 @@ class _History:
         self.wake()
 
     def wake(self) -> None:
-        """Have watches look."""
         for waker in self.wakers:
             waker.set()
 
@@ -178,7 +177,6 @@ class _History:
         self.wake()
 
     def grant(self, ttl: int) -> LeaseGrant:
-        """Return a new lease."""
         lease_id = next(self._lease_ids)
         self.leases[lease_id] = _Lease(max(ttl, MINIMUM_LEASE_TTL))
         return LeaseGrant(lease_id, self.keep_alive(lease_id))

@@ -65,7 +65,6 @@ class Compared:
     turns: Mapping[str, Sequence[Turn]]
 
     def rates(self, scheduler: str) -> list[float]:
-        """Return the scheduler's throughput in each round."""
         return [turn.pods_per_second for turn in self.turns[scheduler]]
 
     @property
@@ -137,7 +136,6 @@ class ComparisonResult:
 
     @property
     def compared(self) -> list[Compared]:
-        """The turns of each workload."""
         found = []
         for workload in dict.fromkeys(turn.workload for turn in self.turns):
             mine = [turn for turn in self.turns if turn.workload == workload]

@@ -27,7 +27,6 @@ class CreateNodes:
     """Number of the first node, in names of nodes without a name."""
 
     def nodes(self, start: int, stop: int) -> list[Node]:
-        """Return the nodes with these indexes."""
         nodes = []
         for index in range(start, min(stop, self.count)):
             node = _in_turn(self.templates, index)
@@ -53,7 +52,6 @@ class CreatePods:
     """Pods per second, each with a call of its own; 0: as fast as possible."""
 
     def pods(self, start: int, stop: int) -> list[Pod]:
-        """Return the pods with these indexes."""
         pods = []
         for index in range(start, min(stop, self.count)):
             pod = _in_turn(self.templates, index)
@@ -85,7 +83,6 @@ class CreateResourceDriver:
     devices: int
 
     def slices(self) -> Iterator[ResourceSlice]:
-        """Yield a ResourceSlice for each node."""
         for index in range(self.nodes):
             node = f"node-{index:05d}"
             item = ResourceSlice()
@@ -124,7 +121,6 @@ class Churn:
     prefix: str = "churn"
 
     def step(self, tick: int) -> Step:
-        """Return the changes of a tick."""
         if not self.recreate:
             return Step(create=self._objects(tick))
         turn, slot = divmod(tick, self.number)
@@ -186,7 +182,6 @@ class Workload:
 
     @property
     def nodes(self) -> int:
-        """Number of nodes created."""
         return sum(op.count for op in self.ops if isinstance(op, CreateNodes))
 
     @property

@@ -57,7 +57,6 @@ class BenchResult:
 
     @property
     def gangs_per_second(self) -> float:
-        """Gangs bound per second."""
         return round(self.gangs / self.seconds, 1) if self.gangs else 0.0
 
     def as_dict(self) -> dict[str, object]:
@@ -100,7 +99,6 @@ class BenchResult:
         ]
 
     def chart(self) -> str:
-        """Return the throughput over time as SVG."""
         return throughput_chart(self.workload, {self.workload: self.timeline})
 
 

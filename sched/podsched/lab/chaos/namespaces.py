@@ -99,7 +99,6 @@ class Namespaces:
         await self._run(*where, "link", "set", device, "up")
 
     def address(self, name: str) -> str:
-        """Return a process's address."""
         return f"10.77.0.{10 + self._numbers[name]}"
 
     def launcher(self, name: str) -> tuple[str, ...]:

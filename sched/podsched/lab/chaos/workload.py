@@ -47,7 +47,6 @@ class LiveWorld:
         """Bindings so far."""
 
     def see(self, revision: Revision) -> None:
-        """Apply a revision."""
         self._system.recorded = revision.number
         for change in revision.changes:
             if change.key == self._term_key:
@@ -80,7 +79,6 @@ class Caller:
         self._live = live
 
     async def create_pods(self, pods: Sequence[Pod]) -> None:
-        """Create pods in one call."""
         keys = [f"pods/{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods]
         async with self._recorded("create", keys) as answers:
             for result in await self._client.create_pods(pods):

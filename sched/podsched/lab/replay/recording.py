@@ -115,7 +115,6 @@ class RecordingWriter:
         self._write({"synced": revision})
 
     def change(self, at: float, revision: int, type_: EventType, item: AnyObject) -> None:
-        """Write a change of an object."""
         if type_ is EventType.DELETED:
             bare, known = type(item)(), item.metadata
             bare.metadata.name, bare.metadata.namespace = known.name, known.namespace

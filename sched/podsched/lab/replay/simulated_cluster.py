@@ -59,7 +59,6 @@ class SimulatedCluster(MemoryCluster):
     # ------------------------------------------------------------------ the run
 
     def begin(self) -> None:
-        """Deliver the initial objects."""
         for item in self._workload.objects:
             self.apply(Change(0.0, EventType.ADDED, kind_of(item).name, object_key(item), item))
 

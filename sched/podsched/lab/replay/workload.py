@@ -78,7 +78,6 @@ class NodeSpans:
         self._closed: list[NodeSpan] = []
 
     def seen(self, at: float, node: Node) -> None:
-        """Note the present node."""
         name, amounts = node.metadata.name, readable_allocatable(node)
         known = self._open.get(name)
         if known is not None and known[1] == amounts:
@@ -87,7 +86,6 @@ class NodeSpans:
         self._open[name] = (at, amounts)
 
     def gone(self, at: float, name: str) -> None:
-        """Note that a node was removed."""
         known = self._open.pop(name, None)
         if known is not None:
             self._closed.append(NodeSpan(name, known[0], at, known[1]))
