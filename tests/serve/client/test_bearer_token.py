@@ -28,7 +28,7 @@ def test_a_new_token_is_used_and_one_that_is_none_is_not(
     for content, shown in (("another", "another"), ("", "another")):
         file.write_text(content)
         monkeypatch.setattr(token._file, "_checked_at", -10.0)
-        assert token.metadata() == (("authorization", f"Bearer {shown}"),)
+        assert token.latest() == shown
 
 
 @pytest.mark.parametrize("content", [b"", b"two words", b"\xc3\xa9", b"a\nb", b"x" * 10_000])

@@ -11,8 +11,6 @@ from podsched.telemetry.logs import get_logger
 
 _log = get_logger("client")
 
-Metadata = tuple[tuple[str, str], ...]
-
 #: RFC 6750's syntax with a maximum length, because metadata is limited.
 _TOKEN = re.compile(rb"[-A-Za-z0-9._~+/]{1,8192}=*")
 
@@ -28,22 +26,22 @@ class BearerToken:
             self._file = ChangingFile(path)
         except OSError as error:
             raise CertificateError(f"{path}: {error.strerror}") from error
-        self._metadata = self._read()
+        self._token = self._read()
 
-    def metadata(self) -> Metadata:
-        """Return the metadata to send with a call."""
+    def latest(self) -> str:
+        """Return the token to send with a call."""
         if self._file.changed():
             try:
-                self._metadata = self._read()
+                self._token = self._read()
             except CertificateError as error:
                 _log.warning("Keeping the token in use", error=str(error))
-        return self._metadata
+        return self._token
 
-    def _read(self) -> Metadata:
+    def _read(self) -> str:
         token = self._file.content.strip()
         if not _TOKEN.fullmatch(token):
             raise CertificateError(f"{self._file.path}: contains no bearer token")
-        return (("authorization", f"Bearer {token.decode()}"),)
+        return token.decode()
 
 
 def check_in_clear(endpoint: str) -> None:

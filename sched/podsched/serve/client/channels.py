@@ -26,7 +26,7 @@ from podsched.config.flags import flag
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles
 from podsched.lib.server_health import Health, leave_silent_servers
-from podsched.serve.client.bearer_token import BearerToken, Metadata, check_in_clear
+from podsched.serve.client.bearer_token import BearerToken, check_in_clear
 from podsched.serve.client.server_health import ask
 from podsched.telemetry.logs import get_logger
 
@@ -119,9 +119,11 @@ class Channels:
     def __len__(self) -> int:
         return len(self.endpoints)
 
-    def credentials(self) -> Metadata:
+    def credentials(self) -> tuple[tuple[str, str], ...]:
         """Return the metadata with the token; empty without one."""
-        return self._token.metadata() if self._token is not None else ()
+        if self._token is None:
+            return ()
+        return (("authorization", f"Bearer {self._token.latest()}"),)
 
     def current(self) -> grpc.aio.Channel:
         """Return the channel in use."""

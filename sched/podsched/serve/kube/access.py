@@ -29,7 +29,7 @@ from podsched.config.errors import ConfigError, FieldError, invalid, required
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.changing_file import ChangingFile
 from podsched.lib.files import read_file
-from podsched.serve.kube.tokens import ExecToken, FixedToken, TokenSource, token_in_file
+from podsched.serve.kube.tokens import ExecToken, FileToken, FixedToken, TokenSource
 from podsched.telemetry.logs import get_logger
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -84,21 +84,13 @@ def in_cluster() -> ClusterAccess:
         )
     host = f"[{host}]" if ":" in host else host
     try:
-        token = token_in_file(str(_SERVICE_ACCOUNT / "token"))
+        token = FileToken(_SERVICE_ACCOUNT / "token")
         authority = _SERVICE_ACCOUNT / "ca.crt"
-        tls = ClusterTls(lambda: _trusting(authority), [authority])
+        tls = ClusterTls(lambda: _trusting_only(authority.read_bytes()), [authority])
         namespace = (_SERVICE_ACCOUNT / "namespace").read_text().strip()
-    except (CertificateError, OSError) as error:
+    except (CertificateError, OSError, ValueError) as error:  # SSLError is an OSError
         raise _config_error(str(_SERVICE_ACCOUNT), str(error)) from error
     return ClusterAccess(f"https://{host}:{port}", tls, token, namespace=namespace)
-
-
-def _trusting(authority: Path) -> ssl.SSLContext:
-    """Return a TLS context that trusts one CA. Raises ConfigError."""
-    try:
-        return ssl.create_default_context(cafile=str(authority))
-    except OSError as error:  # SSLError is one
-        raise _config_error(str(authority), str(error)) from error
 
 
 def from_kubeconfig(path: Path, *, master: str = "", context: str = "") -> ClusterAccess:
@@ -180,20 +172,17 @@ class _Kubeconfig:
 
     def _context(self, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
         """Return the TLS context for a cluster and user. Raises ConfigError."""
-        context = ssl.create_default_context()
-        if cluster.get("insecure-skip-tls-verify"):
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
         authority = self._pem(cluster, "cluster", "certificate-authority")
         certificate = self._pem(user, "user", "client-certificate")
         key = self._pem(user, "user", "client-key")
         try:
-            if authority is not None:
-                # Trust only this CA, not the machine's.
-                context = _trusting_only(authority, context)
+            context = _trusting_only(authority) if authority else ssl.create_default_context()
+            if cluster.get("insecure-skip-tls-verify"):
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
             if certificate is not None and key is not None:
                 _load_pair(context, certificate, key)
-        except (ssl.SSLError, OSError, UnicodeDecodeError) as error:
+        except (OSError, UnicodeDecodeError) as error:  # SSLError is an OSError
             raise _config_error("certificates", f"cannot be used: {error}") from error
         if (certificate is None) != (key is None):
             raise ConfigError(
@@ -220,7 +209,7 @@ class _Kubeconfig:
             return ExecToken.of(user["exec"], self._folder)
         if file := user.get("tokenFile"):
             try:
-                return token_in_file(str(self._folder / str(file)))
+                return FileToken(self._folder / str(file))
             except CertificateError as error:
                 raise _config_error("user.tokenFile", str(error)) from error
         return FixedToken(str(user.get("token") or ""))
@@ -233,12 +222,13 @@ def _server(path: str, url: str) -> str:
     return parts.geturl().rstrip("/")
 
 
-def _trusting_only(authority: bytes, context: ssl.SSLContext) -> ssl.SSLContext:
-    fresh = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    fresh.check_hostname = context.check_hostname
-    fresh.verify_mode = context.verify_mode
-    fresh.load_verify_locations(cadata=authority.decode())
-    return fresh
+def _trusting_only(authority: bytes) -> ssl.SSLContext:
+    """Return a TLS context that trusts one CA and not the machine's. Raises OSError, ValueError."""
+    # Not ``create_default_context``: from Python 3.13 on it refuses certificates without a key
+    # identifier, which many clusters have, and clients in Go accept.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=authority.decode())
+    return context
 
 
 def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
@@ -280,6 +270,6 @@ class ClusterTls:
         if any(changed):
             try:
                 self._context = self._make()
-            except ConfigError as error:
+            except (OSError, ValueError) as error:  # ConfigError is a ValueError
                 _log.warning("Keeping the certificates in use", error=str(error))
         return self._context

@@ -47,20 +47,14 @@ class FixedToken:
 
 
 class FileToken:
-    """A token in a file, reloaded when it changes."""
+    """A token in a file, reloaded when it changes. Raises CertificateError."""
 
-    def __init__(self, file: BearerToken) -> None:
-        self._file = file
+    def __init__(self, path: Path) -> None:
+        self._file = BearerToken(str(path))
 
     async def token(self, *, renew: bool = False) -> str:
         """See ``TokenSource``."""
-        ((_, value),) = self._file.metadata()
-        return value.removeprefix("Bearer ")
-
-
-def token_in_file(path: str) -> FileToken:
-    """Return the token in a file. Raises CertificateError."""
-    return FileToken(BearerToken(path))
+        return self._file.latest()
 
 
 class ExecToken:
@@ -104,9 +98,13 @@ class ExecToken:
 
     async def _ask(self) -> None:
         """Run the plugin and store its token and expiry. Raises Unauthorized."""
-        info = {"apiVersion": self._version, "kind": "ExecCredential", "spec": {}}
-        environment = {**os.environ, **self._environment}
-        environment["KUBERNETES_EXEC_INFO"] = json.dumps({**info, "spec": {"interactive": False}})
+        spec = {"interactive": False}
+        info = {"apiVersion": self._version, "kind": "ExecCredential", "spec": spec}
+        environment = {
+            **os.environ,
+            **self._environment,
+            "KUBERNETES_EXEC_INFO": json.dumps(info),
+        }
         name = self._command[0]
         try:
             async with asyncio.timeout(_PLUGIN_TIMEOUT):
