@@ -114,8 +114,7 @@ class Mirror:
 
         Deletions of unknown objects are left out, and MODIFIED of an unknown object is ADDED.
         """
-        taken: list[Event] = []
-        stores = self.stores
+        taken: list[Event | None] = []
         parse = v1.Object.FromString
         for event in events:
             # Objects are decoded separately: objects of one message would keep all of its memory
@@ -123,7 +122,7 @@ class Mirror:
             try:
                 wrapped = parse(event.object)
             except DecodeError:
-                taken += self._mark_undecodable(event)
+                taken.append(self.mark_undecodable(identify(event.object), event.type))
                 continue
             field = wrapped.WhichOneof("object")
             if field is None:
@@ -135,30 +134,31 @@ class Mirror:
             metadata = item.metadata
             namespace = metadata.namespace
             key = f"{namespace}/{metadata.name}" if namespace else metadata.name
-            store = stores[kind]
-            if self.undecodable:
-                self.undecodable.discard(Identity(kind, key))
-            if event.type == v1.DELETED:
-                old = store.pop(key, None)
-                if old is not None:
-                    taken.append(Event(DELETED, kind, key, old, None))
-                continue
-            old = store.get(key)
-            store[key] = item
-            taken.append(Event(ADDED if old is None else MODIFIED, kind, key, old, item))
-        return taken
+            taken.append(self.apply(event.type, kind, key, item))
+        return [event for event in taken if event is not None]
 
-    def _mark_undecodable(self, event: RawWatchEvent) -> list[Event]:
-        """Record an undecodable object; if it was in the stores, it is deleted there."""
-        identity = identify(event.object)
+    def apply(self, type_: int, kind: str, key: str, item: AnyObject) -> Event | None:
+        """Apply a change to the stores; return it as in ``take``, None if it is left out."""
+        if self.undecodable:
+            self.undecodable.discard(Identity(kind, key))
+        store = self.stores[kind]
+        if type_ == DELETED:
+            old = store.pop(key, None)
+            return None if old is None else Event(DELETED, kind, key, old, None)
+        old = store.get(key)
+        store[key] = item
+        return Event(ADDED if old is None else MODIFIED, kind, key, old, item)
+
+    def mark_undecodable(self, identity: Identity, type_: int) -> Event | None:
+        """Record an undecodable object; if it was in the stores, return its deletion there."""
         kind, key = identity
-        if event.type == v1.DELETED:
+        if type_ == DELETED:
             self.undecodable.discard(identity)
         elif identity not in self.undecodable:
             self.undecodable.add(identity)
             log_undecodable(identity)
         old = self.stores[kind].pop(key, None) if kind in self.stores else None
-        return [] if old is None else [Event(DELETED, kind, key, old, None)]
+        return None if old is None else Event(DELETED, kind, key, old, None)
 
     def differences(self, listed: Mirror) -> Iterator[list[Event]]:
         """Yield the events that would turn the stores into ``listed``, deletions first.
@@ -228,17 +228,13 @@ class Informer:
         self._paced = asyncio.Event()
         self._waiters = RevisionWaiters()
         self.synced = asyncio.Event()
-        self._relists = 0
+        #: Number of lists after a gap in the history.
+        self.relists = 0
 
     @property
     def undecodable(self) -> int:
         """Number of objects that cannot be decoded."""
         return len(self._mirror.undecodable)
-
-    @property
-    def relists(self) -> int:
-        """Number of lists after a gap in the history."""
-        return self._relists
 
     @property
     def revision(self) -> int:
@@ -290,7 +286,7 @@ class Informer:
     def _on_error(self, error: ClientError) -> None:
         if isinstance(error, Compacted):
             _log.info("Listing again", cause=str(error))
-            self._relists += 1
+            self.relists += 1
             self.synced.clear()
         elif isinstance(error, Forbidden):
             # Roles and tokens may change, so this is retried.

@@ -23,7 +23,7 @@ from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Batch, Event, EventType, Handler, Mirror
-from podsched.serve.client.undecodable import Identity, log_undecodable
+from podsched.serve.client.undecodable import Identity
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.kube.lists import pages
 from podsched.serve.kube.paths import collection
@@ -152,31 +152,14 @@ class KubeInformer:
 
     def changed(self, kind: str, events: Sequence[WatchEvent]) -> None:
         """Deliver changes, in order."""
-        store = self._mirror.stores[kind]
-        taken: list[Event] = []
-        for type_, key, item in events:
-            if self._mirror.undecodable:
-                self._mirror.undecodable.discard(Identity(kind, key))
-            if type_ is EventType.DELETED:
-                if (old := store.pop(key, None)) is not None:
-                    taken.append(Event(EventType.DELETED, kind, key, old, None))
-                continue
-            old = store.get(key)
-            store[key] = item
-            now = EventType.ADDED if old is None else EventType.MODIFIED
-            taken.append(Event(now, kind, key, old, item))
-        self._deliver(taken)
+        taken = (self._mirror.apply(type_, kind, key, item) for type_, key, item in events)
+        self._deliver([event for event in taken if event is not None])
 
     def unreadable(self, kind: str, key: str, type_: EventType) -> None:
         """Record an undecodable object; if it was in the store, it is deleted there."""
-        identity = Identity(kind, key)
-        if type_ is EventType.DELETED:
-            self._mirror.undecodable.discard(identity)
-        elif identity not in self._mirror.undecodable:
-            self._mirror.undecodable.add(identity)
-            log_undecodable(identity)
-        if (old := self._mirror.stores[kind].pop(key, None)) is not None:
-            self._deliver([Event(EventType.DELETED, kind, key, old, None)])
+        event = self._mirror.mark_undecodable(Identity(kind, key), type_)
+        if event is not None:
+            self._deliver([event])
 
     # ------------------------------------------------------------------
 
