@@ -13,9 +13,9 @@ from podsched.config.leader_election import LeaderElectionSettings
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.call_metrics import ClientTelemetry
 from podsched.serve.kube.access import ClusterAccess
-from podsched.serve.kube.cluster import KubeCluster, Rates
+from podsched.serve.kube.cluster import KubeCluster
+from podsched.serve.kube.discovery import check_queue_kinds
 from podsched.serve.kube.http import KubeHttp
-from podsched.serve.kube.queue_kinds import check_queue_kinds
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.term.election.elector import LeaderElector
 from podsched.term.election.lease_candidate import LeaseCandidate
@@ -62,8 +62,8 @@ class KubeBackend:
         # A separate connection, so that no burst of bindings delays a renewal.
         timeout = election.renew_deadline * _LEASE_TIMEOUT
         self._lease_http = KubeHttp(access, timeout=timeout, observer=telemetry)
-        rates = Rates(options.connection.qps, options.connection.burst)
-        self.cluster = KubeCluster(self._http, self._leads, rates)
+        qps, burst = options.connection.qps, options.connection.burst
+        self.cluster = KubeCluster(self._http, self._leads, qps=qps, burst=burst)
         #: kube-controller-manager runs the controllers there.
         self.controlled = None
         # Kubernetes' own controllers run there, so their kinds are not watched.

@@ -82,7 +82,8 @@ def read_cluster(access: ClusterAccess, kinds: Sequence[str]) -> list[AnyObject]
     A kind that the server does not have, or that may not be read, counts as empty. There is a
     warning unless it is an alpha kind that the server does not have.
     """
-    from podsched.serve.kube.lists import is_served, list_all
+    from podsched.serve.kube.discovery import is_served
+    from podsched.serve.kube.lists import list_all
 
     async def read(http: KubeHttp) -> list[AnyObject]:
         found: list[AnyObject] = []

@@ -9,7 +9,7 @@ import pytest
 
 from podsched.api.objects import Event, ResourceClaim
 from podsched.serve.client.errors import ClientError, Forbidden
-from podsched.serve.kube.cluster import KubeCluster, Rates
+from podsched.serve.kube.cluster import KubeCluster
 from podsched.v1 import api_pb2 as v1
 from support.kube_server import KubeStore, MemoryHttp, refusal
 
@@ -26,7 +26,7 @@ class World:
         self.term = 7
         http = MemoryHttp(self.store)
         leads = lambda fence: fence.term == self.term  # noqa: E731
-        self.cluster = KubeCluster(http, leads, Rates(qps=10, burst=5), now=lambda: 1.7e9)
+        self.cluster = KubeCluster(http, leads, qps=10, burst=5, now=lambda: 1.7e9)
 
     def uid(self, name: str = "web") -> str:
         return str(self.store.objects["pods"][f"default/{name}"]["metadata"]["uid"])

@@ -12,7 +12,7 @@ from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject
 from podsched.serve.client.errors import ServerBug
 from podsched.serve.client.informer import EventType
-from podsched.serve.kube.cluster import KubeCluster, Rates
+from podsched.serve.kube.cluster import KubeCluster
 from podsched.serve.kube.objects import read_object
 from podsched.serve.kube.reflector import Reflector, WatchEvent
 from podsched.serve.kube.status import error_of
@@ -110,7 +110,7 @@ async def test_a_watch_of_a_version_that_is_forgotten_makes_a_new_list() -> None
 
 
 def cluster(http: RecordedHttp) -> KubeCluster:
-    return KubeCluster(http, lambda _: True, Rates(), now=lambda: 1.7e9)
+    return KubeCluster(http, lambda _: True, now=lambda: 1.7e9)
 
 
 def binding(name: str, node: str, uid: str = "") -> v1.Binding:

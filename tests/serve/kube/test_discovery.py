@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from podsched.config.errors import ConfigError
-from podsched.serve.kube.queue_kinds import check_queue_kinds
+from podsched.serve.kube.discovery import check_queue_kinds
 from support.kube_server import Answer, KubeStore, MemoryHttp
 
 pytestmark = pytest.mark.looptime

@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, TypeVar
 
@@ -37,10 +36,9 @@ from podsched.serve.client.errors import (
     as_result,
 )
 from podsched.serve.kube import writes
-from podsched.serve.kube.http import MERGE_PATCH, STRATEGIC_MERGE_PATCH, KubeHttp
+from podsched.serve.kube.http import MERGE_PATCH, STRATEGIC_MERGE_PATCH, KubeHttp, RateLimit
 from podsched.serve.kube.informer import KubeInformer
 from podsched.serve.kube.objects import read_object
-from podsched.serve.kube.pace import RateLimit
 from podsched.serve.kube.paths import collection, of_object
 from podsched.serve.kube.protobuf import PROTOBUF, add_finalizers
 from podsched.v1 import api_pb2 as v1
@@ -63,14 +61,6 @@ _REASONS: Final[Sequence[tuple[type[ClientError], StatusReason]]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """``clientConnection`` of the configuration: qps: requests per second; burst: at once."""
-
-    qps: float = 50.0
-    burst: int = 100
-
-
 class KubeCluster:
     """A ``Cluster``; the caller closes ``http``."""
 
@@ -78,18 +68,21 @@ class KubeCluster:
         self,
         http: KubeHttp,
         leads: Leads,
-        rates: Rates | None = None,
         *,
+        qps: float = 50.0,
+        burst: int = 100,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """``leads``: returns whether the term of a fence is still valid."""
-        rates = rates or Rates()
+        """Create a client.
+
+        leads: returns whether the term of a fence is still valid. qps, burst: see ``RateLimit``.
+        """
         self._http = http
         self._leads = leads
         self._now = now
-        self._limit = RateLimit(rates.qps, rates.burst)
+        self._limit = RateLimit(qps, burst)
         # Events have their own limit, as in kube-scheduler, so that they do not delay bindings.
-        self._event_limit = RateLimit(rates.qps, rates.burst)
+        self._event_limit = RateLimit(qps, burst)
         self._informer: KubeInformer | None = None
 
     def informer(self, kinds: Sequence[str]) -> KubeInformer:
@@ -119,8 +112,6 @@ class KubeCluster:
             return await self._write(
                 "POST", path, body, fence, repeatable=repeatable, headers=headers
             )
-        except AlreadyExists:
-            raise
         except Conflict as conflict:
             return await self._not_bound(wanted, conflict)
 

@@ -40,7 +40,6 @@ from podsched.serve.client.errors import (
 from podsched.serve.client.http_terms import NO_ANSWER
 from podsched.serve.kube.access import ClusterAccess
 from podsched.serve.kube.connections import BrokenConnectionError, Connections, encode
-from podsched.serve.kube.pace import RateLimit
 from podsched.serve.kube.status import error_of
 
 if TYPE_CHECKING:
@@ -70,6 +69,24 @@ _HEADERS: Final = {
 }
 
 Params = Mapping[str, str]
+
+
+class RateLimit:
+    """Limits requests per second as client-go does; waiting ones proceed in order of arrival."""
+
+    def __init__(self, qps: float, burst: int) -> None:
+        """qps: requests per second on average, no limit if 0 or less. burst: requests at once."""
+        self._interval = 1.0 / qps if qps > 0 else 0.0
+        self._burst = max(burst, 1)
+        #: Time at which the bucket is full again.
+        self._full_at = 0.0
+
+    def delay(self, now: float) -> float:
+        """Return the seconds to wait before one more request that was made ``now``."""
+        if not self._interval:
+            return 0.0
+        self._full_at = max(self._full_at, now) + self._interval
+        return max(self._full_at - self._interval * self._burst - now, 0.0)
 
 
 class KubeHttp:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject
-from podsched.serve.client.errors import NotFound
 from podsched.serve.client.undecodable import Identity, log_undecodable
+from podsched.serve.kube.http import KubeHttp
 from podsched.serve.kube.objects import UnreadableObjectError, read_object
 from podsched.serve.kube.paths import collection
-
-if TYPE_CHECKING:
-    from podsched.serve.kube.http import KubeHttp
 
 #: client-go's page size.
 _PAGE = "500"
@@ -39,20 +36,6 @@ async def pages(
         if not (token := (page.get("metadata") or {}).get("continue")):
             return
         asked["continue"] = token
-
-
-async def is_served(http: KubeHttp, kind: Kind) -> bool:
-    """Return whether a cluster has a kind; only optional ones may be missing. Raises ClientError.
-
-    A list request does not show this: without rights it is denied even if the kind is missing.
-    """
-    if not kind.is_optional:
-        return True
-    try:
-        found = await http.request("GET", f"/apis/{kind.api_version}")
-    except NotFound:
-        return False
-    return any(each.get("name") == kind.plural for each in found.get("resources") or ())
 
 
 async def list_all(http: KubeHttp, kind: Kind) -> list[AnyObject]:

@@ -1,11 +1,11 @@
-"""Whether a Kubernetes cluster has the kinds of queues, and whether Kueue is installed there."""
+"""Asks a Kubernetes cluster which kinds it has."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
-from podsched.api.kinds import KINDS, QUEUE_KINDS
+from podsched.api.kinds import KINDS, QUEUE_KINDS, Kind
 from podsched.config.errors import ConfigError, forbidden
 from podsched.serve.client.errors import NotFound, Unavailable
 from podsched.serve.kube.http import KubeHttp
@@ -23,24 +23,38 @@ _MISSING: Final = (
 )
 
 
+async def is_served(http: KubeHttp, kind: Kind) -> bool:
+    """Return whether a cluster has a kind; only optional ones may be missing. Raises ClientError.
+
+    A list request does not show this: without rights it is denied even if the kind is missing.
+    """
+    return not kind.is_optional or kind.plural in await _served(http, kind.api_version)
+
+
 async def check_queue_kinds(http: KubeHttp) -> None:
     """Check that a cluster has the kinds of queues, and not Kueue's own kind Workload.
 
     Waits while the API server does not answer. Raises ConfigError, ClientError.
     """
     version = KINDS["ClusterQueue"].api_version
-    found: dict[str, Any] | None = None
-    while found is None:
+    while True:
         try:
-            found = await http.request("GET", f"/apis/{version}")
-        except NotFound:
-            found = {}
+            names = await _served(http, version)
+            break
         except Unavailable as error:
             _log.warning("The API server does not answer yet", error=str(error))
-            await asyncio.sleep(_ASK_AGAIN)
-    names = {one["name"] for one in found.get("resources", ())}
+        await asyncio.sleep(_ASK_AGAIN)
     if "workloads" in names:
         raise ConfigError([forbidden("--queues", _OF_KUEUE)])
     missing = sorted({KINDS[kind].plural for kind in QUEUE_KINDS} - names)
     if missing:
         raise ConfigError([forbidden("--queues", _MISSING.format(", ".join(missing), version))])
+
+
+async def _served(http: KubeHttp, api_version: str) -> set[str]:
+    """Return the plural names of the kinds of a group and version. Raises ClientError."""
+    try:
+        found = await http.request("GET", f"/apis/{api_version}")
+    except NotFound:
+        return set()
+    return {each["name"] for each in found.get("resources") or ()}
