@@ -125,10 +125,10 @@ def token(
 
 
 def _ask(server: str, method: str, request: Message, answer: type[M]) -> M:
-    raw = with_client(
-        server, lambda client: client.calls.unary(_SERVICE + method, request, repeatable=True)
+    method = _SERVICE + method
+    return with_client(
+        server, lambda client: client.calls.unary(method, request, answer, repeatable=True)
     )
-    return answer.FromString(raw)
 
 
 def _print_rules(server: str, request: v1.SubjectRulesReviewRequest) -> None:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from podsched.api.codec import format_time
 from podsched.api.kinds import put, unwrap, wrap
 from podsched.api.objects import AnyObject, Event, Pod
-from podsched.serve.client.calls import Calls, decoded
+from podsched.serve.client.calls import Calls
 from podsched.serve.client.channels import ClientOptions
 from podsched.serve.client.errors import ClientError, Unreadable
 from podsched.serve.client.informer import Informer
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _Object = TypeVar("_Object", bound=AnyObject)
 _OBJECTS, _PODS = "/podsched.v1.Objects/", "/podsched.v1.Pods/"
+_SCHEDULING = "/podsched.v1.Scheduling/"
 _EVENTS_PER_CALL = 1000
 
 
@@ -97,8 +98,7 @@ class ApiClient:
     async def get_raw(self, kind: str, name: str, namespace: str = "") -> v1.RawObject:
         """Return the stored bytes of an object, even if they cannot be decoded. NotFound."""
         request = v1.GetRequest(kind=kind, namespace=namespace, name=name)
-        raw = await self.calls.unary(f"{_OBJECTS}GetRaw", request, repeatable=True)
-        return decoded(v1.RawObject, raw)
+        return await self.calls.unary(f"{_OBJECTS}GetRaw", request, v1.RawObject, repeatable=True)
 
     async def list(
         self,
@@ -134,8 +134,7 @@ class ApiClient:
 
     async def list_page(self, request: v1.ListRequest) -> RawListResponse:
         """Return one page with undecoded objects."""
-        raw = await self.calls.unary(f"{_OBJECTS}List", request, repeatable=True)
-        return decoded(RawListResponse, raw)
+        return await self.calls.unary(f"{_OBJECTS}List", request, RawListResponse, repeatable=True)
 
     async def update(
         self, item: _Object, *, dry_run: bool = False, fence: v1.Fence | None = None
@@ -241,9 +240,9 @@ class ApiClient:
             dry_run=dry_run,
             fence=fence,
         )
-        method = f"{_OBJECTS}DeleteCollection"
-        raw = await self.calls.unary(method, request, repeatable=True, timeout=timeout)
-        return decoded(v1.DeleteCollectionResponse, raw).deleted
+        method, answer = f"{_OBJECTS}DeleteCollection", v1.DeleteCollectionResponse
+        found = await self.calls.unary(method, request, answer, repeatable=True, timeout=timeout)
+        return found.deleted
 
     def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]:
         """Yield the responses of one stream, with undecoded objects, until it breaks.
@@ -290,7 +289,7 @@ class ApiClient:
         """Bind a pod. AlreadyBound, NotBindable, FenceLost, NotFound."""
         request = v1.BindRequest(binding=binding, fence=fence)
         repeatable = bool(binding.uid) and fence is not None
-        return decoded(Pod, await self.calls.unary(f"{_PODS}Bind", request, repeatable=repeatable))
+        return await self.calls.unary(f"{_PODS}Bind", request, Pod, repeatable=repeatable)
 
     async def bind_pods(
         self,
@@ -308,7 +307,7 @@ class ApiClient:
 
     async def evict(self, request: v1.EvictRequest) -> Pod:
         """Evict a pod. DisruptionBudget if a budget does not permit it yet."""
-        return decoded(Pod, await self.calls.unary(f"{_PODS}Evict", request))
+        return await self.calls.unary(f"{_PODS}Evict", request, Pod)
 
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence | None = None
@@ -330,51 +329,52 @@ class ApiClient:
         self, request: ExplainRequest, *, timeout: float | None = None
     ) -> Explanation:
         """Explain why a pod is pending or on its node. NotFound; Unavailable without a replica."""
-        method = "/podsched.v1.Scheduling/Explain"
-        raw = await self.calls.unary(method, request, repeatable=True, timeout=timeout)
-        return decoded(Explanation, raw)
+        method = f"{_SCHEDULING}Explain"
+        return await self.calls.unary(
+            method, request, Explanation, repeatable=True, timeout=timeout
+        )
 
     async def decisions(
         self, request: DecisionsRequest, *, timeout: float | None = None
     ) -> DecisionsResponse:
         """Return recorded decisions, at most 1,000. Unavailable if no replica answers."""
-        method = "/podsched.v1.Scheduling/Decisions"
-        raw = await self.calls.unary(method, request, repeatable=True, timeout=timeout)
-        return decoded(DecisionsResponse, raw)
+        method = f"{_SCHEDULING}Decisions"
+        return await self.calls.unary(
+            method, request, DecisionsResponse, repeatable=True, timeout=timeout
+        )
 
     async def apply_config(
         self, request: ApplyConfigRequest, *, timeout: float | None = None
     ) -> ApplyConfigResponse:
         """Apply a configuration to all scheduler replicas; see ``ApplyConfigResponse``."""
-        method = "/podsched.v1.Scheduling/ApplyConfig"
-        raw = await self.calls.unary(method, request, timeout=timeout)
-        return decoded(ApplyConfigResponse, raw)
+        method = f"{_SCHEDULING}ApplyConfig"
+        return await self.calls.unary(method, request, ApplyConfigResponse, timeout=timeout)
 
     async def checkpoint(self) -> SchedulingCheckpoint:
         """Return the state, besides objects, on which the leader bases its decisions.
 
         Raises Unavailable, or another ClientError if no decisions are recorded.
         """
-        method = "/podsched.v1.Scheduling/Checkpoint"
-        raw = await self.calls.unary(method, CheckpointRequest(), repeatable=True)
-        return decoded(SchedulingCheckpoint, raw)
+        method, request = f"{_SCHEDULING}Checkpoint", CheckpointRequest()
+        return await self.calls.unary(method, request, SchedulingCheckpoint, repeatable=True)
 
     # ------------------------------------------------------------------ calling
 
     async def _object(self, method: str, request: Any, *, repeatable: bool = False) -> AnyObject:
-        raw = await self.calls.unary(_OBJECTS + method, request, repeatable=repeatable)
+        method = _OBJECTS + method
+        answer = await self.calls.unary(method, request, v1.Object, repeatable=repeatable)
         try:
-            return unwrap(decoded(v1.Object, raw))
+            return unwrap(answer)
         except ValueError as error:
             raise Unreadable(str(error)) from None
 
     async def _batch(
         self, method: str, request: Any, *, repeatable: bool = False, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
-        raw = await self.calls.unary(
-            method, request, repeatable=repeatable, traceparent=traceparent
+        answer = await self.calls.unary(
+            method, request, v1.BatchResponse, repeatable=repeatable, traceparent=traceparent
         )
-        return decoded(v1.BatchResponse, raw).results
+        return answer.results
 
 
 def _readable(items: Iterable[bytes]) -> Iterator[AnyObject]:

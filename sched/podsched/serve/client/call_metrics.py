@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from podsched.serve.client.cluster import InformerPort
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.metrics import ClientMetrics
-
-
-class Followed(Protocol):
-    """The properties of an informer that metrics report."""
-
-    @property
-    def revision(self) -> int: ...
-    @property
-    def undecodable(self) -> int: ...
-    @property
-    def relists(self) -> int: ...
 
 
 class ClientTelemetry:
@@ -51,7 +39,7 @@ class ClientTelemetry:
         """Record that a request was delayed by a rate limit."""
         self._metrics.rate_limiter_duration_seconds.labels(verb, host).observe(seconds)
 
-    def follow(self, informer: Followed) -> None:
+    def follow(self, informer: InformerPort) -> None:
         """Report an informer's progress whenever metrics are collected."""
         metrics = self._metrics
 

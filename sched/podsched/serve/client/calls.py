@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -44,19 +44,20 @@ class Calls:
     async def unary(
         self,
         method: str,
-        request: Any,
+        request: Message,
+        answer: type[_Message],
         *,
         repeatable: bool = False,
         timeout: float | None = None,
         traceparent: str = "",
-    ) -> bytes:
-        """Return the serialized response of a unary method. Raises ClientError.
+    ) -> _Message:
+        """Return the response of a unary method. Raises ClientError.
 
         repeatable: the call is idempotent, so it is retried if its outcome is unknown.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (timeout or self.options.timeout)
-        raw = request.SerializeToString()
+        sent = request.SerializeToString()
         traced = to_metadata(traceparent or self.options.traceparent)
         backoff = Backoff(
             _FIRST_PAUSE,
@@ -72,20 +73,20 @@ class Calls:
                 began = loop.time()
                 left = max(deadline - began, 0.001)
                 metadata = (*traced, *self.channels.credentials()) or None
-                under_way = channel.unary_unary(method)(raw, timeout=left, metadata=metadata)
+                under_way = channel.unary_unary(method)(sent, timeout=left, metadata=metadata)
                 with self.channels.failing(channel):
-                    answer = await under_way
+                    raw = await under_way
                 if self.options.on_warning is not None:
                     for text in warnings_in(await under_way.trailing_metadata()):
                         self.options.on_warning(text)
                 code = code_of(_name(method), "OK")
-                self._tried(method, code, endpoint, began, (len(raw), len(answer)))
-                return cast(bytes, answer)
+                self._tried(method, code, endpoint, began, (len(sent), len(raw)))
+                return _decoded(answer, raw)
             except grpc.aio.AioRpcError as rpc_error:
                 error = errors.of_rpc(rpc_error)
                 answered = not isinstance(error, Unavailable) or bool(error.reason)
                 code = code_of(_name(method), rpc_error.code().name, answered=answered)
-                self._tried(method, code, endpoint, began, (len(raw), None))
+                self._tried(method, code, endpoint, began, (len(sent), None))
                 if not isinstance(error, Unavailable):
                     raise error from rpc_error
                 self._leave(endpoint, error)
@@ -147,8 +148,7 @@ class Calls:
             call.cancel()
 
 
-def decoded(message: type[_Message], raw: bytes) -> _Message:
-    """Return a message. Raises Unreadable."""
+def _decoded(message: type[_Message], raw: bytes) -> _Message:
     try:
         return message.FromString(raw)
     except DecodeError:

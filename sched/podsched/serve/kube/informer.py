@@ -44,7 +44,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 
 class KubeInformer:
-    """An ``InformerPort``, and the sink of its reflectors; ``run`` it once, as a task."""
+    """An ``InformerPort``, which its reflectors keep current; ``run`` it once, as a task."""
 
     def __init__(self, http: KubeHttp, kinds: Sequence[str]) -> None:
         names = [find_kind(kind).name for kind in kinds]
