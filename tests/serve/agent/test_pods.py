@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from podsched.api.objects import Pod, timestamp
-from podsched.serve.agent.pods import Later, Patch, Remove, step
+from podsched.serve.agent.pods import Later, step
+from podsched.v1.api_pb2 import EvictRequest, PatchRequest
 
 NOW = 1_700_000_000.25
 
@@ -32,9 +33,9 @@ def deleted(item: Pod, grace: int, now: float = NOW) -> Pod:
 
 
 def status_of(action: object) -> dict[str, Any]:
-    assert isinstance(action, Patch)
-    assert (action.request.resource_version, action.request.uid) == (7, "u1")
-    status: dict[str, Any] = json.loads(action.request.merge_patch)["status"]
+    assert isinstance(action, PatchRequest)
+    assert (action.resource_version, action.uid) == (7, "u1")
+    status: dict[str, Any] = json.loads(action.merge_patch)["status"]
     return status
 
 
@@ -85,7 +86,7 @@ def test_a_pod_that_ends_by_itself_before_its_deadline_succeeds() -> None:
 
 def test_a_bound_pod_runs_after_the_delay() -> None:
     assert step(pod(), NOW, NOW, 2.0) == Later(NOW + 2)
-    assert isinstance(step(pod(), NOW, NOW + 2, 2.0), Patch)
+    assert isinstance(step(pod(), NOW, NOW + 2, 2.0), PatchRequest)
 
 
 def test_an_agent_that_starts_again_counts_the_delay_from_the_binding() -> None:
@@ -133,23 +134,23 @@ def test_a_running_pod_gets_its_whole_grace_period() -> None:
     item = deleted(pod("Running"), 3)
     assert step(item, NOW, NOW, 0.0) == Later(NOW + 3)
     action = step(item, NOW, NOW + 3, 0.0)
-    assert isinstance(action, Remove)
-    assert action.request.grace_period_seconds == 0
-    assert action.request.preconditions.uid == "u1"
+    assert isinstance(action, EvictRequest)
+    assert action.grace_period_seconds == 0
+    assert action.preconditions.uid == "u1"
 
 
 def test_an_agent_that_starts_again_does_not_give_the_grace_period_twice() -> None:
     item = deleted(pod("Running"), 3)
-    assert isinstance(step(item, NOW + 60, NOW + 60, 0.0), Remove)
+    assert isinstance(step(item, NOW + 60, NOW + 60, 0.0), EvictRequest)
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
 def test_a_pod_that_does_not_run_goes_at_once(phase: str) -> None:
-    assert isinstance(step(deleted(pod(phase), 30), NOW, NOW, 0.0), Remove)
+    assert isinstance(step(deleted(pod(phase), 30), NOW, NOW, 0.0), EvictRequest)
 
 
 def test_without_grace_a_pod_goes_at_once() -> None:
-    assert isinstance(step(deleted(pod("Running"), 0), NOW, NOW, 0.0), Remove)
+    assert isinstance(step(deleted(pod("Running"), 0), NOW, NOW, 0.0), EvictRequest)
 
 
 def of_job(**annotations: str) -> Pod:
@@ -177,7 +178,7 @@ def test_a_deleted_pod_with_finalizers_fails_before_it_is_removed(phase: str) ->
     item.metadata.finalizers.append("batch.kubernetes.io/job-tracking")
     assert status_of(step(item, NOW, NOW, 0.0))["phase"] == "Failed"
     item.status.phase = "Failed"
-    assert isinstance(step(item, NOW, NOW, 0.0), Remove)
+    assert isinstance(step(item, NOW, NOW, 0.0), EvictRequest)
 
 
 def test_a_finished_pod_is_left_alone() -> None:

@@ -11,8 +11,8 @@ from podsched.api.objects import (
     StorageClass,
 )
 from podsched.serve.agent.volume_index import VolumeIndex
-from podsched.serve.agent.volumes import CreateVolume, DeleteVolume, Effect, Round, View
-from podsched.v1.api_pb2 import PatchRequest
+from podsched.serve.agent.volumes import Effect, Round, View
+from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 
 NODE = "volume.kubernetes.io/selected-node"
 PROVISIONER = "podsched.io/hollow"
@@ -79,7 +79,7 @@ def view(*items: Any) -> View:
 
 def patch_of(effects: list[Effect]) -> dict[str, Any]:
     (effect,) = effects
-    assert not isinstance(effect, CreateVolume | DeleteVolume)
+    assert isinstance(effect, PatchRequest)
     patch: dict[str, Any] = json.loads(effect.merge_patch)
     return {"name": effect.name, **patch}
 
@@ -170,7 +170,10 @@ def test_only_volumes_that_were_provisioned_here_are_deleted() -> None:
     ours.metadata.annotations["pv.kubernetes.io/provisioned-by"] = PROVISIONER
     turn = Round(view(theirs, ours))
     assert patch_of(turn.sync_volume("theirs"))["status"] == {"phase": "Released"}
-    assert turn.sync_volume("ours") == [DeleteVolume(ours)]
+    ours.metadata.uid, ours.metadata.resource_version = "uid-ours", "7"
+    wanted = DeleteRequest(kind="PersistentVolume", name="ours")
+    wanted.preconditions.uid, wanted.preconditions.resource_version = "uid-ours", 7
+    assert turn.sync_volume("ours") == [wanted]
 
 
 def test_a_claim_that_has_lost_its_volume_says_so() -> None:
@@ -193,8 +196,8 @@ def test_a_claim_is_annotated_with_its_provisioner_first() -> None:
 
 def created(world: View) -> PersistentVolume:
     (effect,) = Round(world).sync_claim("default/data")
-    assert isinstance(effect, CreateVolume)
-    return effect.volume
+    assert isinstance(effect, PersistentVolume)
+    return effect
 
 
 def requirements(made: PersistentVolume) -> list[tuple[str, list[str]]]:

@@ -32,7 +32,7 @@ from podsched.config.settings import AgentSettings
 from podsched.lib.tasks import TaskSet
 from podsched.serve.agent import pods
 from podsched.serve.agent.admission import Admission
-from podsched.serve.agent.devices import DEVICE_KINDS, DevicePublisher
+from podsched.serve.agent.devices import DevicePublisher
 from podsched.serve.agent.heartbeats import Heartbeats
 from podsched.serve.agent.nodes import is_silent, nodes_of_settings, repair
 from podsched.serve.agent.registering import register
@@ -93,7 +93,7 @@ class Agent:
         self._given = [*nodes_of_settings(settings), *nodes]
         self._names = {node.metadata.name for node in self._given}
         volume_kinds = VOLUME_KINDS if settings.volume_controller else ()
-        self._informer = Informer(client, [*DEVICE_KINDS, "Node", "Pod", *volume_kinds])
+        self._informer = Informer(client, ["ResourceSlice", "Node", "Pod", *volume_kinds])
         self._devices = DevicePublisher(client, self._informer, self._publish_later)
         self._volumes: VolumeController | None = None
         if settings.volume_controller:
@@ -182,7 +182,7 @@ class Agent:
             self._pod_changed(event)
         elif event.kind == "Node":
             self._node_changed(event)
-        elif event.kind in DEVICE_KINDS:
+        elif event.kind == "ResourceSlice":
             self._publish(self._devices.changed(event))
         elif self._volumes is not None:
             self._volumes.changed(event)
@@ -275,7 +275,7 @@ class Agent:
                 return
             rejection = self._admission.admit(key, pod, node)
             if rejection is not None:
-                self._statuses.put(key, pods.rejected(pod, rejection).request)
+                self._statuses.put(key, pods.rejected(pod, rejection))
                 return
         action = pods.step(
             pod,
@@ -285,11 +285,11 @@ class Agent:
             node_ready=isinstance(node, Node) and is_node_ready(node.status),
             job_seconds=self._settings.job_seconds,
         )
-        if isinstance(action, pods.Patch):
-            self._statuses.put(key, action.request)
-        elif isinstance(action, pods.Remove):
+        if isinstance(action, v1.PatchRequest):
+            self._statuses.put(key, action)
+        elif isinstance(action, v1.EvictRequest):
             self._statuses.drop(key)
-            self._removals.put(key, action.request)
+            self._removals.put(key, action)
         elif isinstance(action, pods.Later):
             self._timers.set("Pod", key, action.at)
 

@@ -8,8 +8,8 @@ created is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, cast
+from collections.abc import Callable
+from typing import cast
 
 from podsched.api.hollow_nodes import (
     DEVICES_ANNOTATION,
@@ -19,26 +19,25 @@ from podsched.api.hollow_nodes import (
     slices_of,
 )
 from podsched.api.objects import AnyObject, DeviceClass, Node, ResourceSlice
+from podsched.serve.agent.deletions import deletions
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import AlreadyExists, NotFound
+from podsched.serve.client.errors import AlreadyExists
 from podsched.serve.client.informer import Event, Informer
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2 as v1
 
-DEVICE_KINDS: Final = ("ResourceSlice",)
 _log = get_logger("agent")
 
 
 class DevicePublisher:
-    """Call ``changed`` for events of DEVICE_KINDS, ``publish`` for nodes, and run the outboxes."""
+    """Call ``changed`` for ResourceSlices and ``publish`` for nodes, and run the outboxes."""
 
     def __init__(
         self, client: ApiClient, informer: Informer, failed: Callable[[str], None]
     ) -> None:
         """``failed`` is called with a node that is to be published again after a while."""
-        self._client = client
         self._informer = informer
         self._failed = failed
         #: Names of the slices that agents have made, by node.
@@ -46,7 +45,7 @@ class DevicePublisher:
         #: The drivers whose classes were created, or are being, and the first node of each.
         self._classes: dict[str, str] = {}
         self.creations = Outbox[AnyObject](client.create_many, self._created)
-        self.deletions = Outbox[ResourceSlice](self._delete, most=50)
+        self.deletions = deletions(client)
 
     def changed(self, event: Event) -> str:
         """Record a slice; return the node whose devices must be published again, or ""."""
@@ -90,17 +89,9 @@ class DevicePublisher:
         self.creations.drop(name)
         found = self._informer.get("ResourceSlice", name)
         if found is not None:
-            self.deletions.put(name, cast(ResourceSlice, found))
-
-    async def _delete(self, slices: Sequence[ResourceSlice]) -> Sequence[v1.BatchResult]:
-        for piece in slices:
-            try:
-                await self._client.delete(
-                    "ResourceSlice", piece.metadata.name, uid=piece.metadata.uid
-                )
-            except (NotFound, errors.Conflict):
-                continue  # the event of the other write brings the new state
-        return [v1.BatchResult()] * len(slices)
+            request = v1.DeleteRequest(kind="ResourceSlice", name=name)
+            request.preconditions.uid = found.metadata.uid
+            self.deletions.put(name, request)
 
     def _created(self, name: str, made: AnyObject, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, cast
@@ -11,6 +10,7 @@ from typing import Any, cast
 from podsched.api.codec import format_time
 from podsched.api.objects import AnyObject, Lease, Node, timestamp
 from podsched.api.reasons import StatusCode
+from podsched.serve.agent.deletions import deletions
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, NotFound
@@ -19,7 +19,7 @@ from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import AgentMetrics
 from podsched.v1 import api_pb2 as v1
-from podsched.v1.api_pb2 import PatchRequest
+from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 
 _log = get_logger("agent")
 NAMESPACE = "kube-node-lease"
@@ -51,7 +51,7 @@ class Heartbeats:
         self._schedule = RenewalSchedule()
         self._renewals = Outbox(self._send, self._renewed)
         self._new = Outbox(client.create_many, self._made)
-        self._old = Outbox(self._delete, most=50)
+        self._old = deletions(client)
 
     def runs(self) -> dict[str, Coroutine[Any, Any, None]]:
         """Return what has to run in tasks, by their names."""
@@ -77,7 +77,7 @@ class Heartbeats:
         """Delete the lease of a node that is gone."""
         self.pause(name)
         self._new.drop(name)
-        self._old.put(name, name)
+        self._old.put(name, DeleteRequest(kind="Lease", namespace=NAMESPACE, name=name))
 
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
@@ -106,12 +106,6 @@ class Heartbeats:
         failed = errors.of_result(result)
         if failed is not None and not isinstance(failed, AlreadyExists):
             _log.warning("Creating a lease failed", node=name, error=str(failed))
-
-    async def _delete(self, names: Sequence[str]) -> Sequence[v1.BatchResult]:
-        for name in names:
-            with contextlib.suppress(NotFound):
-                await self._client.delete("Lease", name, NAMESPACE)
-        return [v1.BatchResult()] * len(names)
 
 
 class RenewalSchedule:

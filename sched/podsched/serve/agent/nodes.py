@@ -8,8 +8,8 @@ simulated.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from podsched import __version__
 from podsched.api.codec import write
@@ -50,36 +50,19 @@ class BadNode(ValueError):
     """An invalid node manifest."""
 
 
-class Shape(NamedTuple):
-    """Resources of each of several equal nodes."""
-
-    cpu: str
-    memory: str
-    pods: int
-    devices: Sequence[str] = ()
-
-
 def nodes_of_settings(settings: AgentSettings) -> list[Node]:
-    """Return the nodes of the settings, named prefix0000, prefix0001 and so on."""
-    shape = Shape(
-        settings.node_cpu, settings.node_memory, settings.node_pods, settings.node_devices
-    )
-    names = [f"{settings.node_name_prefix}{index:04d}" for index in range(settings.nodes)]
-    return nodes_of_shape(names, shape, settings.zones)
-
-
-def nodes_of_shape(names: Sequence[str], shape: Shape, zones: Sequence[str] = ()) -> list[Node]:
-    """Return nodes of one shape, with zones assigned in turn."""
+    """Return the nodes of the settings: prefix0000, prefix0001, ..., with zones in turn."""
     nodes = []
-    for index, name in enumerate(names):
+    for index in range(settings.nodes):
         node = Node()
-        node.metadata.name = name
-        if shape.devices:
-            node.metadata.annotations[DEVICES_ANNOTATION] = ",".join(shape.devices)
-        if zones:
-            node.metadata.labels[ZONE_LABEL] = zones[index % len(zones)]
-        resources = {"cpu": shape.cpu, "memory": shape.memory, "pods": str(shape.pods)}
-        node.status.capacity.update(resources)
+        node.metadata.name = f"{settings.node_name_prefix}{index:04d}"
+        if settings.node_devices:
+            node.metadata.annotations[DEVICES_ANNOTATION] = ",".join(settings.node_devices)
+        if settings.zones:
+            node.metadata.labels[ZONE_LABEL] = settings.zones[index % len(settings.zones)]
+        node.status.capacity["cpu"] = settings.node_cpu
+        node.status.capacity["memory"] = settings.node_memory
+        node.status.capacity["pods"] = str(settings.node_pods)
         nodes.append(node)
     return nodes
 

@@ -58,26 +58,14 @@ _OF_RUNNING = (
 _OF_ENDED = {"Initialized": TRUE, "Ready": FALSE, "ContainersReady": FALSE}
 
 
-class Patch(NamedTuple):
-    """Write the pod's status."""
-
-    request: PatchRequest
-    phase: str
-
-
-class Remove(NamedTuple):
-    """Delete the pod at once."""
-
-    request: EvictRequest
-
-
 class Later(NamedTuple):
     """Call ``step`` again at this time."""
 
     at: float
 
 
-Action = Patch | Remove | Later
+Action = PatchRequest | EvictRequest | Later
+"""A patch of the pod's status, the deletion of the pod at once, or nothing before a time."""
 
 
 def step(
@@ -136,12 +124,12 @@ def _removal(pod: Pod, seen: float, now: float) -> Action:
         ignore_disruption_budgets=True,
     )
     request.preconditions.uid = pod.metadata.uid
-    return Remove(request)
+    return request
 
 
 def _completion(pod: Pod, seen: float, now: float, job_seconds: float) -> Action | None:
     started = pod.status.start_time if pod.status.HasField("start_time") else None
-    ends: list[tuple[float, Callable[[Pod, float], Patch]]] = []
+    ends: list[tuple[float, Callable[[Pod, float], PatchRequest]]] = []
     span = run_seconds(pod)
     if span is None and _is_of_job(pod):
         span = job_seconds
@@ -180,7 +168,7 @@ def _number(pod: Pod, annotation: str) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def _running(pod: Pod, now: float) -> Patch:
+def _running(pod: Pod, now: float) -> PatchRequest:
     stamp = timestamp(now, whole=True)
     conditions = _with_conditions(pod, stamp, "", dict.fromkeys(_OF_RUNNING, TRUE))
     started = pod.status.start_time if pod.status.HasField("start_time") else stamp
@@ -213,19 +201,19 @@ def _containers(
     ]
 
 
-def _finished(pod: Pod, now: float) -> Patch:
+def _finished(pod: Pod, now: float) -> PatchRequest:
     code = int(_number(pod, EXIT_CODE_ANNOTATION) or 0)
     return _ended(pod, now, code)
 
 
-def _too_long(pod: Pod, now: float) -> Patch:
+def _too_long(pod: Pod, now: float) -> PatchRequest:
     reason_fields = {"reason": DEADLINE_EXCEEDED, "message": _DEADLINE_MESSAGE}
     return _ended(pod, now, _SIGKILLED, reason_fields)
 
 
 def _ended(
     pod: Pod, now: float, code: int, reason_fields: Mapping[str, str] | None = None
-) -> Patch:
+) -> PatchRequest:
     """Return the status of a finished pod.
 
     code: exit code of its containers. reason_fields: reason and message of the status, if any.
@@ -251,7 +239,7 @@ def _ended(
     return _patch(pod, status)
 
 
-def rejected(pod: Pod, rejection: Rejection) -> Patch:
+def rejected(pod: Pod, rejection: Rejection) -> PatchRequest:
     """Return the status of a pod that its node rejects."""
     status = {"phase": "Failed", "reason": rejection.reason, "message": rejection.message}
     return _patch(pod, status)
@@ -274,7 +262,7 @@ def _with_conditions(
     return [write(condition) for condition in status.conditions]
 
 
-def _patch(pod: Pod, status: dict[str, Any]) -> Patch:
+def _patch(pod: Pod, status: dict[str, Any]) -> PatchRequest:
     # With the resourceVersion, because the list of conditions is replaced as a whole, and a
     # condition added concurrently must not be lost.
-    return Patch(object_patch(pod, {"status": status}), str(status["phase"]))
+    return object_patch(pod, {"status": status})

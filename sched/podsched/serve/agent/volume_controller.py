@@ -8,7 +8,6 @@ claims and volumes, and decisions yield to other tasks, as agents also renew lea
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import cast
 
@@ -21,20 +20,13 @@ from podsched.api.objects import (
     StorageClass,
     object_key,
 )
-from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
+from podsched.serve.agent.deletions import deletions
 from podsched.serve.agent.volume_index import VolumeIndex
-from podsched.serve.agent.volumes import (
-    PROVISIONER,
-    CreateVolume,
-    DeleteVolume,
-    Effect,
-    Round,
-    View,
-)
+from podsched.serve.agent.volumes import PROVISIONER, Effect, Round, View
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import AlreadyExists, ClientError, Conflict, NotFound
+from podsched.serve.client.errors import AlreadyExists, Conflict, NotFound
 from podsched.serve.client.informer import Event, Informer
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
@@ -59,7 +51,6 @@ class VolumeController:
         *,
         provisioners: Collection[str] = (PROVISIONER,),
     ) -> None:
-        self._client = client
         self._informer = informer
         self._provisioners = provisioners
         self._claims: dict[str, None] = {}
@@ -71,6 +62,7 @@ class VolumeController:
         self._work = asyncio.Event()
         self._patches = Outbox(client.patch_many, self._patched)
         self._creations = Outbox(client.create_many, self._created)
+        self._deletions = deletions(client)
 
     # ------------------------------------------------------------------ events
 
@@ -117,6 +109,7 @@ class VolumeController:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._patches.run(), name="volume patches")
             tasks.create_task(self._creations.run(), name="volume creations")
+            tasks.create_task(self._deletions.run(), name="volume deletions")
             tasks.create_task(self._decide(), name="volume decisions")
 
     async def _decide(self) -> None:
@@ -133,10 +126,9 @@ class VolumeController:
                     _log.warning(
                         "Skipped an object that cannot be handled", name=key, exc_info=error
                     )
-                if turn.is_over:
-                    await turn.give_way()
+                await turn.pause()
             for effect in effects:
-                await self._perform(effect)
+                self._perform(effect)
 
     def _due(self, decisions: Round) -> Iterator[tuple[Callable[[str], Iterable[Effect]], str]]:
         """Yield the decisions due in a round; later changes are for the next one."""
@@ -169,32 +161,14 @@ class VolumeController:
             provisioners=self._provisioners,
         )
 
-    async def _perform(self, effect: Effect) -> None:
-        if isinstance(effect, CreateVolume):
-            self._creations.put(effect.volume.metadata.name, effect.volume)
-        elif isinstance(effect, DeleteVolume):
-            await self._delete(effect.volume)
+    def _perform(self, effect: Effect) -> None:
+        if isinstance(effect, PersistentVolume):
+            self._creations.put(effect.metadata.name, effect)
+        elif isinstance(effect, v1.DeleteRequest):
+            self._deletions.put(effect.name, effect)
         else:
             key = f"{effect.namespace}/{effect.name}" if effect.namespace else effect.name
             self._patches.put(f"{effect.kind} {key}", effect)
-
-    async def _delete(self, volume: PersistentVolume) -> None:
-        metadata, name = volume.metadata, volume.metadata.name
-        backoff = Backoff(0.1, 2.0, random.random)
-        while True:
-            try:
-                version = int(metadata.resource_version or 0)
-                await self._client.delete(
-                    "PersistentVolume", metadata.name, uid=metadata.uid, resource_version=version
-                )
-                return
-            except (NotFound, Conflict):
-                return  # another writer was faster; its event brings the new state
-            except ClientError as error:
-                if not error.retryable:
-                    _log.warning("Deleting a volume failed", name=name, error=str(error))
-                    return
-                await asyncio.sleep(backoff.next_delay())
 
     def _patched(self, _: str, patch: v1.PatchRequest, result: v1.BatchResult) -> None:
         failed = errors.of_result(result)

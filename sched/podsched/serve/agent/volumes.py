@@ -25,7 +25,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from podsched.api import quantity
 from podsched.api.codec import write
@@ -43,7 +43,7 @@ from podsched.api.selectors import SelectorError, compile_selector
 from podsched.api.storage_classes import default_class, names_class
 from podsched.serve.agent.volume_index import BIND_COMPLETED, VolumeIndex, is_available, size_of
 from podsched.serve.client.cluster import object_patch
-from podsched.v1.api_pb2 import PatchRequest
+from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 
 PROVISIONER = "podsched.io/hollow"
 """The provisioner that agents simulate by default."""
@@ -56,19 +56,8 @@ BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
-class CreateVolume(NamedTuple):
-    """Store a provisioned volume."""
-
-    volume: PersistentVolume
-
-
-class DeleteVolume(NamedTuple):
-    """Remove a released volume if it is still at this version."""
-
-    volume: PersistentVolume
-
-
-Effect = PatchRequest | CreateVolume | DeleteVolume
+Effect = PatchRequest | DeleteRequest | PersistentVolume
+"""A write: the patch of a claim or volume, the deletion of a volume, or a new volume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +107,7 @@ class Round:
         policy = volume.spec.persistent_volume_reclaim_policy
         provisioner = volume.metadata.annotations.get(PROVISIONED_BY, "")
         if policy == "Delete" and provisioner in self.view.provisioners:
-            return [DeleteVolume(volume)]
+            return [_deletion(volume)]
         if policy == "Recycle":
             return [_unbound(volume)]
         return _phase(volume, "Released")
@@ -237,7 +226,7 @@ class Round:
         if terms is None:
             # Like the external provisioner: make the scheduler select another node.
             return [_annotate(claim, {SELECTED_NODE: None})]
-        return [CreateVolume(provisioned(claim, found, terms))]
+        return [provisioned(claim, found, terms)]
 
     def _topology(
         self, claim: PersistentVolumeClaim, found: StorageClass
@@ -360,6 +349,15 @@ def _phase(item: PersistentVolume | PersistentVolumeClaim, phase: str) -> list[E
 
 def _annotate(claim: PersistentVolumeClaim, annotations: Mapping[str, str | None]) -> PatchRequest:
     return object_patch(claim, {"metadata": {"annotations": annotations}})
+
+
+def _deletion(volume: PersistentVolume) -> DeleteRequest:
+    """Return the deletion of a volume if it is still at this version."""
+    metadata = volume.metadata
+    request = DeleteRequest(kind="PersistentVolume", name=metadata.name)
+    request.preconditions.uid = metadata.uid
+    request.preconditions.resource_version = int(metadata.resource_version or 0)
+    return request
 
 
 def _unbound(volume: PersistentVolume) -> PatchRequest:
