@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,6 +39,8 @@ LONGEST_NAME = 64
 #: New certificates are valid from this long ago, because other machines' clocks may be behind.
 _CLOCK_SKEW = timedelta(minutes=5)
 _LEAST_RSA_BITS = 2048
+
+_PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ def new_authority(name: str, days: int) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name(name, ())
     builder = (
-        _builder(subject, subject, key.public_key(), days)
+        _builder(subject, subject, key.public_key(), _after(days))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(authority=True), critical=True)
     )
@@ -81,20 +84,7 @@ def new_authority(name: str, days: int) -> Pair:
 def certify(authority: Pair, request: Request, days: int) -> Pair:
     """Return a new key and its certificate. Raises CertificateError for a malformed request."""
     key = ec.generate_private_key(ec.SECP256R1())
-    signer = authority.certificate
-    subject = _name(request.user, request.groups)
-    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
-    builder = (
-        _builder(subject, signer.subject, key.public_key(), days)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(request.usages), critical=False)
-        .add_extension(identifier, critical=False)
-    )
-    if request.hosts:
-        names = x509.SubjectAlternativeName([_host(host) for host in request.hosts])
-        builder = builder.add_extension(names, critical=False)
-    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+    return Pair(_certified(authority, request, key.public_key(), _after(days)), key)
 
 
 def new_signing_key() -> tuple[bytes, bytes]:
@@ -120,12 +110,7 @@ def read_signing_request(pem: bytes) -> SigningRequest:
     """Read a certificate signing request. Raises CertificateError for an unusable one."""
     request = _signing_request(pem)
     try:
-        extensions = request.extensions
-        names: x509.SubjectAlternativeName | tuple[()] = extensions.get_extension_for_class(
-            x509.SubjectAlternativeName
-        ).value
-    except x509.ExtensionNotFound:
-        names = ()
+        names = _alternative_names(request.extensions)
     except ValueError as error:
         raise CertificateError(f"the request's extensions: {error}") from None
     users = _values(request.subject, NameOID.COMMON_NAME)
@@ -157,34 +142,14 @@ def certify_request(
     Raises CertificateError for a request that cannot be certified.
     """
     wanted, key = read_signing_request(pem), _signing_request(pem).public_key()
-    if not isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey):
+    if not isinstance(key, _PublicKey):
         raise CertificateError("the request's key must be RSA, elliptic-curve or Ed25519")
     if isinstance(key, rsa.RSAPublicKey) and key.key_size < _LEAST_RSA_BITS:
         raise CertificateError(f"the request's RSA key has fewer than {_LEAST_RSA_BITS} bits")
-    signer = authority.certificate
-    now = datetime.now(UTC)
+    request = Request(wanted.user, wanted.groups, (*wanted.dns, *wanted.ips), usages)
     # Not longer than the authority, under which it would be of no use.
-    end = min(now + timedelta(seconds=seconds), signer.not_valid_after_utc)
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(_name(wanted.user, wanted.groups))
-        .issuer_name(signer.subject)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(end)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
-            critical=False,
-        )
-    )
-    if hosts := (*wanted.dns, *wanted.ips):
-        names = x509.SubjectAlternativeName([_host(host) for host in hosts])
-        builder = builder.add_extension(names, critical=False)
-    return builder.sign(authority.key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    end = min(_after(seconds / 86400), authority.certificate.not_valid_after_utc)
+    return _certified(authority, request, key, end).public_bytes(Encoding.PEM)
 
 
 def self_signed(name: str, hosts: Sequence[str], days: int = 365) -> tuple[Pair, Pair]:
@@ -197,7 +162,7 @@ def renewed(authority: Pair, before: x509.Certificate, days: int) -> Pair:
     """Return a new key and its certificate, with the subject and extensions of an old one."""
     key = ec.generate_private_key(ec.SECP256R1())
     issuer = authority.certificate.subject
-    builder = _builder(before.subject, issuer, key.public_key(), days)
+    builder = _builder(before.subject, issuer, key.public_key(), _after(days))
     for extension in before.extensions:
         if extension.oid != ExtensionOID.SUBJECT_KEY_IDENTIFIER:
             builder = builder.add_extension(extension.value, extension.critical)
@@ -237,12 +202,19 @@ def replace_file(path: Path, content: bytes) -> None:
     new.replace(path)
 
 
+@contextmanager
+def _reading(source: str) -> Iterator[None]:
+    """Raise CertificateError that names ``source`` where a certificate cannot be read."""
+    try:
+        yield
+    except ValueError as error:
+        raise CertificateError(f"{source}: no certificate in PEM format") from error
+
+
 def read_certificate(path: Path) -> x509.Certificate:
     """Return the first certificate in a file. Raises CertificateError, OSError."""
-    try:
+    with _reading(str(path)):
         return x509.load_pem_x509_certificates(path.read_bytes())[0]
-    except ValueError as error:
-        raise CertificateError(f"{path}: no certificate in PEM format") from error
 
 
 def read_pair(path: Path, key_path: Path | None = None) -> Pair:
@@ -292,10 +264,8 @@ class Description:
 
 def describe(pem: bytes, source: str) -> list[Description]:
     """Describe the certificates in a PEM file. Raises CertificateError that names ``source``."""
-    try:
+    with _reading(source):
         return [_description(certificate) for certificate in x509.load_pem_x509_certificates(pem)]
-    except ValueError as error:
-        raise CertificateError(f"{source}: no certificate in PEM format") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,10 +302,8 @@ def check_pair(certificate: bytes, key: bytes, names: tuple[str, str]) -> None:
 
     names: the paths of certificate and key, for the message.
     """
-    try:
+    with _reading(names[0]):
         public = x509.load_pem_x509_certificates(certificate)[0].public_key()
-    except ValueError as error:
-        raise CertificateError(f"{names[0]}: no certificate in PEM format") from error
     try:
         own = load_pem_private_key(key, password=None).public_key()
     except (ValueError, TypeError) as error:
@@ -361,37 +329,60 @@ def check_may_serve(pem: bytes, source: str) -> None:
 def user_in(pem: bytes) -> str:
     """Return the common name in the first certificate of a valid PEM file; "" if it has none."""
     subject = x509.load_pem_x509_certificates(pem)[0].subject
-    return str(next((n.value for n in subject.get_attributes_for_oid(NameOID.COMMON_NAME)), ""))
+    return next(iter(_values(subject, NameOID.COMMON_NAME)), "")
 
 
 def _description(certificate: x509.Certificate) -> Description:
-    try:
-        names: Iterable[x509.GeneralName] = certificate.extensions.get_extension_for_class(
-            x509.SubjectAlternativeName
-        ).value
-    except x509.ExtensionNotFound:
-        names = ()
     return Description(
         certificate.subject.rfc4514_string(),
         certificate.issuer.rfc4514_string(),
-        tuple(str(name.value) for name in names),
+        tuple(str(name.value) for name in _alternative_names(certificate.extensions)),
         certificate.not_valid_before_utc,
         certificate.not_valid_after_utc,
     )
 
 
+def _alternative_names(extensions: x509.Extensions) -> Iterable[x509.GeneralName]:
+    try:
+        return extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+
+
+def _certified(
+    authority: Pair, request: Request, key: _PublicKey, end: datetime
+) -> x509.Certificate:
+    """Return a certificate of a client or server. Raises CertificateError."""
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+    subject = _name(request.user, request.groups)
+    builder = (
+        _builder(subject, authority.certificate.subject, key, end)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(request.usages), critical=False)
+        .add_extension(identifier, critical=False)
+    )
+    if request.hosts:
+        names = x509.SubjectAlternativeName([_host(host) for host in request.hosts])
+        builder = builder.add_extension(names, critical=False)
+    return builder.sign(authority.key, hashes.SHA256())
+
+
+def _after(days: float) -> datetime:
+    return datetime.now(UTC) + timedelta(days=days)
+
+
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, days: int
+    subject: x509.Name, issuer: x509.Name, key: _PublicKey, end: datetime
 ) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + timedelta(days=days))
+        .not_valid_before(datetime.now(UTC) - _CLOCK_SKEW)
+        .not_valid_after(end)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 

@@ -30,28 +30,44 @@ class TlsFiles:
         return CertificateFiles(self.authorities, self.certificate, self.key)
 
 
-class ServingContext:
+class _ReloadedContext:
+    """An SSL context that is created again when its files have changed."""
+
+    def __init__(self, files: TlsFiles, warn: Callable[[str], None]) -> None:
+        self._names = files
+        self._files = files.latest()
+        self._warn = warn
+        self._latest = self._make()
+
+    def latest(self) -> ssl.SSLContext:
+        """Return the context for the next connection."""
+        try:
+            if self._files.changed():
+                self._latest = self._make()
+        except CertificateError as error:
+            self._warn(str(error))
+        return self._latest
+
+    def _make(self) -> ssl.SSLContext:
+        raise NotImplementedError
+
+
+class ServingContext(_ReloadedContext):
     """The SSL ``context`` of a listener; each handshake uses the latest certificates.
 
     With authorities, clients may present a certificate; with ``demand`` they must.
     """
 
     def __init__(
-        self,
-        files: TlsFiles,
-        warn: Callable[[str], None],
-        *,
-        demand: bool = False,
+        self, files: TlsFiles, warn: Callable[[str], None], *, demand: bool = False
     ) -> None:
         """Read the files; ``warn`` is called later if changed files cannot be used.
 
         Raises CertificateError for files that cannot be used, or a certificate for clients only.
         """
-        self._names = files
-        self._files = files.latest()
-        self._warn = warn
         self._demand = demand
-        self._latest = self.context = self._make()
+        super().__init__(files, warn)
+        self.context = self._latest
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
@@ -60,13 +76,9 @@ class ServingContext:
         This is the callback for server names. OpenSSL calls it in every handshake, even if the
         client sends no name, so it is the place to replace certificates of a listening socket.
         """
-        try:
-            if self._files.changed():
-                self._latest = self._make()
-        except CertificateError as error:
-            self._warn(str(error))
-        if self._latest is not self.context:
-            connection.context = self._latest
+        latest = self.latest()
+        if latest is not self.context:
+            connection.context = latest
 
     def _make(self) -> ssl.SSLContext:
         from podsched.lib.certificates import check_may_serve
@@ -83,7 +95,7 @@ class ServingContext:
         return _load(context, self._names, self._files)
 
 
-class ConnectingContext:
+class ConnectingContext(_ReloadedContext):
     """The SSL context of outgoing connections, with an own certificate if the files have one.
 
     any_host: do not require that the peer's certificate has the address in its names; the caller
@@ -97,20 +109,8 @@ class ConnectingContext:
 
         Raises CertificateError.
         """
-        self._names = files
-        self._files = files.latest()
-        self._warn = warn
         self._any_host = any_host
-        self._context = self._make()
-
-    def latest(self) -> ssl.SSLContext:
-        """Return the context for the next connection."""
-        try:
-            if self._files.changed():
-                self._context = self._make()
-        except CertificateError as error:
-            self._warn(str(error))
-        return self._context
+        super().__init__(files, warn)
 
     def _make(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
