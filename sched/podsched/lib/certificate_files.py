@@ -13,12 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from podsched.lib.certificate_error import CertificateError
-from podsched.lib.files import read_file
+from podsched.lib.files import file_version, read_file
 
 #: Max size of a file.
 _MAX_BYTES = 1 << 20
-_Versions = tuple[tuple[int, int, int] | None, ...]
-"""Modification time, size and inode of each file; None for a missing one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +29,15 @@ class Pems:
 
 
 class CertificateFiles:
-    """The paths of CA certificates, a certificate chain and its key; "" for none.
+    """The paths of CA certificates, a certificate chain and its key; "" or None for none.
 
     Raises CertificateError if the files cannot be used.
     """
 
-    def __init__(self, authorities: str, certificate: str, key: str) -> None:
-        self._names = (authorities, certificate, key)
-        # Taken before reading, so that files that change during it are read again.
+    def __init__(
+        self, authorities: str | Path | None, certificate: str | Path | None, key: str | Path | None
+    ) -> None:
+        self._names = [str(name or "") for name in (authorities, certificate, key)]
         self._seen = self._versions()
         self.pems = self._read()
 
@@ -67,8 +66,8 @@ class CertificateFiles:
             check_pair(pems.certificate, pems.key, (certificate, key))
         return pems
 
-    def _versions(self) -> _Versions:
-        return tuple(_version(name) for name in self._names)
+    def _versions(self) -> list[object]:
+        return [_version(name) for name in self._names]
 
 
 def _content(name: str) -> bytes | None:
@@ -80,7 +79,6 @@ def _content(name: str) -> bytes | None:
 
 def _version(name: str) -> tuple[int, int, int] | None:
     try:
-        status = Path(name).stat()
+        return file_version(Path(name))
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

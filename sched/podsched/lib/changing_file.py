@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from podsched.lib.files import file_version, read_file
+
 #: Min seconds between two checks of the file.
 _CHECK_SECONDS = 1.0
 _MAX_BYTES = 4 << 20
@@ -14,16 +16,15 @@ _MAX_BYTES = 4 << 20
 class ChangingFile:
     """The contents of a file, which is checked for changes at most once a second.
 
-    A change is a new modification time, size or inode. Raises OSError if it cannot be read at
-    first.
+    Raises OSError if it cannot be read at first.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.path = path
         self._clock = clock
         self._checked_at = clock()
-        self._version = self._stat()
-        self.content = self._read()
+        self._version = file_version(Path(path))
+        self.content = read_file(Path(path), _MAX_BYTES)
 
     def changed(self) -> bool:
         """Reload the file if it has changed; return whether ``content`` is new.
@@ -35,23 +36,11 @@ class ChangingFile:
             return False
         self._checked_at = now
         try:
-            version = self._stat()
+            version = file_version(Path(self.path))
             if version == self._version:
                 return False
-            # ``version`` was taken before reading, so a file that changes during it is read again.
-            content = self._read()
+            content = read_file(Path(self.path), _MAX_BYTES)
         except OSError:
             return False
         self._version, self.content = version, content
         return True
-
-    def _stat(self) -> tuple[int, int, int]:
-        status = Path(self.path).stat()
-        return status.st_mtime_ns, status.st_size, status.st_ino
-
-    def _read(self) -> bytes:
-        with open(self.path, "rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise OSError(f"{self.path}: larger than {_MAX_BYTES} bytes")
-        return content

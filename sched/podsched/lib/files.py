@@ -55,6 +55,15 @@ def _wait_for_writer(handle: int, path: Path, timeout: float) -> None:
         raise OSError(errno.ETIMEDOUT, f"no writer opened this pipe within {timeout:g} s", path)
 
 
+def file_version(path: Path) -> tuple[int, int, int]:
+    """Return modification time, size and inode, which show whether a file has changed.
+
+    Take it before reading, so that a file that changes meanwhile is read again. Raises OSError.
+    """
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
 def read_file(path: Path, most: int, *, pipe_timeout: float = PIPE_TIMEOUT) -> bytes:
     """Return the content of a file of at most ``most`` bytes.
 

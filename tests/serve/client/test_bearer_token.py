@@ -45,6 +45,13 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         BearerToken(str(tmp_path / "nothing"))
 
 
+def test_a_file_that_is_too_large_is_refused_with_the_reason(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_bytes(b"x" * (5 << 20))
+    with pytest.raises(CertificateError, match="token: more than 4 MiB"):
+        BearerToken(str(file))
+
+
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:7443", "localhost:7443", "[::1]:7443"])
 def test_a_token_is_sent_to_this_machine_in_clear(endpoint: str) -> None:
     check_in_clear(endpoint)

@@ -15,7 +15,6 @@ import shutil
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from podsched.lib.network import can_listen, free_port
@@ -282,12 +281,7 @@ class EmbeddedEtcd:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
 

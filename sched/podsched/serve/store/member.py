@@ -18,8 +18,7 @@ class EtcdMember:
 
     def __init__(self, endpoint: str, options: EtcdOptions | None = None) -> None:
         self._options = options or EtcdOptions()
-        names = (self._options.ca, self._options.cert, self._options.key)
-        files = CertificateFiles(*(str(path) if path else "" for path in names))
+        files = CertificateFiles(self._options.ca, self._options.cert, self._options.key)
         self._connection = Connection(endpoint, self._options, files.pems)
 
     async def ids(self) -> tuple[int, int]:

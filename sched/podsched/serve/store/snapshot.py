@@ -53,17 +53,12 @@ async def save_snapshot(
             except Unavailable as error:
                 failure = error
                 continue
-            return _complete(part, file)
+            size = check_snapshot(part)
+            part.rename(file)
+            return size
     finally:
         part.unlink(missing_ok=True)
     raise failure
-
-
-def _complete(part: Path, file: Path) -> int:
-    """Verify a snapshot and give it its final name; return its size in bytes."""
-    check_snapshot(part)
-    part.rename(file)
-    return file.stat().st_size
 
 
 def _check_absent(path: Path, advice: str) -> None:
@@ -74,8 +69,8 @@ def _check_absent(path: Path, advice: str) -> None:
 async def _stream(
     endpoint: str, options: EtcdOptions, part: Path, progress: Callable[[int], None]
 ) -> None:
-    names = (str(path) if path else "" for path in (options.ca, options.cert, options.key))
-    connection = Connection(endpoint, options, CertificateFiles(*names).pems)
+    files = CertificateFiles(options.ca, options.cert, options.key)
+    connection = Connection(endpoint, options, files.pems)
     try:
         if not await connection.ready(options.dial_timeout):
             raise Unavailable(f"no connection to etcd at {endpoint}")
@@ -93,8 +88,8 @@ async def _stream(
         await connection.channel.close()
 
 
-def check_snapshot(file: Path) -> None:
-    """Raise SnapshotError unless the file is complete and its checksum is correct."""
+def check_snapshot(file: Path) -> int:
+    """Return the size of a complete file with a correct checksum. Raises SnapshotError."""
     size = file.stat().st_size
     if size <= _DIGEST or size % _PAGE != _DIGEST:
         raise SnapshotError(f"{file} is not a complete snapshot: its size is {size} bytes")
@@ -106,6 +101,7 @@ def check_snapshot(file: Path) -> None:
             left -= len(chunk)
         if content.read() != digest.digest():
             raise SnapshotError(f"{file} is damaged: its checksum is wrong")
+    return size
 
 
 async def restore_snapshot(file: Path, data_dir: Path) -> None:
