@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final, NoReturn, Protocol
+from typing import IO, TYPE_CHECKING, Any, Final, NoReturn
+
+if TYPE_CHECKING:
+    from gzip import GzipFile
 
 #: Max values in a JSON document; each takes up to about 100 bytes of memory.
 MAX_VALUES: Final = 10_000_000
@@ -17,15 +20,8 @@ class SizeExceeded(ValueError):
     """A line, a whole file or a JSON document exceeds its limit."""
 
 
-class Lines(Protocol):
-    """A binary file to read lines from, such as a ``gzip.GzipFile``."""
-
-    def readline(self, size: int = -1, /) -> bytes:
-        """Return the next line, or its first ``size`` bytes if it is longer."""
-
-
 def bounded_lines(
-    file: Lines, max_line: int = MAX_LINE, max_total: int = MAX_TOTAL
+    file: IO[bytes] | GzipFile, max_line: int = MAX_LINE, max_total: int = MAX_TOTAL
 ) -> Iterator[bytes]:
     """Yield the lines of a file with their line ends; limits are in bytes.
 

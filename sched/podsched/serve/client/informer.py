@@ -324,8 +324,7 @@ class Informer:
             await turn.wait()
             for start in range(0, len(response.events), _CHUNK):
                 listed.take(response.events[start : start + _CHUNK])
-                if turn.is_over:
-                    await turn.give_way()
+                await turn.pause()
             if response.initial_events_end:
                 return listed, response.revision
         raise Unavailable("the watch ended")
@@ -336,15 +335,13 @@ class Informer:
         events: list[Event] = []
         for some in mirror.differences(listed):
             events += some
-            if turn.is_over:
-                await turn.give_way()
+            await turn.pause()
         # From here on the stores equal the whole list, although its events are delivered in parts.
         mirror.adopt(listed)
         last = max(0, len(events) - 1) // _CHUNK * _CHUNK
         for start in range(0, last, _CHUNK):
             yield Batch(self.revision, events[start : start + _CHUNK], partial=True)
-            if turn.is_over:
-                await turn.give_way()
+            await turn.pause()
         if revision < mirror.revision:
             _log.error(
                 "The server was restored from a backup: changes since then are lost",
@@ -369,8 +366,7 @@ class Informer:
             for start in range(0, last, _CHUNK):
                 some = mirror.take(events[start : start + _CHUNK])
                 yield Batch(mirror.revision, some, partial=True)
-                if turn.is_over:
-                    await turn.give_way()
+                await turn.pause()
             taken = mirror.take(events[last:])
             mirror.revision = response.revision
             yield Batch(response.revision, taken)
