@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podsched.api.names import KEY_ERROR
 from podsched.config.errors import ConfigError
 from podsched.config.load import (
     MAX_BYTES,
@@ -35,11 +36,12 @@ def with_args(plugin: str, args: Any) -> dict[str, Any]:
 
 def test_the_default_is_kube_schedulers() -> None:
     config = default_config()
-    assert config.parallelism == 16
-    assert config.percentage_of_nodes_to_score is None
-    assert (config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds) == (1, 10)
+    effective = config.effective
+    assert effective.parallelism == 16
+    assert effective.percentage_of_nodes_to_score is None
+    assert (effective.pod_initial_backoff_seconds, effective.pod_max_backoff_seconds) == (1, 10)
     assert config.leader_election.lock == "kube-system/kube-scheduler"
-    assert not config.delay_cache_until_active
+    assert not effective.delay_cache_until_active
     assert config.extenders == config.warnings == ()
     (profile,) = config.profiles
     assert profile.scheduler_name == "default-scheduler"
@@ -250,8 +252,7 @@ def test_mistakes_inside_an_affinity_are_found_beside_its_unknown_fields() -> No
                 },
             },
             [
-                'ignoredResources[0]: Invalid value: "a/b/c": prefix part must be a lowercase '
-                "DNS subdomain of at most 253 characters",
+                f'ignoredResources[0]: Invalid value: "a/b/c": {KEY_ERROR}',
                 'ignoredResourceGroups[0]: Invalid value: "a/b": '
                 "resource group name can't contain '/'",
                 "scoringStrategy.requestedToCapacityRatio.shape[1].utilization: "
@@ -374,7 +375,7 @@ def test_zero_and_null_count_as_unset_where_go_says_so() -> None:
             ],
         }
     )
-    assert config.parallelism == 16
+    assert config.effective.parallelism == 16
     assert config.leader_election == default_config().leader_election
     assert config.effective.client_connection == default_config().effective.client_connection
     args = config.profiles[0].args["NodeResourcesBalancedAllocation"]

@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from podsched.api.extended_resources import is_extended
+from podsched.api.names import qualified_name
 from podsched.config.errors import FieldError, invalid
 from podsched.config.model import Base64, Duration, Int64, ListOf, Model, join, unless_empty
-from podsched.config.names import extended_resource_errors
 
 #: Timeout in seconds of calls to an extender without httpTimeout.
 DEFAULT_EXTENDER_TIMEOUT = 5.0
@@ -86,7 +87,10 @@ def extender_errors(extenders: Sequence[Extender], path: str) -> list[FieldError
             found.append(invalid(join(here, "httpTimeout"), extender.http_timeout, reason))
         for index, resource in enumerate(extender.managed_resources):
             name = join(here, "managedResources", index, "name")
-            found += extended_resource_errors(name, resource.name)
+            reasons = qualified_name(resource.name)
+            if not reasons and not is_extended(resource.name):
+                reasons = ("is an invalid extended resource name",)
+            found += [invalid(name, resource.name, reason) for reason in reasons]
             if resource.name in seen:
                 reason = "duplicate extender managed resource name"
                 found.append(invalid(name, resource.name, reason))

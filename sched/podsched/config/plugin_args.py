@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from podsched.api import objects as v1
+from podsched.api.names import label_value, qualified_name
 from podsched.api.selectors import parse_int64
 from podsched.config.errors import (
     FieldError,
@@ -30,7 +31,6 @@ from podsched.config.model import (
     message_type,
     unless_empty,
 )
-from podsched.config.names import label_value_errors, qualified_name_errors
 
 if TYPE_CHECKING:
     NodeAffinity = v1.NodeAffinity
@@ -123,13 +123,13 @@ class NodeResourcesFitArgs(Model):
     def errors(self, path: str) -> list[FieldError]:
         found: list[FieldError] = []
         for at, name in enumerate(self.ignored_resources):
-            found += qualified_name_errors(join(path, "ignoredResources", at), name)
+            found += _name_errors(join(path, "ignoredResources", at), name)
         for at, group in enumerate(self.ignored_resource_groups):
             here = join(path, "ignoredResourceGroups", at)
             if "/" in group:
                 found.append(invalid(here, group, "resource group name can't contain '/'"))
             else:
-                found += qualified_name_errors(here, group)
+                found += _name_errors(here, group)
         return found + self.scoring_strategy.errors(join(path, "scoringStrategy"))
 
 
@@ -268,6 +268,11 @@ class DynamicResourcesArgs(Model):
         return found
 
 
+def _name_errors(path: str, name: str) -> Iterable[FieldError]:
+    """Yield the errors of the name of a resource or label."""
+    return (invalid(path, name, reason) for reason in qualified_name(name))
+
+
 def _range_errors(path: str, value: int, low: int, high: int) -> Iterable[FieldError]:
     if not low <= value <= high:
         yield invalid(path, value, f"not in valid range [{low}, {high}]")
@@ -300,7 +305,7 @@ def _constraint_errors(constraint: v1.TopologySpreadConstraint, path: str) -> It
     if not constraint.topology_key:
         yield required(join(path, "topologyKey"), "can not be empty")
     else:
-        yield from qualified_name_errors(join(path, "topologyKey"), constraint.topology_key)
+        yield from _name_errors(join(path, "topologyKey"), constraint.topology_key)
     action, here = constraint.when_unsatisfiable, join(path, "whenUnsatisfiable")
     if not action:
         yield required(here, "can not be empty")
@@ -338,7 +343,7 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 def _expression_errors(requirement: v1.NodeSelectorRequirement, path: str) -> Iterable[FieldError]:
     operator, values = requirement.operator, list(requirement.values)
     here = join(path, "values")
-    yield from qualified_name_errors(join(path, "key"), requirement.key)
+    yield from _name_errors(join(path, "key"), requirement.key)
     if operator not in _OPERATORS:
         yield not_supported(join(path, "operator"), operator, _OPERATORS)
         return
@@ -354,4 +359,5 @@ def _expression_errors(requirement: v1.NodeSelectorRequirement, path: str) -> It
             reason = "for 'Gt', 'Lt' operators, the value must be an integer"
             yield invalid(join(here, 0), values[0], reason)
     for at, value in enumerate(values):
-        yield from label_value_errors(join(here, at), value)
+        for reason in label_value(value):
+            yield invalid(join(here, at), value, reason)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from podsched.api import objects as o
 from podsched.api.codec import write
 from podsched.api.device_claims import MOST_ALTERNATIVES, MOST_CONSUMERS, MOST_REQUESTS
+from podsched.api.extended_resources import is_extended
 from podsched.api.names import dns1123_label, dns1123_subdomain, qualified_name
 from podsched.api.validation.device_parts import (
     MOST_CONFIGS,
@@ -36,7 +37,7 @@ from podsched.api.validation.meta import (
 )
 from podsched.api.validation.place import BY_NAME, BY_UID, Place
 from podsched.api.validation.placement import validate_node_selector
-from podsched.api.validation.resource_lists import is_native, parse_or_report
+from podsched.api.validation.resource_lists import parse_or_report
 
 MOST_CONSTRAINTS: Final = 32
 MOST_RESULTS: Final = 32
@@ -85,7 +86,7 @@ def _check_class(at: Place, spec: o.DeviceClassSpec, old: o.DeviceClassSpec) -> 
         validate_configuration(each, config, stored=same)
     if spec.HasField("extended_resource_name"):
         name = spec.extended_resource_name
-        if is_native(name) or name.startswith("requests.") or qualified_name(f"requests.{name}"):
+        if not is_extended(name) or qualified_name(f"requests.{name}"):
             at("extendedResourceName").invalid(name, "must be a valid extended resource name")
 
 

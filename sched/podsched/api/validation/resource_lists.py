@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 
 from podsched.api import quantity, resources
+from podsched.api.extended_resources import is_extended
 from podsched.api.names import dns1123_label, qualified_name
 from podsched.api.objects import Pod, PodSpec, ResourceRequirements
 from podsched.api.validation.place import Place
@@ -52,8 +53,7 @@ def validate_quantities(at: Place, quantities: Mapping[str, str], *, dotted: boo
 
 def _amount(at: Place, name: str, text: str) -> Fraction | None:
     """Return the amount, with an error if there cannot be so much; None if it is none."""
-    extended = not is_native(name) and not name.startswith("requests.")
-    whole = extended or is_huge_page(name) or name == resources.PODS
+    whole = is_extended(name) or is_huge_page(name) or name == resources.PODS
     return not_negative(at, text, whole=whole)
 
 
