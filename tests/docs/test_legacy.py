@@ -53,7 +53,7 @@ def test_every_priority_is_listed_with_its_plugin_and_weight() -> None:
         else:
             listed[name] = plugin
             assert weight == str(DEFAULT_PRIORITIES.get(name, "-"))
-    assert listed == PRIORITIES
+    assert listed == {name: name for name in PRIORITIES}
 
 
 def test_the_plugins_that_may_have_other_names_are_listed() -> None:

@@ -218,7 +218,7 @@ class Replica:
                 "/metrics/resources": pod_resources(self._pods, elector.is_leader),
                 "/debug/cache": text_page(debugger.text),
             },
-            profiling=self._options.config.enable_profiling,
+            profiling=self._options.config.effective.enable_profiling,
         )
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, debugger.request)
         tasks = self._tasks
@@ -296,7 +296,7 @@ class Replica:
             if self._shadowing is not None:
                 self._shadowing.handle(batch)
 
-        if self._options.config.delay_cache_until_active:
+        if self._options.config.effective.delay_cache_until_active:
             await self._active.wait()
         await self._informer.run(handle)
 
@@ -318,7 +318,7 @@ class Replica:
         return len(self._runner.state.cache.columns.node_table)
 
     async def _elect(self) -> None:
-        if not self._options.config.delay_cache_until_active:
+        if not self._options.config.effective.delay_cache_until_active:
             # A replica with cold caches would only delay those that are ready to lead.
             await self._informer.synced.wait()
             await self._actors.load(self._node_count())
@@ -335,7 +335,7 @@ class Replica:
 
     def _not_warm(self) -> str:
         """Return why the replica is not ready to lead; "" if it is."""
-        if self._options.config.delay_cache_until_active and not self._active.is_set():
+        if self._options.config.effective.delay_cache_until_active and not self._active.is_set():
             return ""
         return self._backend.not_ready()
 

@@ -13,7 +13,6 @@ from pydantic import Field
 
 from podsched.config.errors import FieldError, invalid, required
 from podsched.config.extenders import Extender, extender_errors
-from podsched.config.leader_election import LeaderElectionSettings
 from podsched.config.model import Duration, Int32, Int64, ListOf, Model, join, unless_empty
 from podsched.config.plugins import ExtensionPoint
 from podsched.config.queues import QueuesConfiguration
@@ -82,7 +81,7 @@ class KubeSchedulerProfile(Model):
 
 
 class LeaderElectionConfiguration(Model):
-    """Leader election as written; ``leader_election_settings`` validates it."""
+    """Leader election as written; ``LeaderElectionSettings`` validates it."""
 
     leader_elect: bool = True
     lease_duration: Annotated[Duration, unless_empty(15.0)] = 15.0
@@ -154,11 +153,6 @@ def percentage_errors(path: str, percentage: int | None) -> Iterator[FieldError]
     if percentage is not None and not 0 <= percentage <= 100:
         here = join(path, "percentageOfNodesToScore")
         yield invalid(here, percentage, "not in valid range [0-100]")
-
-
-def leader_election_settings(configuration: LeaderElectionConfiguration) -> LeaderElectionSettings:
-    """Return the settings of the election. Raises ``ConfigError`` with all errors."""
-    return LeaderElectionSettings(**dict(configuration))
 
 
 def header_errors(document: Mapping[str, Any]) -> list[FieldError]:

@@ -7,6 +7,7 @@ replicas usually make it far shorter; the lease is the fallback when neither can
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from podsched.api.names import dns1123_label, dns1123_subdomain
@@ -44,74 +45,57 @@ class LeaderElectionSettings:
     """Namespace of the lock."""
 
     def __post_init__(self) -> None:
-        if errors := self.errors():
-            raise ConfigError(errors)
+        if found := [*self._duration_errors(), *self._order_errors(), *self._lock_errors()]:
+            raise ConfigError(found)
 
     @property
     def lock(self) -> str:
         """The "namespace/name" of the lock, as a Fence names it."""
         return f"{self.resource_namespace}/{self.resource_name}"
 
-    def errors(self, path: str = "leaderElection") -> list[FieldError]:
-        """Return the errors with Kubernetes' field paths below ``path``."""
-        return [*self._duration_errors(path), *self._order_errors(path), *self._lock_errors(path)]
-
-    def _duration_errors(self, path: str) -> list[FieldError]:
+    def _duration_errors(self) -> Iterator[FieldError]:
         durations = {
             "leaseDuration": self.lease_duration,
             "renewDeadline": self.renew_deadline,
             "retryPeriod": self.retry_period,
         }
-        found = [
-            invalid(f"{path}.{name}", format_duration(value), "must be greater than zero")
-            for name, value in durations.items()
-            if value <= 0
-        ]
+        for name, value in durations.items():
+            if value <= 0:
+                yield _invalid(name, format_duration(value), "must be greater than zero")
         if 0 < self.lease_duration < MIN_LEASE_DURATION:
             # It would be written as 0 seconds, which a Lease does not permit.
             shown, least = map(format_duration, (self.lease_duration, MIN_LEASE_DURATION))
-            found.append(invalid(f"{path}.leaseDuration", shown, f"must be at least {least}"))
+            yield _invalid("leaseDuration", shown, f"must be at least {least}")
         if self.jitter_factor < 0:
-            found.append(
-                invalid(f"{path}.jitterFactor", self.jitter_factor, "must not be negative")
-            )
-        return found
+            yield _invalid("jitterFactor", self.jitter_factor, "must not be negative")
 
-    def _order_errors(self, path: str) -> list[FieldError]:
-        """Return the errors if a standby could take over before the leader has stopped leading."""
-        found = []
+    def _order_errors(self) -> Iterator[FieldError]:
+        """Yield the errors if a standby could take over before the leader has stopped leading."""
+        lease, deadline, period = map(
+            format_duration, (self.lease_duration, self.renew_deadline, self.retry_period)
+        )
         if self.lease_duration <= self.renew_deadline:
-            found.append(
-                invalid(
-                    f"{path}.leaseDuration",
-                    format_duration(self.lease_duration),
-                    f"must be greater than renewDeadline ({format_duration(self.renew_deadline)})",
-                )
-            )
+            reason = f"must be greater than renewDeadline ({deadline})"
+            yield _invalid("leaseDuration", lease, reason)
         # client-go checks this only when the elector is created; here it is reported with the rest.
         if self.renew_deadline <= self.jitter_factor * self.retry_period:
-            found.append(
-                invalid(
-                    f"{path}.renewDeadline",
-                    format_duration(self.renew_deadline),
-                    f"must be greater than {self.jitter_factor:g} * retryPeriod"
-                    f" ({format_duration(self.retry_period)})",
-                )
-            )
-        return found
+            reason = f"must be greater than {self.jitter_factor:g} * retryPeriod ({period})"
+            yield _invalid("renewDeadline", deadline, reason)
 
-    def _lock_errors(self, path: str) -> list[FieldError]:
-        found = []
+    def _lock_errors(self) -> Iterator[FieldError]:
         if self.resource_lock != "leases":
             reason = 'resourceLock value must be "leases"'
-            found.append(invalid(f"{path}.resourceLock", self.resource_lock, reason))
-        for field, value, rule in (
+            yield _invalid("resourceLock", self.resource_lock, reason)
+        for name, value, rule in (
             ("resourceName", self.resource_name, dns1123_subdomain),
             ("resourceNamespace", self.resource_namespace, dns1123_label),
         ):
             if not value:
-                found.append(required(f"{path}.{field}"))
+                yield required(f"leaderElection.{name}")
             else:
                 # The lock is a Lease object, and both are parts of its keys in etcd.
-                found += [invalid(f"{path}.{field}", value, reason) for reason in rule(value)]
-        return found
+                yield from (_invalid(name, value, reason) for reason in rule(value))
+
+
+def _invalid(name: str, value: object, reason: str) -> FieldError:
+    return invalid(f"leaderElection.{name}", value, reason)

@@ -18,7 +18,6 @@ from podsched.config.kube_scheduler import (
     KubeSchedulerProfile,
     PluginConfig,
     header_errors,
-    leader_election_settings,
 )
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.config.legacy.beta import converted
@@ -48,14 +47,6 @@ class SchedulerConfiguration:
 
     profiles: tuple[Profile, ...]
     leader_election: LeaderElectionSettings
-    parallelism: int
-    percentage_of_nodes_to_score: int | None
-    """None: every node. Each profile has its own resolved value."""
-    pod_initial_backoff_seconds: int
-    pod_max_backoff_seconds: int
-    delay_cache_until_active: bool
-    enable_profiling: bool
-    """Whether to serve /debug/pprof/goroutine."""
     extenders: tuple[Extender, ...]
     """In the order of the file; ignorable extenders are not last yet."""
     queues: QueuesConfiguration
@@ -103,7 +94,8 @@ def default_config() -> SchedulerConfiguration:
 
 def to_plain(config: SchedulerConfiguration) -> dict[str, Any]:
     """Return the effective configuration as plain data, starting with apiVersion and kind."""
-    plain = _plain(config.effective)
+    plain = _dump(config.effective)
+    plain["profiles"] = [_profile(profile) for profile in config.effective.profiles]
     return {"apiVersion": API_VERSION, "kind": KIND, **plain}
 
 
@@ -157,7 +149,7 @@ def _load(
     )
     election = LeaderElectionSettings()
     try:
-        election = leader_election_settings(model.leader_election)
+        election = LeaderElectionSettings(**dict(model.leader_election))
     except ConfigError as error:
         checks += error.errors
     # Unreadable values have been reported and replaced by defaults; do not report them twice.
@@ -168,12 +160,6 @@ def _load(
     return SchedulerConfiguration(
         profiles=tuple(resolution.profiles),
         leader_election=election,
-        parallelism=model.parallelism,
-        percentage_of_nodes_to_score=model.percentage_of_nodes_to_score,
-        pod_initial_backoff_seconds=model.pod_initial_backoff_seconds,
-        pod_max_backoff_seconds=model.pod_max_backoff_seconds,
-        delay_cache_until_active=model.delay_cache_until_active,
-        enable_profiling=model.enable_profiling,
         extenders=model.extenders,
         queues=model.queues,
         effective=model.model_copy(
@@ -213,12 +199,6 @@ def _value(model: Model, path: str) -> Any:
             if of.alias == step
         )
     return value
-
-
-def _plain(model: KubeSchedulerConfiguration) -> dict[str, Any]:
-    plain = _dump(model)
-    plain["profiles"] = [_profile(profile) for profile in model.profiles]
-    return plain
 
 
 def _profile(profile: KubeSchedulerProfile) -> dict[str, Any]:

@@ -77,7 +77,8 @@ def _nameable(
     return replace(_spec(name, points, args), nameable=True)
 
 
-_DEFAULTS = (
+#: The default set, in its order.
+DEFAULT_PLUGINS: tuple[PluginSpec, ...] = (
     _spec("SchedulingGates", _P.PRE_ENQUEUE),
     _spec("PrioritySort", _P.QUEUE_SORT),
     _spec("NodeUnschedulable", _P.FILTER),
@@ -174,9 +175,9 @@ _LEGACY = (
     _spec("EvenPodsSpreadPriority", _SCORES),
 )
 
-#: The default set, in its order.
-DEFAULT_PLUGINS: tuple[PluginSpec, ...] = _DEFAULTS
 #: All plugins of kube-scheduler and of its Policy files by name.
-IN_TREE_PLUGINS: Mapping[str, PluginSpec] = {spec.name: spec for spec in (*_DEFAULTS, *_LEGACY)}
+IN_TREE_PLUGINS: Mapping[str, PluginSpec] = {
+    spec.name: spec for spec in (*DEFAULT_PLUGINS, *_LEGACY)
+}
 #: Names that the v1 configuration rejects.
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})

@@ -84,8 +84,6 @@ class Resolution:
     written: list[KubeSchedulerProfile] = field(default_factory=list)
     """The profiles as written, with the default set and default args filled in, for printing."""
     errors: list[FieldError] = field(default_factory=list)
-    bad: set[str] = field(default_factory=set)
-    """Paths of unreadable values, which have been reported."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -272,7 +270,6 @@ class _Resolver:
             data = {key: data[key] for key in data if key not in ("apiVersion", "kind")}
         found: list[FieldError] = []
         args, bad = decode(spec.args, data, path, found)
-        self._out.bad |= bad
         self._out.errors += found
         self._out.errors += [error for error in args.errors(path) if not is_below(error.path, bad)]
         return args

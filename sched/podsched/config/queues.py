@@ -16,6 +16,18 @@ FairStrategyName = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"
 _STRATEGIES: tuple[FairStrategyName, ...] = get_args(FairStrategyName)
 
 
+def _negative(path: str, numbers: Mapping[str, float | None]) -> Iterator[FieldError]:
+    for name, number in numbers.items():
+        if number is not None and number < 0:
+            yield invalid(join(path, name), number, "must be greater than or equal to 0")
+
+
+def _not_positive(path: str, numbers: Mapping[str, float]) -> Iterator[FieldError]:
+    for name, number in numbers.items():
+        if number <= 0:
+            yield invalid(join(path, name), number, "must be greater than 0")
+
+
 class FairSharing(Model):
     """Fair sharing between the queues of a cohort; its presence turns it on."""
 
@@ -36,20 +48,11 @@ class AdmissionFairSharing(Model):
     """Weights by resource; 1 for others."""
 
     def errors(self, path: str) -> list[FieldError]:
-        found = []
-        if self.usage_half_life_time < 0:
-            at = join(path, "usageHalfLifeTime")
-            found.append(
-                invalid(at, self.usage_half_life_time, "must be greater than or equal to 0")
-            )
-        if self.usage_sampling_interval <= 0:
-            at = join(path, "usageSamplingInterval")
-            found.append(invalid(at, self.usage_sampling_interval, "must be greater than 0"))
-        for name, weight in self.resource_weights.items():
-            if weight < 0:
-                at = join(path, "resourceWeights", name)
-                found.append(invalid(at, weight, "must be greater than or equal to 0"))
-        return found
+        return [
+            *_negative(path, {"usageHalfLifeTime": self.usage_half_life_time}),
+            *_not_positive(path, {"usageSamplingInterval": self.usage_sampling_interval}),
+            *_negative(join(path, "resourceWeights"), self.resource_weights),
+        ]
 
 
 class RequeuingStrategy(Model):
@@ -73,19 +76,16 @@ class WaitForPodsReady(Model):
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
 
     def errors(self, path: str) -> list[FieldError]:
-        found = []
-        if self.timeout <= 0:
-            found.append(invalid(join(path, "timeout"), self.timeout, "must be greater than 0"))
-        strategy, at = self.requeuing_strategy, join(path, "requeuingStrategy")
-        for name, value in (
-            ("backoffLimitCount", strategy.backoff_limit_count),
-            ("backoffBaseSeconds", strategy.backoff_base_seconds),
-            ("backoffMaxSeconds", strategy.backoff_max_seconds),
-        ):
-            if value is not None and value < 0:
-                reason = "must be greater than or equal to 0"
-                found.append(invalid(join(at, name), value, reason))
-        return found
+        strategy = self.requeuing_strategy
+        numbers = {
+            "backoffLimitCount": strategy.backoff_limit_count,
+            "backoffBaseSeconds": strategy.backoff_base_seconds,
+            "backoffMaxSeconds": strategy.backoff_max_seconds,
+        }
+        return [
+            *_not_positive(path, {"timeout": self.timeout}),
+            *_negative(join(path, "requeuingStrategy"), numbers),
+        ]
 
 
 class DeviceClassMapping(Model):
@@ -130,15 +130,10 @@ class Backfill(Model):
     """Max seconds from now until a promised start; 0: no limit."""
 
     def errors(self, path: str) -> list[FieldError]:
-        found = []
-        if self.starts_per_queue < 1:
-            at = join(path, "startsPerQueue")
-            found.append(invalid(at, self.starts_per_queue, "must be greater than 0"))
-        for name, value in (("minAge", self.min_age), ("window", self.window)):
-            if value < 0:
-                reason = "must be greater than or equal to 0"
-                found.append(invalid(join(path, name), value, reason))
-        return found
+        return [
+            *_not_positive(path, {"startsPerQueue": self.starts_per_queue}),
+            *_negative(path, {"minAge": self.min_age, "window": self.window}),
+        ]
 
 
 class QueuesConfiguration(Model):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from podsched.api.hollow_nodes import BadDevicesError, parse_devices
@@ -20,16 +20,12 @@ from podsched.config.flags import flag
 from podsched.telemetry.logs import LogFormat
 
 Evaluator = Literal["auto", "local", "ray"]
-EVALUATORS = ("auto", "local", "ray")
 BinderChoice = Literal["auto", "direct", "ray"]
-BINDERS = ("auto", "direct", "ray")
 #: Accelerators of decisions (``decide``), in this order: kept evaluations, several pods placed from
 #: one evaluation, columns shared by evaluations, pods that differ only in requests decided without
 #: their own evaluation, and evaluations by Ray actors.
 Accelerator = StrEnum("Accelerator", ["INCREMENTAL", "LOOKAHEAD", "SHARED", "VARIANTS", "REMOTE"])
-LOG_FORMATS = ("text", "json")
 LogLevel = Literal["debug", "info", "warning", "error"]
-LOG_LEVELS = ("debug", "info", "warning", "error")
 #: Min bytes of a decision log. It is a ring of files, which would otherwise be very small.
 MIN_DECISION_LOG = 1 << 20
 _MAX_PORT = 65535
@@ -47,6 +43,10 @@ class _Checked:
 
     def _errors(self) -> Iterator[FieldError]:
         raise NotImplementedError
+
+    def _one_of(self, name: str, allowed: Iterable[str]) -> Iterator[FieldError]:
+        if getattr(self, name) not in allowed:
+            yield not_supported(name, getattr(self, name), allowed)
 
     def _positive(self, *names: str) -> Iterator[FieldError]:
         for name in names:
@@ -96,10 +96,8 @@ class TelemetrySettings(_Checked):
     that ends with * is a prefix."""
 
     def _errors(self) -> Iterator[FieldError]:
-        if self.log_format not in LOG_FORMATS:
-            yield not_supported("log_format", self.log_format, LOG_FORMATS)
-        if self.log_level not in LOG_LEVELS:
-            yield not_supported("log_level", self.log_level, LOG_LEVELS)
+        yield from self._one_of("log_format", get_args(LogFormat))
+        yield from self._one_of("log_level", get_args(LogLevel))
         if self.otlp_endpoint and urlsplit(self.otlp_endpoint).scheme not in ("http", "https"):
             reason = "must begin with http:// or https://"
             yield invalid("otlp_endpoint", self.otlp_endpoint, reason)
@@ -152,10 +150,8 @@ class EvaluatorSettings(_Checked):
     """
 
     def _errors(self) -> Iterator[FieldError]:
-        if self.evaluator not in EVALUATORS:
-            yield not_supported("evaluator", self.evaluator, EVALUATORS)
-        if self.binder not in BINDERS:
-            yield not_supported("binder", self.binder, BINDERS)
+        yield from self._one_of("evaluator", get_args(Evaluator))
+        yield from self._one_of("binder", get_args(BinderChoice))
         yield from self._not_negative("ray_from_nodes", "ray_dry_runs_from_nodes", "shards")
         yield from self._positive("ray_call_timeout", "ray_retry_period")
 

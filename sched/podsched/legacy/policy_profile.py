@@ -81,8 +81,8 @@ DEFAULT_PREDICATES: Final = (
     "MatchInterPodAffinity",
 )
 
-#: Priority -> plugin, for those that are no plugin of their own name.
-_PRIORITY_NAMES: Final = (
+#: Priorities without an argument, each a plugin of its name.
+PRIORITIES: Final = (
     "SelectorSpreadPriority",
     "ServiceSpreadingPriority",
     "InterPodAffinityPriority",
@@ -98,7 +98,6 @@ _PRIORITY_NAMES: Final = (
     "ResourceLimitsPriority",
     "EvenPodsSpreadPriority",
 )
-PRIORITIES: Final[Mapping[str, str]] = {name: name for name in _PRIORITY_NAMES}
 DEFAULT_PRIORITIES: Final[Mapping[str, int]] = {
     "SelectorSpreadPriority": 1,
     "InterPodAffinityPriority": 1,
