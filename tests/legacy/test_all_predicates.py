@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from podsched.api.objects import Pod
-from podsched.config.errors import FieldError
 from podsched.config.legacy.args import CHECKED_PREDICATES, AlwaysCheckAllPredicatesArgs
 from podsched.config.plugins import IN_TREE_PLUGINS
 from podsched.framework.events import ActionType, Resource
@@ -105,6 +104,6 @@ def test_unknown_filters_and_wrong_arguments_are_errors_with_their_paths() -> No
             )
         }
     )
-    found: list[FieldError] = args.errors("args")
+    found = list(args.errors("args"))
     paths = {error.path for error in found}
     assert {"args.predicates[0].name", "args.predicates[1].args.labels"} <= paths

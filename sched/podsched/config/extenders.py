@@ -6,7 +6,7 @@ Source: Extender of k8s.io/kube-scheduler/config/v1, validateExtenders of kube-s
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -70,36 +70,34 @@ class Extender(Model):
         return [verb for verb in verbs if verb]
 
 
-def extender_errors(extenders: Sequence[Extender], path: str) -> list[FieldError]:
-    """Return the errors of the extenders, of each one and of their combination."""
-    found: list[FieldError] = []
+def extender_errors(extenders: Sequence[Extender], path: str) -> Iterator[FieldError]:
+    """Yield the errors of the extenders, of each one and of their combination."""
     seen: set[str] = set()
     for at, extender in enumerate(extenders):
         here = join(path, at)
         called = bool(extender.verbs())
         if called and (problem := _url_problem(extender.url_prefix)):
-            found.append(invalid(join(here, "urlPrefix"), redacted(extender.url_prefix), problem))
+            yield invalid(join(here, "urlPrefix"), redacted(extender.url_prefix), problem)
         if extender.prioritize_verb and extender.weight <= 0:
             reason = "must have a positive weight applied to it"
-            found.append(invalid(join(here, "weight"), extender.weight, reason))
+            yield invalid(join(here, "weight"), extender.weight, reason)
         if extender.http_timeout < 0:
             reason = "must not be negative"
-            found.append(invalid(join(here, "httpTimeout"), extender.http_timeout, reason))
+            yield invalid(join(here, "httpTimeout"), extender.http_timeout, reason)
         for index, resource in enumerate(extender.managed_resources):
             name = join(here, "managedResources", index, "name")
             reasons = qualified_name(resource.name)
             if not reasons and not is_extended(resource.name):
                 reasons = ("is an invalid extended resource name",)
-            found += [invalid(name, resource.name, reason) for reason in reasons]
+            yield from (invalid(name, resource.name, reason) for reason in reasons)
             if resource.name in seen:
                 reason = "duplicate extender managed resource name"
-                found.append(invalid(name, resource.name, reason))
+                yield invalid(name, resource.name, reason)
             seen.add(resource.name)
     binders = sum(bool(extender.bind_verb) for extender in extenders)
     if binders > 1:
         value = f"found {binders} extenders implementing bind"
-        found.append(invalid(path, value, "only one extender can implement bind"))
-    return found
+        yield invalid(path, value, "only one extender can implement bind")
 
 
 def _url_problem(url: str) -> str:

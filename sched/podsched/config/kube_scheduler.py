@@ -125,16 +125,14 @@ class KubeSchedulerConfiguration(Model):
     queues: QueuesConfiguration = QueuesConfiguration()
     """Job queues; not in kube-scheduler's configuration."""
 
-    def errors(self, path: str) -> list[FieldError]:
-        """Return all errors except those of profiles, which ``resolve_profiles`` checks."""
-        found = list(self._number_errors(path))
-        client = join(path, "clientConnection")
-        if self.client_connection.burst < 0:
-            burst = self.client_connection.burst
-            found.append(invalid(join(client, "burst"), burst, "must be non-negative"))
-        found += percentage_errors(path, self.percentage_of_nodes_to_score)
-        found += self.queues.errors(join(path, "queues"))
-        return found + extender_errors(self.extenders, join(path, "extenders"))
+    def errors(self, path: str) -> Iterator[FieldError]:
+        """Yield all errors except those of profiles, which ``resolve_profiles`` checks."""
+        yield from self._number_errors(path)
+        if (burst := self.client_connection.burst) < 0:
+            yield invalid(join(path, "clientConnection", "burst"), burst, "must be non-negative")
+        yield from percentage_errors(path, self.percentage_of_nodes_to_score)
+        yield from self.queues.errors(join(path, "queues"))
+        yield from extender_errors(self.extenders, join(path, "extenders"))
 
     def _number_errors(self, path: str) -> Iterator[FieldError]:
         if self.parallelism <= 0:

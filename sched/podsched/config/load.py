@@ -143,7 +143,7 @@ def _load(
     found = [*header_errors(document), *conversion.errors]
     fields = {key: document[key] for key in document if key not in ("apiVersion", "kind")}
     model, bad = decode(KubeSchedulerConfiguration, fields, "", found)
-    checks = model.errors("")
+    checks = list(model.errors(""))
     resolution = resolve_profiles(
         model.profiles, model.percentage_of_nodes_to_score, model.extenders, known_plugins
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from google.protobuf.message import Message
@@ -54,9 +54,9 @@ class Model(BaseModel):
         allow_inf_nan=False,  # JSON cannot express them, so /configz could not show them.
     )
 
-    def errors(self, path: str) -> list[FieldError]:
+    def errors(self, path: str) -> Iterable[FieldError]:
         """Return the errors in the values, with field paths below ``path``; types are correct."""
-        return []
+        return ()
 
 
 ModelT = TypeVar("ModelT", bound=Model)
@@ -160,6 +160,14 @@ def decode(
         else:
             return model, bad
     return kind(), bad | {path}
+
+
+def decode_checked(kind: type[ModelT], data: object, path: str, found: list[FieldError]) -> ModelT:
+    """Read ``data`` into a ``kind`` as ``decode`` does; append the errors in its values, too."""
+    model, bad = decode(kind, data, path, found)
+    # Invalid values are reported and replaced by defaults, so do not report them twice.
+    found += [error for error in model.errors(path) if not is_below(error.path, bad)]
+    return model
 
 
 def is_below(path: str, places: set[str]) -> bool:

@@ -6,7 +6,7 @@ pkg/scheduler/apis/config/validation (validation_pluginargs.go).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -83,8 +83,8 @@ class RequestedToCapacityRatioParam(Model):
 
     shape: ListOf[UtilizationShapePoint] = ()
 
-    def errors(self, path: str) -> list[FieldError]:
-        return list(shape_errors(self.shape, join(path, "shape")))
+    def errors(self, path: str) -> Iterator[FieldError]:
+        yield from shape_errors(self.shape, join(path, "shape"))
 
 
 class ScoringStrategy(Model):
@@ -96,21 +96,19 @@ class ScoringStrategy(Model):
     resources: Resources = CPU_AND_MEMORY
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
 
-    def errors(self, path: str) -> list[FieldError]:
-        found = []
+    def errors(self, path: str) -> Iterator[FieldError]:
         if self.type not in list(ScoringStrategyType):
-            found.append(not_supported(join(path, "type"), self.type, ScoringStrategyType))
-        found += _weight_errors(self.resources, join(path, "resources"))
+            yield not_supported(join(path, "type"), self.type, ScoringStrategyType)
+        yield from _weight_errors(self.resources, join(path, "resources"))
         ratio, here = self.requested_to_capacity_ratio, join(path, "requestedToCapacityRatio")
         wanted = self.type == ScoringStrategyType.REQUESTED_TO_CAPACITY_RATIO
         if ratio is None and wanted:
             reason = "must be specified when type is RequestedToCapacityRatio"
-            found.append(required(here, reason))
+            yield required(here, reason)
         elif ratio is not None and wanted:
-            found += ratio.errors(here)
+            yield from ratio.errors(here)
         elif ratio is not None:
-            found.append(forbidden(here, "must be nil when type is not RequestedToCapacityRatio"))
-        return found
+            yield forbidden(here, "must be nil when type is not RequestedToCapacityRatio")
 
 
 class NodeResourcesFitArgs(Model):
@@ -120,17 +118,16 @@ class NodeResourcesFitArgs(Model):
     ignored_resource_groups: ListOf[str] = ()
     scoring_strategy: ScoringStrategy = ScoringStrategy(type=ScoringStrategyType.LEAST_ALLOCATED)
 
-    def errors(self, path: str) -> list[FieldError]:
-        found: list[FieldError] = []
+    def errors(self, path: str) -> Iterator[FieldError]:
         for at, name in enumerate(self.ignored_resources):
-            found += _name_errors(join(path, "ignoredResources", at), name)
+            yield from _name_errors(join(path, "ignoredResources", at), name)
         for at, group in enumerate(self.ignored_resource_groups):
             here = join(path, "ignoredResourceGroups", at)
             if "/" in group:
-                found.append(invalid(here, group, "resource group name can't contain '/'"))
+                yield invalid(here, group, "resource group name can't contain '/'")
             else:
-                found += _name_errors(here, group)
-        return found + self.scoring_strategy.errors(join(path, "scoringStrategy"))
+                yield from _name_errors(here, group)
+        yield from self.scoring_strategy.errors(join(path, "scoringStrategy"))
 
 
 class NodeResourcesBalancedAllocationArgs(Model):
@@ -138,16 +135,15 @@ class NodeResourcesBalancedAllocationArgs(Model):
 
     resources: Resources = CPU_AND_MEMORY
 
-    def errors(self, path: str) -> list[FieldError]:
-        found, seen = [], set()
+    def errors(self, path: str) -> Iterator[FieldError]:
+        seen = set()
         for at, resource in enumerate(self.resources):
             here = join(path, "resources", at)
             if resource.name in seen:
-                found.append(duplicate(join(here, "name"), resource.name))
+                yield duplicate(join(here, "name"), resource.name)
             seen.add(resource.name)
             if resource.weight != 1:
-                found.append(invalid(join(here, "weight"), resource.weight, "must be 1"))
-        return found
+                yield invalid(join(here, "weight"), resource.weight, "must be 1")
 
 
 class GangSchedulingArgs(Model):
@@ -164,10 +160,9 @@ class NodeAffinityArgs(Model):
     added_affinity: NodeAffinity | None = None
     """Applies to all pods of the profile, in addition to their own."""
 
-    def errors(self, path: str) -> list[FieldError]:
-        if self.added_affinity is None:
-            return []
-        return list(_affinity_errors(self.added_affinity, join(path, "addedAffinity")))
+    def errors(self, path: str) -> Iterator[FieldError]:
+        if self.added_affinity is not None:
+            yield from _affinity_errors(self.added_affinity, join(path, "addedAffinity"))
 
 
 class InterPodAffinityArgs(Model):
@@ -176,9 +171,9 @@ class InterPodAffinityArgs(Model):
     hard_pod_affinity_weight: Int32 = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
-    def errors(self, path: str) -> list[FieldError]:
+    def errors(self, path: str) -> Iterator[FieldError]:
         here = join(path, "hardPodAffinityWeight")
-        return list(_range_errors(here, self.hard_pod_affinity_weight, 0, 100))
+        yield from _range_errors(here, self.hard_pod_affinity_weight, 0, 100)
 
 
 class PodTopologySpreadArgs(Model):
@@ -187,23 +182,21 @@ class PodTopologySpreadArgs(Model):
     default_constraints: ListOf[TopologySpreadConstraint] = ()
     defaulting_type: Annotated[str, unless_empty(DefaultingType.SYSTEM)] = DefaultingType.SYSTEM
 
-    def errors(self, path: str) -> list[FieldError]:
-        found = []
+    def errors(self, path: str) -> Iterator[FieldError]:
         here = join(path, "defaultingType")
         if self.defaulting_type not in list(DefaultingType):
-            found.append(not_supported(here, self.defaulting_type, DefaultingType))
+            yield not_supported(here, self.defaulting_type, DefaultingType)
         elif self.default_constraints and self.defaulting_type == DefaultingType.SYSTEM:
             reason = "when .defaultConstraints are not empty"
-            found.append(invalid(here, self.defaulting_type, reason))
+            yield invalid(here, self.defaulting_type, reason)
         seen = set()
         for at, constraint in enumerate(self.default_constraints):
             here = join(path, "defaultConstraints", at)
-            found += _constraint_errors(constraint, here)
+            yield from _constraint_errors(constraint, here)
             key = (constraint.topology_key, constraint.when_unsatisfiable)
             if key in seen:
-                found.append(duplicate(here, "{" + ", ".join(key) + "}"))
+                yield duplicate(here, "{" + ", ".join(key) + "}")
             seen.add(key)
-        return found
 
 
 class VolumeBindingArgs(Model):
@@ -213,17 +206,13 @@ class VolumeBindingArgs(Model):
     shape: ListOf[UtilizationShapePoint] | None = None
     """Rejected: it needs the feature gate StorageCapacityScoring, which is off."""
 
-    def errors(self, path: str) -> list[FieldError]:
-        found = []
+    def errors(self, path: str) -> Iterator[FieldError]:
         if self.bind_timeout_seconds < 0:
             reason = "invalid BindTimeoutSeconds, should not be a negative value"
-            found.append(
-                invalid(join(path, "bindTimeoutSeconds"), self.bind_timeout_seconds, reason)
-            )
+            yield invalid(join(path, "bindTimeoutSeconds"), self.bind_timeout_seconds, reason)
         if self.shape is not None:
             reason = "needs the feature gate StorageCapacityScoring, which is off"
-            found.append(forbidden(join(path, "shape"), reason))
-        return found
+            yield forbidden(join(path, "shape"), reason)
 
 
 class DefaultPreemptionArgs(Model):
@@ -232,21 +221,18 @@ class DefaultPreemptionArgs(Model):
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
 
-    def errors(self, path: str) -> list[FieldError]:
-        percentage, absolute = (
-            self.min_candidate_nodes_percentage,
-            self.min_candidate_nodes_absolute,
-        )
+    def errors(self, path: str) -> Iterator[FieldError]:
+        percentage = self.min_candidate_nodes_percentage
+        absolute = self.min_candidate_nodes_absolute
         percentage_path = join(path, "minCandidateNodesPercentage")
         absolute_path = join(path, "minCandidateNodesAbsolute")
-        found = list(_range_errors(percentage_path, percentage, 0, 100))
+        yield from _range_errors(percentage_path, percentage, 0, 100)
         if absolute < 0:
-            found.append(invalid(absolute_path, absolute, "not in valid range [0, inf)"))
+            yield invalid(absolute_path, absolute, "not in valid range [0, inf)")
         if percentage == absolute == 0:
             reason = "cannot be zero at the same time as "
-            found.append(invalid(percentage_path, 0, reason + "minCandidateNodesAbsolute"))
-            found.append(invalid(absolute_path, 0, reason + "minCandidateNodesPercentage"))
-        return found
+            yield invalid(percentage_path, 0, reason + "minCandidateNodesAbsolute")
+            yield invalid(absolute_path, 0, reason + "minCandidateNodesPercentage")
 
 
 class DynamicResourcesArgs(Model):
@@ -257,35 +243,33 @@ class DynamicResourcesArgs(Model):
     #: Not in Kubernetes, which evicts no pod for a device.
     preempt_for_devices: bool = False
 
-    def errors(self, path: str) -> list[FieldError]:
-        found = []
+    def errors(self, path: str) -> Iterator[FieldError]:
         if self.filter_timeout < 0:
             reason = "must be zero or positive"
-            found.append(invalid(join(path, "filterTimeout"), self.filter_timeout, reason))
+            yield invalid(join(path, "filterTimeout"), self.filter_timeout, reason)
         if self.binding_timeout < 1:
             reason = "must be at least 1 second"
-            found.append(invalid(join(path, "bindingTimeout"), self.binding_timeout, reason))
-        return found
+            yield invalid(join(path, "bindingTimeout"), self.binding_timeout, reason)
 
 
-def _name_errors(path: str, name: str) -> Iterable[FieldError]:
+def _name_errors(path: str, name: str) -> Iterator[FieldError]:
     """Yield the errors of the name of a resource or label."""
     return (invalid(path, name, reason) for reason in qualified_name(name))
 
 
-def _range_errors(path: str, value: int, low: int, high: int) -> Iterable[FieldError]:
+def _range_errors(path: str, value: int, low: int, high: int) -> Iterator[FieldError]:
     if not low <= value <= high:
         yield invalid(path, value, f"not in valid range [{low}, {high}]")
 
 
-def _weight_errors(resources: Sequence[ResourceSpec], path: str) -> Iterable[FieldError]:
+def _weight_errors(resources: Sequence[ResourceSpec], path: str) -> Iterator[FieldError]:
     for at, resource in enumerate(resources):
         if not 0 < resource.weight <= 100:
             reason = f"resource weight of {resource.name} not in valid range (0, 100]"
             yield invalid(join(path, at, "weight"), resource.weight, reason)
 
 
-def shape_errors(shape: Sequence[UtilizationShapePoint], path: str) -> Iterable[FieldError]:
+def shape_errors(shape: Sequence[UtilizationShapePoint], path: str) -> Iterator[FieldError]:
     """Yield the errors of a shape: no points, points out of order or out of range."""
     if not shape:
         yield required(path, "at least one point must be specified")
@@ -299,7 +283,7 @@ def shape_errors(shape: Sequence[UtilizationShapePoint], path: str) -> Iterable[
         yield from _range_errors(join(path, at, "score"), point.score, 0, MAX_CUSTOM_PRIORITY_SCORE)
 
 
-def _constraint_errors(constraint: v1.TopologySpreadConstraint, path: str) -> Iterable[FieldError]:
+def _constraint_errors(constraint: v1.TopologySpreadConstraint, path: str) -> Iterator[FieldError]:
     if constraint.max_skew <= 0:
         yield invalid(join(path, "maxSkew"), constraint.max_skew, "not in valid range (0, inf)")
     if not constraint.topology_key:
@@ -316,7 +300,7 @@ def _constraint_errors(constraint: v1.TopologySpreadConstraint, path: str) -> It
         yield forbidden(join(path, "labelSelector"), reason)
 
 
-def _affinity_errors(affinity: v1.NodeAffinity, path: str) -> Iterable[FieldError]:
+def _affinity_errors(affinity: v1.NodeAffinity, path: str) -> Iterator[FieldError]:
     wanted = affinity.required_during_scheduling_ignored_during_execution
     here = join(path, "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
     for at, term in enumerate(wanted.node_selector_terms):
@@ -326,7 +310,7 @@ def _affinity_errors(affinity: v1.NodeAffinity, path: str) -> Iterable[FieldErro
         yield from _term_errors(preferred.preference, join(here, at, "preference"))
 
 
-def _term_errors(term: v1.NodeSelectorTerm, path: str) -> Iterable[FieldError]:
+def _term_errors(term: v1.NodeSelectorTerm, path: str) -> Iterator[FieldError]:
     for at, requirement in enumerate(term.match_expressions):
         yield from _expression_errors(requirement, join(path, "matchExpressions", at))
     for at, requirement in enumerate(term.match_fields):
@@ -340,7 +324,7 @@ def _term_errors(term: v1.NodeSelectorTerm, path: str) -> Iterable[FieldError]:
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
-def _expression_errors(requirement: v1.NodeSelectorRequirement, path: str) -> Iterable[FieldError]:
+def _expression_errors(requirement: v1.NodeSelectorRequirement, path: str) -> Iterator[FieldError]:
     operator, values = requirement.operator, list(requirement.values)
     here = join(path, "values")
     yield from _name_errors(join(path, "key"), requirement.key)

@@ -34,7 +34,7 @@ from podsched.config.kube_scheduler import (
     PluginSet,
     percentage_errors,
 )
-from podsched.config.model import Model, decode, is_below, join
+from podsched.config.model import Model, decode_checked, join
 from podsched.config.plugins import (
     DEFAULT_PLUGINS,
     IN_TREE_PLUGINS,
@@ -99,7 +99,7 @@ def resolve_profiles(
     profiles = profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and profiles[0].scheduler_name is None:
         profiles = (profiles[0].model_copy(update={"scheduler_name": DEFAULT_SCHEDULER_NAME}),)
-    out.errors += _name_errors(profiles)
+    out.errors += _scheduler_name_errors(profiles)
     for at, written in enumerate(profiles):
         resolver = _Resolver(written, join("profiles", at), known, out)
         resolver.resolve(percentage_of_nodes_to_score, ignored_resources(extenders))
@@ -269,9 +269,8 @@ class _Resolver:
             self._out.errors += _type_errors(spec.plugin or spec.name, data, path)
             data = {key: data[key] for key in data if key not in ("apiVersion", "kind")}
         found: list[FieldError] = []
-        args, bad = decode(spec.args, data, path, found)
+        args = decode_checked(spec.args, data, path, found)
         self._out.errors += found
-        self._out.errors += [error for error in args.errors(path) if not is_below(error.path, bad)]
         return args
 
     def _count_errors(
@@ -322,7 +321,7 @@ def _named_by_user(
     return found
 
 
-def _name_errors(profiles: Sequence[KubeSchedulerProfile]) -> Iterator[FieldError]:
+def _scheduler_name_errors(profiles: Sequence[KubeSchedulerProfile]) -> Iterator[FieldError]:
     seen = set()
     for at, profile in enumerate(profiles):
         path = join("profiles", at, "schedulerName")

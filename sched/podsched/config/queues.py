@@ -47,12 +47,10 @@ class AdmissionFairSharing(Model):
     resource_weights: Mapping[str, float] = {}
     """Weights by resource; 1 for others."""
 
-    def errors(self, path: str) -> list[FieldError]:
-        return [
-            *_negative(path, {"usageHalfLifeTime": self.usage_half_life_time}),
-            *_not_positive(path, {"usageSamplingInterval": self.usage_sampling_interval}),
-            *_negative(join(path, "resourceWeights"), self.resource_weights),
-        ]
+    def errors(self, path: str) -> Iterator[FieldError]:
+        yield from _negative(path, {"usageHalfLifeTime": self.usage_half_life_time})
+        yield from _not_positive(path, {"usageSamplingInterval": self.usage_sampling_interval})
+        yield from _negative(join(path, "resourceWeights"), self.resource_weights)
 
 
 class RequeuingStrategy(Model):
@@ -75,17 +73,15 @@ class WaitForPodsReady(Model):
     """Seconds from the binding of the first pod until all pods have to be ready."""
     requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
 
-    def errors(self, path: str) -> list[FieldError]:
+    def errors(self, path: str) -> Iterator[FieldError]:
         strategy = self.requeuing_strategy
         numbers = {
             "backoffLimitCount": strategy.backoff_limit_count,
             "backoffBaseSeconds": strategy.backoff_base_seconds,
             "backoffMaxSeconds": strategy.backoff_max_seconds,
         }
-        return [
-            *_not_positive(path, {"timeout": self.timeout}),
-            *_negative(join(path, "requeuingStrategy"), numbers),
-        ]
+        yield from _not_positive(path, {"timeout": self.timeout})
+        yield from _negative(join(path, "requeuingStrategy"), numbers)
 
 
 class DeviceClassMapping(Model):
@@ -100,10 +96,7 @@ class Resources(Model):
 
     device_class_mappings: ListOf[DeviceClassMapping] = ()
 
-    def errors(self, path: str) -> list[FieldError]:
-        return list(self._errors(path))
-
-    def _errors(self, path: str) -> Iterator[FieldError]:
+    def errors(self, path: str) -> Iterator[FieldError]:
         seen: set[str] = set()
         for index, mapping in enumerate(self.device_class_mappings):
             at = join(path, "deviceClassMappings", index)
@@ -129,11 +122,9 @@ class Backfill(Model):
     window: Duration = 0.0
     """Max seconds from now until a promised start; 0: no limit."""
 
-    def errors(self, path: str) -> list[FieldError]:
-        return [
-            *_not_positive(path, {"startsPerQueue": self.starts_per_queue}),
-            *_negative(path, {"minAge": self.min_age, "window": self.window}),
-        ]
+    def errors(self, path: str) -> Iterator[FieldError]:
+        yield from _not_positive(path, {"startsPerQueue": self.starts_per_queue})
+        yield from _negative(path, {"minAge": self.min_age, "window": self.window})
 
 
 class QueuesConfiguration(Model):
@@ -148,11 +139,10 @@ class QueuesConfiguration(Model):
     resources: Resources = Resources()
     backfill: Backfill = Backfill()
 
-    def errors(self, path: str) -> list[FieldError]:
-        found = self.resources.errors(join(path, "resources"))
-        found += self.backfill.errors(join(path, "backfill"))
+    def errors(self, path: str) -> Iterator[FieldError]:
+        yield from self.resources.errors(join(path, "resources"))
+        yield from self.backfill.errors(join(path, "backfill"))
         if self.admission_fair_sharing is not None:
-            found += self.admission_fair_sharing.errors(join(path, "admissionFairSharing"))
+            yield from self.admission_fair_sharing.errors(join(path, "admissionFairSharing"))
         if self.wait_for_pods_ready is not None:
-            found += self.wait_for_pods_ready.errors(join(path, "waitForPodsReady"))
-        return found
+            yield from self.wait_for_pods_ready.errors(join(path, "waitForPodsReady"))

@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from podsched.config.durations import format_duration
 from podsched.config.errors import FieldError, invalid, required
-from podsched.config.extenders import ExtenderManagedResource, ExtenderTLSConfig
+from podsched.config.extenders import Extender, ExtenderManagedResource, ExtenderTLSConfig
 from podsched.config.legacy.args import (
     CheckNodeLabelPresenceArgs,
     CheckServiceAffinityArgs,
     NodeLabelPriorityArgs,
     ServiceAntiAffinityArgs,
 )
-from podsched.config.model import Int64, ListOf, Model, decode, is_below, join
+from podsched.config.model import Int64, ListOf, Model, decode_checked, join
 from podsched.config.plugin_args import ResourceSpec, UtilizationShapePoint, shape_errors
 
 KIND: Final = "Policy"
@@ -55,8 +55,8 @@ class CapacityRatioArgument(Model):
     shape: ListOf[UtilizationShapePoint] = ()
     resources: ListOf[ResourceSpec] = ()
 
-    def errors(self, path: str) -> list[FieldError]:
-        return list(shape_errors(self.shape, join(path, "shape")))
+    def errors(self, path: str) -> Iterator[FieldError]:
+        yield from shape_errors(self.shape, join(path, "shape"))
 
 
 class PriorityArgument(Model):
@@ -75,22 +75,12 @@ class PriorityPolicy(Model):
     argument: PriorityArgument | None = None
 
 
-class LegacyExtender(Model):
+class LegacyExtender(Extender):
     """An extender in the old spelling."""
 
-    url_prefix: str = ""
-    filter_verb: str = ""
-    preempt_verb: str = ""
-    prioritize_verb: str = ""
-    weight: Int64 = 0
-    bind_verb: str = ""
     enable_https: bool = False
-    tls_config: ExtenderTLSConfig | None = None
     http_timeout: Int64 = 0
     """Nanoseconds; 0 means 5 s."""
-    node_cache_capable: bool = False
-    managed_resources: ListOf[ExtenderManagedResource] = ()
-    ignorable: bool = False
 
     def document(self) -> dict[str, Any]:
         """Return the extender as a KubeSchedulerConfiguration has it."""
@@ -112,18 +102,16 @@ class Policy(Model):
     """0 means 1, as in kube-scheduler."""
     always_check_all_predicates: bool = False
 
-    def errors(self, path: str) -> list[FieldError]:
-        """Return all errors, except for extenders and unknown names."""
-        found: list[FieldError] = []
+    def errors(self, path: str) -> Iterator[FieldError]:
+        """Yield all errors, except for extenders and unknown names."""
         for at, predicate in enumerate(self.predicates or ()):
-            found += _item_errors(predicate, join(path, "predicates", at))
+            yield from _item_errors(predicate, join(path, "predicates", at))
         for at, priority in enumerate(self.priorities or ()):
-            found += _item_errors(priority, join(path, "priorities", at))
-            found += _weight_errors(priority.weight, join(path, "priorities", at, "weight"))
+            yield from _item_errors(priority, join(path, "priorities", at))
+            yield from _weight_errors(priority.weight, join(path, "priorities", at, "weight"))
         weight, here = self.hard_pod_affinity_symmetric_weight, "hardPodAffinitySymmetricWeight"
         if not 0 <= weight <= 100:
-            found.append(invalid(join(path, here), weight, "must be in the range 0-100"))
-        return found
+            yield invalid(join(path, here), weight, "must be in the range 0-100")
 
 
 def read_policy(document: Mapping[str, Any]) -> tuple[Policy, list[FieldError]]:
@@ -134,9 +122,7 @@ def read_policy(document: Mapping[str, Any]) -> tuple[Policy, list[FieldError]]:
         value = plain.pop(key, wanted)
         if value != wanted:
             found.append(invalid(key, value, f"must be {wanted}"))
-    policy, bad = decode(Policy, plain, "", found)
-    found += [error for error in policy.errors("") if not is_below(error.path, bad)]
-    return policy, found
+    return decode_checked(Policy, plain, "", found), found
 
 
 def is_policy(document: Mapping[str, Any]) -> bool:

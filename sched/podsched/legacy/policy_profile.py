@@ -285,7 +285,7 @@ def _extender_errors(extenders: list[dict[str, Any]]) -> list[FieldError]:
         decode(Extender, extender, join("extenders", at), found)[0]
         for at, extender in enumerate(extenders)
     ]
-    return found + extender_errors(read, "extenders")
+    return [*found, *extender_errors(read, "extenders")]
 
 
 def _configuration(

@@ -6,11 +6,11 @@ They have the names that kube-scheduler v1.16 gave the arguments in a Policy
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from podsched.config.errors import FieldError, invalid, not_supported, required
-from podsched.config.model import Int32, ListOf, Model, decode, is_below, join, unless_empty
+from podsched.config.model import Int32, ListOf, Model, decode_checked, join, unless_empty
 from podsched.config.plugin_args import (
     CPU_AND_MEMORY,
     InterPodAffinityArgs,
@@ -35,9 +35,9 @@ class CheckServiceAffinityArgs(Model):
 
     labels: ListOf[str] = ()
 
-    def errors(self, path: str) -> list[FieldError]:
-        reason = "at least one label must be specified"
-        return [] if self.labels else [required(join(path, "labels"), reason)]
+    def errors(self, path: str) -> Iterator[FieldError]:
+        if not self.labels:
+            yield required(join(path, "labels"), "at least one label must be specified")
 
 
 class CheckNodeLabelPresenceArgs(CheckServiceAffinityArgs):
@@ -51,8 +51,9 @@ class ServiceAntiAffinityArgs(Model):
 
     label: str = ""
 
-    def errors(self, path: str) -> list[FieldError]:
-        return [] if self.label else [required(join(path, "label"))]
+    def errors(self, path: str) -> Iterator[FieldError]:
+        if not self.label:
+            yield required(join(path, "label"))
 
 
 class NodeLabelPriorityArgs(ServiceAntiAffinityArgs):
@@ -67,13 +68,12 @@ class RequestedToCapacityRatioPriorityArgs(Model):
     shape: Annotated[ListOf[UtilizationShapePoint], unless_empty(DEFAULT_SHAPE)] = DEFAULT_SHAPE
     resources: Resources = CPU_AND_MEMORY
 
-    def errors(self, path: str) -> list[FieldError]:
-        found = list(shape_errors(self.shape, join(path, "shape")))
+    def errors(self, path: str) -> Iterator[FieldError]:
+        yield from shape_errors(self.shape, join(path, "shape"))
         for at, resource in enumerate(self.resources):
             if resource.weight < 0:
                 here = join(path, "resources", at, "weight")
-                found.append(invalid(here, resource.weight, "must not be negative"))
-        return found
+                yield invalid(here, resource.weight, "must not be negative")
 
 
 class InterPodAffinityPriorityArgs(InterPodAffinityArgs):
@@ -86,10 +86,9 @@ class MaxVolumeCountArgs(Model):
     max_volumes: Int32 = 0
     """Max volumes per node if the node's allocatable has no limit; 0: the provider's default."""
 
-    def errors(self, path: str) -> list[FieldError]:
-        if self.max_volumes >= 0:
-            return []
-        return [invalid(join(path, "maxVolumes"), self.max_volumes, "must not be negative")]
+    def errors(self, path: str) -> Iterator[FieldError]:
+        if self.max_volumes < 0:
+            yield invalid(join(path, "maxVolumes"), self.max_volumes, "must not be negative")
 
 
 class MaxEBSVolumeCountArgs(MaxVolumeCountArgs):
@@ -153,18 +152,14 @@ class CheckedPredicate(Model):
     def decoded(self, found: list[FieldError], path: str = "args") -> Model | None:
         """Return the arguments as the filter takes them; errors are appended to ``found``."""
         kind = CHECKED_PREDICATES.get(self.name)
-        if kind is None:
-            return None
-        args, bad = decode(kind, self.args or {}, path, found)
-        found += [error for error in args.errors(path) if not is_below(error.path, bad)]
-        return args
+        return None if kind is None else decode_checked(kind, self.args or {}, path, found)
 
-    def errors(self, path: str) -> list[FieldError]:
-        found: list[FieldError] = []
+    def errors(self, path: str) -> Iterator[FieldError]:
         if self.name not in CHECKED_PREDICATES:
-            found.append(not_supported(join(path, "name"), self.name, CHECKED_PREDICATES))
+            yield not_supported(join(path, "name"), self.name, CHECKED_PREDICATES)
+        found: list[FieldError] = []
         self.decoded(found, join(path, "args"))
-        return found
+        yield from found
 
 
 class AlwaysCheckAllPredicatesArgs(Model):
@@ -176,8 +171,6 @@ class AlwaysCheckAllPredicatesArgs(Model):
     ignored_resources: ListOf[str] = ()
     """Extended resources that NodeResourcesFit and GeneralPredicates do not check."""
 
-    def errors(self, path: str) -> list[FieldError]:
-        found: list[FieldError] = []
+    def errors(self, path: str) -> Iterator[FieldError]:
         for at, predicate in enumerate(self.predicates):
-            found += predicate.errors(join(path, "predicates", at))
-        return found
+            yield from predicate.errors(join(path, "predicates", at))
