@@ -21,7 +21,7 @@ from podsched.framework.nodes import ABSENT, ClusterView, Int64s, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, Code, error
-from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.framework.verdicts import Rows, Verdicts, rejecting
 from podsched.legacy.spreading import versions
 from podsched.plugins.rows.matching import distinct
 from podsched.plugins.volumes.claims import (
@@ -97,7 +97,7 @@ class CountedVolumes:
     def __init__(self, disk: Disk, cluster: ClusterView) -> None:
         self._disk = disk
         self._cluster: ClusterView | None = cluster
-        self._versions: tuple[int, ...] = ()
+        self._versions: Hashable = ()
         self._claims: dict[tuple[str, str], str | None] = {}
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -115,9 +115,8 @@ class CountedVolumes:
         """Drop all results if claims, volumes or classes have changed since."""
         if self._cluster is None:
             return
-        versions = tuple(self._cluster.version(kind) for kind in KINDS)
-        if versions != self._versions:
-            self._versions = versions
+        seen, self._versions = self._versions, versions(self._cluster, KINDS)
+        if seen != self._versions:
             self._claims.clear()
 
     def of(self, pod: PodInfo) -> Iterator[str]:
@@ -218,9 +217,7 @@ class _MaxVolumeCount:
                 if other.cls.spec.volumes:
                     there.update(mine.volumes.of(other))
             over[index] = len(there) + len(mine.new - there) > limits[index]
-        verdicts = Verdicter(len(rows))
-        verdicts.flag(over, Code.UNSCHEDULABLE, REASON)
-        return verdicts.done()
+        return rejecting(over, Code.UNSCHEDULABLE, REASON)
 
     def limits(self, nodes: NodeColumns, rows: Rows) -> Int64s:
         """Return how many such disks each row's node can attach."""

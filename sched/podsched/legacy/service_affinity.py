@@ -22,7 +22,7 @@ from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
 from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Traits
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code
-from podsched.framework.verdicts import Rows, Verdicter, Verdicts
+from podsched.framework.verdicts import Rows, Verdicts, rejecting
 from podsched.legacy.spreading import SERVICE, service_selectors, versions
 from podsched.plugins.rows.matching import match_labels
 
@@ -104,9 +104,7 @@ class CheckServiceAffinity:
             gone = nodes.base_rows[rows] == mine.first[0]
             gone &= nodes.counter(mine.query)[rows] <= 0
             matches = np.where(gone, options[1], matches)
-        verdicts = Verdicter(len(rows))
-        verdicts.flag(~matches, Code.UNSCHEDULABLE, REASON)
-        return verdicts.done()
+        return rejecting(~matches, Code.UNSCHEDULABLE, REASON)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Register for pods and nodes that come, go or change labels."""

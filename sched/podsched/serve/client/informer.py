@@ -209,27 +209,13 @@ class WatchSource(Protocol):
     def watch_stream(self, request: v1.WatchRequest) -> AsyncGenerator[RawWatchResponse, None]: ...
 
 
-class Informer:
-    """Follows some kinds through one watch stream; ``run`` it once, as a task."""
+class MirrorReader:
+    """The part of an informer that reads its mirror."""
 
-    def __init__(
-        self,
-        source: WatchSource,
-        kinds: Sequence[str],
-        *,
-        metadata_only: bool = False,
-    ) -> None:
-        """Follow ``kinds``; ``metadata_only``: keep only the objects' metadata."""
-        names = [find_kind(kind).name for kind in kinds]
-        self._source = source
-        self._metadata_only = metadata_only
-        self._mirror = Mirror(names, metadata_only=metadata_only)
-        self._request = v1.WatchRequest(kinds=names)
-        self._paced = asyncio.Event()
-        self._waiters = RevisionWaiters()
+    def __init__(self, kinds: Sequence[str], *, metadata_only: bool = False) -> None:
+        self._kinds = [find_kind(kind).name for kind in kinds]
+        self._mirror = Mirror(self._kinds, metadata_only=metadata_only)
         self.synced = asyncio.Event()
-        #: Number of lists after a gap in the history.
-        self.relists = 0
 
     @property
     def undecodable(self) -> int:
@@ -238,7 +224,7 @@ class Informer:
 
     @property
     def revision(self) -> int:
-        """The revision up to which all changes have been delivered."""
+        """The revision up to which all changes have been delivered; see ``Batch``."""
         return self._mirror.revision
 
     def objects(self, kind: str) -> Mapping[str, AnyObject]:
@@ -251,6 +237,23 @@ class Informer:
     def get(self, kind: str, key: str) -> AnyObject | None:
         """Return one object, or None."""
         return self.objects(kind).get(key)
+
+
+class Informer(MirrorReader):
+    """Follows some kinds through one watch stream; ``run`` it once, as a task."""
+
+    def __init__(
+        self, source: WatchSource, kinds: Sequence[str], *, metadata_only: bool = False
+    ) -> None:
+        """Follow ``kinds``; ``metadata_only``: keep only the objects' metadata."""
+        super().__init__(kinds, metadata_only=metadata_only)
+        self._source = source
+        self._metadata_only = metadata_only
+        self._request = v1.WatchRequest(kinds=self._kinds)
+        self._paced = asyncio.Event()
+        self._waiters = RevisionWaiters()
+        #: Number of lists after a gap in the history.
+        self.relists = 0
 
     def pace(self, milliseconds: int) -> None:
         """Request responses at most every ``milliseconds``, with the changes of an object merged.

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from podsched.api.kinds import KINDS, find_kind
+from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, Pod
 from podsched.lib.backoff import Backoff
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.errors import ClientError
-from podsched.serve.client.informer import Batch, Event, EventType, Handler, Mirror
+from podsched.serve.client.informer import Batch, Event, EventType, Handler, Mirror, MirrorReader
 from podsched.serve.client.undecodable import Identity
 from podsched.serve.kube.http import KubeHttp
 from podsched.serve.kube.lists import pages
@@ -43,37 +43,25 @@ _CATCH_UP = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 
-class KubeInformer:
+class KubeInformer(MirrorReader):
     """An ``InformerPort``, which its reflectors keep current; ``run`` it once, as a task."""
 
     def __init__(self, http: KubeHttp, kinds: Sequence[str]) -> None:
-        names = [find_kind(kind).name for kind in kinds]
+        super().__init__(kinds)
         self._http = http
-        self._mirror = Mirror(names)
         self._reflectors = {
             name: Reflector(
                 http, KINDS[name], self, field_selector=UNFINISHED if name == "Pod" else ""
             )
-            for name in names
+            for name in self._kinds
         }
         #: Set when the first list of a kind is delivered.
-        self._delivered = {name: asyncio.Event() for name in names}
+        self._delivered = {name: asyncio.Event() for name in self._kinds}
         self._handler: Handler | None = None
         #: Set with each batch.
         self._moved = asyncio.Event()
-        self.synced = asyncio.Event()
 
     # ------------------------------------------------------------------ as an InformerPort
-
-    @property
-    def revision(self) -> int:
-        """The number of the last batch."""
-        return self._mirror.revision
-
-    @property
-    def undecodable(self) -> int:
-        """Number of objects that cannot be decoded."""
-        return len(self._mirror.undecodable)
 
     @property
     def relists(self) -> int:
@@ -84,17 +72,6 @@ class KubeInformer:
         """Return the first kind that is not current, and why; "" if all are."""
         found = (f"{k}: {r.problem}" for k, r in self._reflectors.items() if r.problem)
         return next(found, "")
-
-    def objects(self, kind: str) -> Mapping[str, AnyObject]:
-        """Return the objects of a kind by key: live, do not keep it across an await.
-
-        Empty for a kind that is not followed.
-        """
-        return self._mirror.stores.get(kind, {})
-
-    def get(self, kind: str, key: str) -> AnyObject | None:
-        """Return one object, or None."""
-        return self.objects(kind).get(key)
 
     def pace(self, milliseconds: int) -> None:
         """Do nothing: a kube-apiserver sends each change separately."""
