@@ -6,8 +6,9 @@ Order and weights are those of kube-scheduler v1.36 (getDefaultPlugins).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from podsched.config import plugin_args
 from podsched.config.legacy import args as legacy
@@ -65,16 +66,10 @@ def _spec(
     name: str,
     points: frozenset[ExtensionPoint] | ExtensionPoint,
     args: type[Model] | None = None,
-    weight: int = 0,
+    **more: Any,
 ) -> PluginSpec:
     at = frozenset({points}) if isinstance(points, ExtensionPoint) else points
-    return PluginSpec(name, at, args, weight)
-
-
-def _nameable(
-    name: str, points: frozenset[ExtensionPoint] | ExtensionPoint, args: type[Model]
-) -> PluginSpec:
-    return replace(_spec(name, points, args), nameable=True)
+    return PluginSpec(name, at, args, **more)
 
 
 #: The default set, in its order.
@@ -123,12 +118,10 @@ DEFAULT_PLUGINS: tuple[PluginSpec, ...] = (
     _spec("DefaultBinder", _P.BIND),
     _spec("NodeDeclaredFeatures", _FILTERS),
     # kube-scheduler counts a gang's members at Permit.
-    replace(
-        _spec(
-            "GangScheduling",
-            frozenset({_P.PRE_ENQUEUE, _P.PERMIT}),
-            plugin_args.GangSchedulingArgs,
-        ),
+    _spec(
+        "GangScheduling",
+        frozenset({_P.PRE_ENQUEUE, _P.PERMIT}),
+        plugin_args.GangSchedulingArgs,
         idle=frozenset({_P.PERMIT}),
     ),
     _spec("TopologyPlacementGenerator", _P.PLACEMENT_GENERATE),
@@ -141,8 +134,8 @@ _LEGACY = (
     _spec("GeneralPredicates", _FILTERS, legacy.GeneralPredicatesArgs),
     _spec("NoDiskConflict", _FILTERS),
     _spec("PodToleratesNodeNoExecuteTaints", _P.FILTER),
-    _nameable("CheckNodeLabelPresence", _P.FILTER, legacy.CheckNodeLabelPresenceArgs),
-    _nameable("CheckServiceAffinity", _FILTERS, legacy.CheckServiceAffinityArgs),
+    _spec("CheckNodeLabelPresence", _P.FILTER, legacy.CheckNodeLabelPresenceArgs, nameable=True),
+    _spec("CheckServiceAffinity", _FILTERS, legacy.CheckServiceAffinityArgs, nameable=True),
     _spec("MaxEBSVolumeCount", _FILTERS, legacy.MaxEBSVolumeCountArgs),
     _spec("MaxGCEPDVolumeCount", _FILTERS, legacy.MaxGCEPDVolumeCountArgs),
     _spec("MaxAzureDiskVolumeCount", _FILTERS, legacy.MaxAzureDiskVolumeCountArgs),
@@ -157,19 +150,22 @@ _LEGACY = (
     ),
     _spec("SelectorSpreadPriority", _SCORES),
     _spec("ServiceSpreadingPriority", _SCORES),
-    _nameable("ServiceAntiAffinity", _SCORES, legacy.ServiceAntiAffinityArgs),
+    _spec("ServiceAntiAffinity", _SCORES, legacy.ServiceAntiAffinityArgs, nameable=True),
     _spec("InterPodAffinityPriority", _SCORES, legacy.InterPodAffinityPriorityArgs),
     _spec("LeastRequestedPriority", _P.SCORE),
     _spec("MostRequestedPriority", _P.SCORE),
     _spec("BalancedResourceAllocation", _P.SCORE),
-    _nameable(
-        "RequestedToCapacityRatioPriority", _P.SCORE, legacy.RequestedToCapacityRatioPriorityArgs
+    _spec(
+        "RequestedToCapacityRatioPriority",
+        _P.SCORE,
+        legacy.RequestedToCapacityRatioPriorityArgs,
+        nameable=True,
     ),
     _spec("NodePreferAvoidPodsPriority", _P.SCORE),
     _spec("NodeAffinityPriority", _SCORES),
     _spec("TaintTolerationPriority", _SCORES),
     _spec("ImageLocalityPriority", _SCORES),
-    _nameable("NodeLabelPriority", _P.SCORE, legacy.NodeLabelPriorityArgs),
+    _spec("NodeLabelPriority", _P.SCORE, legacy.NodeLabelPriorityArgs, nameable=True),
     _spec("EqualPriority", _P.SCORE),
     _spec("ResourceLimitsPriority", _P.SCORE),
     _spec("EvenPodsSpreadPriority", _SCORES),

@@ -44,10 +44,10 @@ def converted(document: Mapping[str, Any]) -> Converted:
     version = document.get("apiVersion")
     if version not in (_V1BETA2, _V1BETA3):
         return Converted(document)
-    out = Converted({**document, "apiVersion": _V1})
+    fields = {**document, "apiVersion": _V1}
+    out = Converted(fields)
     short = str(version).rpartition("/")[2]
     out.warnings.append(f"apiVersion: {short} is read as v1; sched config convert prints that")
-    fields = dict(out.document)
     if version == _V1BETA2:
         for name in _ADDRESSES:
             if (address := fields.pop(name, None)) not in (None, "") and not _is_off(address):
@@ -62,7 +62,7 @@ def converted(document: Mapping[str, Any]) -> Converted:
             else profile
             for at, profile in enumerate(profiles)
         ]
-    return Converted(fields, out.warnings, out.errors)
+    return out
 
 
 def _is_off(address: object) -> bool:

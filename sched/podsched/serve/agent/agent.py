@@ -23,6 +23,7 @@ import asyncio
 import heapq
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from podsched.api.conditions import is_finished, is_node_ready
@@ -41,7 +42,7 @@ from podsched.serve.agent.volume_controller import VOLUME_KINDS, VolumeControlle
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.cluster import object_patch
-from podsched.serve.client.errors import ClientError, Conflict, NotFound
+from podsched.serve.client.errors import Conflict, NotFound
 from podsched.serve.client.informer import Batch, Event, Informer
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
@@ -111,8 +112,8 @@ class Agent:
         self._phases = PhaseCounts(metrics) if metrics is not None else None
         self._timers = Timers(now)
         self._statuses = Outbox(self._send_statuses, self._status_answered)
-        self._removals = Outbox(client.evict_pods, self._pod_answered)
-        self._node_patches = Outbox(client.patch_many, self._node_answered)
+        self._removals = Outbox(client.evict_pods, partial(self._answered, "Pod"))
+        self._node_patches = Outbox(client.patch_many, partial(self._answered, "Node"))
         self._tasks = TaskSet("agent")
         self._running: asyncio.Task[None] | None = None
 
@@ -321,16 +322,11 @@ class Agent:
 
     def _status_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
         self._traces.answered(key, cast(Pod | None, self._informer.get("Pod", key)), result.code)
-        self._pod_answered(key, _, result)
+        self._answered("Pod", key, _, result)
 
-    def _pod_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
-        self._retry_after("Pod", key, errors.of_result(result))
-
-    def _node_answered(self, key: str, _: object, result: v1.BatchResult) -> None:
-        self._retry_after("Node", key, errors.of_result(result))
-
-    def _retry_after(self, kind: str, key: str, failed: ClientError | None) -> None:
+    def _answered(self, kind: str, key: str, _: object, result: v1.BatchResult) -> None:
         """Handle an object again after a failed write, once its new state should have arrived."""
+        failed = errors.of_result(result)
         if failed is None or isinstance(failed, NotFound):
             return
         wait = _RETRY_CONFLICT

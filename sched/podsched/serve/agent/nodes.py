@@ -22,7 +22,7 @@ from podsched.api.hollow_nodes import (
     is_hollow,
     slices_of,
 )
-from podsched.api.objects import Node, NodeCondition, timestamp
+from podsched.api.objects import Node, NodeCondition, copy_of, timestamp
 from podsched.config.settings import AgentSettings
 
 COUNT_ANNOTATION = "podsched.io/count"
@@ -104,8 +104,7 @@ def _copies(manifest: Node) -> Iterable[Node]:
 
 
 def _copy(manifest: Node, name: str) -> Node:
-    node = Node()
-    node.CopyFrom(manifest)
+    node = copy_of(manifest)
     node.metadata.name = name
     return node
 

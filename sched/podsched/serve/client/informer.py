@@ -30,7 +30,7 @@ from typing import NamedTuple, Protocol
 from google.protobuf.message import DecodeError
 
 from podsched.api.kinds import KINDS, find_kind
-from podsched.api.objects import AnyObject
+from podsched.api.objects import AnyObject, copy_of
 from podsched.lib.backoff import Backoff
 from podsched.lib.event_loop import Turn
 from podsched.lib.list_watch import list_and_watch
@@ -303,8 +303,7 @@ class Informer(MirrorReader):
         None stands for a response without changes. Reopens the stream when the pace changes.
         """
         while True:
-            request = v1.WatchRequest()
-            request.CopyFrom(self._request)
+            request = copy_of(self._request)
             if self.synced.is_set():
                 request.from_revision = self.revision
             else:

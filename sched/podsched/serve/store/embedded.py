@@ -136,7 +136,8 @@ class EmbeddedEtcd:
         self._options.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         tries = 1 if self._client_port and self._peer_port else _PORT_TRIES
         for attempt in range(tries):
-            self._choose_ports()
+            self._client_port = self._client_port or free_port(self._options.host)
+            self._peer_port = self._peer_port or free_port(self._options.host)
             try:
                 await self._start_once(binary)
                 return
@@ -146,10 +147,6 @@ class EmbeddedEtcd:
                     raise EmbeddedEtcdError(str(taken)) from None
                 self._client_port = self._options.client_port
                 self._peer_port = self._options.peer_port
-
-    def _choose_ports(self) -> None:
-        self._client_port = self._client_port or free_port(self._options.host)
-        self._peer_port = self._peer_port or free_port(self._options.host)
 
     async def _start_once(self, binary: Path) -> None:
         for port in (self._client_port, self._peer_port):
