@@ -60,6 +60,9 @@ def test_another_context_can_be_chosen(kubeconfig: Kubeconfig) -> None:
     assert kubeconfig.read(context="here").namespace == "team"
 
 
+EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
+
+
 @pytest.mark.parametrize(
     ("part", "content", "message"),
     [
@@ -72,6 +75,11 @@ def test_another_context_can_be_chosen(kubeconfig: Kubeconfig) -> None:
         ("user", {"username": "me", "password": "x"}, "user.username: Kubernetes has no passwords"),
         ("user", {"tokenFile": "no"}, "user.tokenFile: "),
         ("user", {"exec": {"command": "x"}}, "user.exec.apiVersion"),
+        ("user", {"exec": "x"}, "user.exec: Invalid value"),
+        ("user", {"exec": {**EXEC, "env": [{}]}}, "user.exec.env: Invalid value"),
+        ("user", {"exec": {**EXEC, "env": 5}}, "user.exec.env: Invalid value"),
+        ("user", {"exec": {**EXEC, "args": 5}}, "user.exec.args: Invalid value"),
+        ("user", {"token": "two\nlines"}, "user.token: contains a line break"),
         ("context", {"cluster": "other"}, 'clusters: Invalid value: "other"'),
     ],
 )
@@ -85,7 +93,7 @@ def test_what_cannot_be_used_is_named(
     assert message in str(raised.value)
 
 
-@pytest.mark.parametrize("text", ["[]", "{", "\x00"])
+@pytest.mark.parametrize("text", ["[]", "{", "\x00", "{current-context: a, contexts: 5}"])
 def test_what_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
@@ -145,9 +153,10 @@ async def test_a_plugin_that_fails_is_named(kubeconfig: Kubeconfig, tmp_path: Pa
     kubeconfig.user = {"exec": plugin(tmp_path, {}, code=3)}
     with pytest.raises(Unauthorized, match="plugin: ended with exit code 3"):
         await kubeconfig.read().token.token()
-    kubeconfig.user = {"exec": plugin(tmp_path, {})}
-    with pytest.raises(Unauthorized, match="printed no ExecCredential"):
-        await kubeconfig.read().token.token()
+    for status in ({}, {"token": "a", "expirationTimestamp": "soon"}, {"token": "two\nlines"}):
+        kubeconfig.user = {"exec": plugin(tmp_path, status)}
+        with pytest.raises(Unauthorized, match="printed no ExecCredential"):
+            await kubeconfig.read().token.token()
 
 
 def test_outside_of_a_cluster_there_is_no_service_account(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,8 +150,8 @@ class _Kubeconfig:
         )
 
     def _named(self, plural: str, singular: str, name: str) -> Mapping[str, Any]:
-        entries = self._document.get(plural) or ()
-        for entry in entries:
+        entries = self._document.get(plural)
+        for entry in entries if isinstance(entries, list) else ():
             if isinstance(entry, Mapping) and entry.get("name") == name:
                 found = entry.get(singular)
                 return found if isinstance(found, Mapping) else {}
@@ -212,7 +212,10 @@ class _Kubeconfig:
                 return FileToken(self._folder / str(file))
             except CertificateError as error:
                 raise _config_error("user.tokenFile", str(error)) from error
-        return FixedToken(str(user.get("token") or ""))
+        token = str(user.get("token") or "")
+        if len(token.splitlines()) > 1:
+            raise _config_error("user.token", "contains a line break")
+        return FixedToken(token.strip())
 
 
 def _server(path: str, url: str) -> str:

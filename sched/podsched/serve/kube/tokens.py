@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from podsched.config.errors import ConfigError, invalid, required
 from podsched.serve.client.bearer_token import BearerToken
@@ -71,8 +71,10 @@ class ExecToken:
         self._asking = asyncio.Lock()
 
     @classmethod
-    def of(cls, content: Mapping[str, Any], folder: Path) -> ExecToken:
+    def of(cls, content: object, folder: Path) -> ExecToken:
         """Return the plugin that ``user.exec`` of a kubeconfig describes. Raises ConfigError."""
+        if not isinstance(content, Mapping):
+            raise ConfigError([invalid("user.exec", content, "must be an object")])
         version, command = str(content.get("apiVersion", "")), str(content.get("command", ""))
         if version not in _API_VERSIONS:
             reason = f"must be {_API_VERSIONS[0]}"
@@ -84,8 +86,15 @@ class ExecToken:
             raise ConfigError([invalid("user.exec.interactiveMode", "Always", reason)])
         if os.sep in command:
             command = str(folder / command)
-        environment = {str(e["name"]): str(e["value"]) for e in content.get("env") or ()}
-        return cls(command, [str(a) for a in content.get("args") or ()], environment, version)
+        arguments, variables = content.get("args") or [], content.get("env") or []
+        if not isinstance(arguments, list):
+            raise ConfigError([invalid("user.exec.args", arguments, "must be a list")])
+        try:
+            environment = {str(each["name"]): str(each["value"]) for each in variables}
+        except (KeyError, TypeError):
+            reason = "must be a list of names and values"
+            raise ConfigError([invalid("user.exec.env", variables, reason)]) from None
+        return cls(command, [str(each) for each in arguments], environment, version)
 
     async def token(self, *, renew: bool = False) -> str:
         """See ``TokenSource``."""
@@ -110,16 +119,17 @@ class ExecToken:
             async with asyncio.timeout(_PLUGIN_TIMEOUT):
                 output = await _output(self._command, environment)
             status = json.loads(output)["status"]
-            self._token = str(status["token"])
+            token, ends = str(status["token"]).strip(), status.get("expirationTimestamp")
+            until = datetime.fromisoformat(ends).timestamp() if ends else float("inf")
+            if not token.isprintable():
+                raise ValueError("a token with control characters")
         except TimeoutError:
             raise Unauthorized(f"{name}: printed no token within {_PLUGIN_TIMEOUT:g} s") from None
         except OSError as error:
             raise Unauthorized(f"{name}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError):
             raise Unauthorized(f"{name}: printed no ExecCredential with a token") from None
-        self._until = float("inf")
-        if ends := status.get("expirationTimestamp"):
-            self._until = datetime.fromisoformat(ends).timestamp()
+        self._token, self._until = token, until
 
 
 async def _output(command: Sequence[str], environment: Mapping[str, str]) -> bytes:
