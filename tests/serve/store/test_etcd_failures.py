@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -32,6 +33,7 @@ from podsched.serve.store.errors import (
 from podsched.serve.store.etcd import EtcdOptions, EtcdStore, connect
 from podsched.serve.store.member import EtcdMember
 from podsched.serve.store.protocol import Compare, EventType, Put, WatchBatch, Write, WriteResult
+from podsched.serve.store.snapshot import save_snapshot
 from podsched.serve.store.watching import follow
 from support.certificates import make_certificates
 from support.eventually import PATIENCE, eventually
@@ -292,6 +294,16 @@ async def test_a_user_sees_what_its_role_permits_and_survives_its_token_being_re
         batch = await anext(store.watch("/a/", start_revision=1))
     assert [e.kv.key for e in batch.events] == ["/a/1", "/a/2"]
     await store.close()
+
+
+async def test_a_snapshot_is_saved_with_the_password_of_a_user_who_may(
+    etcd: EmbeddedEtcd, tmp_path: Path
+) -> None:
+    await enable_auth(etcd.endpoint)
+    root = EtcdOptions((etcd.endpoint,), username="root", password="root")
+    assert await save_snapshot(root, tmp_path / "saved.db")
+    with pytest.raises(Unauthorized):
+        await save_snapshot(replace(root, username="u", password="secret"), tmp_path / "none.db")
 
 
 async def test_a_taken_port_is_one_clear_error(etcd: EmbeddedEtcd, tmp_path: Path) -> None:

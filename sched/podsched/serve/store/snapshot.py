@@ -14,15 +14,14 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import grpc
 from aetcd.rpc import rpc_pb2
 
-from podsched.lib.certificate_files import CertificateFiles
 from podsched.serve.store.embedded import EmbeddedEtcd, EmbeddedEtcdOptions, find_etcd
-from podsched.serve.store.endpoints import Connection, EtcdOptions
+from podsched.serve.store.endpoints import Endpoints, EtcdOptions
 from podsched.serve.store.errors import EmbeddedEtcdError, StoreError, Unavailable
 from podsched.serve.store.translate import translate
 
@@ -69,14 +68,18 @@ def _check_absent(path: Path, advice: str) -> None:
 async def _stream(
     endpoint: str, options: EtcdOptions, part: Path, progress: Callable[[int], None]
 ) -> None:
-    files = CertificateFiles(options.ca, options.cert, options.key)
-    connection = Connection(endpoint, options, files.pems)
+    endpoints = Endpoints(replace(options, endpoints=(endpoint,)))
+    connection = endpoints.current
     try:
         if not await connection.ready(options.dial_timeout):
             raise Unavailable(f"no connection to etcd at {endpoint}")
-        written = 0
+        # Only the token: a member without a leader can be saved, too, and may be all that is left.
+        token = tuple(
+            (key, value) for key, value in await endpoints.metadata(connection) if key == "token"
+        )
+        request, written = rpc_pb2.SnapshotRequest(), 0
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            async for answer in connection.maintenance.Snapshot(rpc_pb2.SnapshotRequest()):
+            async for answer in connection.maintenance.Snapshot(request, metadata=token):
                 out.write(answer.blob)
                 written += len(answer.blob)
                 progress(written)
@@ -85,7 +88,7 @@ async def _stream(
     except grpc.aio.AioRpcError as error:
         raise translate(error, safe=True) from error
     finally:
-        await connection.channel.close()
+        await endpoints.close()
 
 
 def check_snapshot(file: Path) -> int:

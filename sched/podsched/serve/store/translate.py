@@ -31,7 +31,12 @@ NOT_APPLIED = (
 )
 FUTURE_REVISION = "required revision is a future revision"
 STALE_TOKEN = ("invalid auth token", "revision of auth store is old")
-WRONG_CREDENTIALS = ("authentication failed", "user name is empty", "user name not found")
+WRONG_CREDENTIALS = (
+    "authentication failed",
+    "user name is empty",
+    "user name not found",
+    "auth: permission denied",  # of maintenance calls, which give it no code of its own
+)
 TOO_LARGE = ("request is too large", "too many operations", "larger than max")
 
 
