@@ -411,11 +411,6 @@ def test_what_is_no_configuration_at_all_is_refused_with_a_reason(source: str) -
     assert mistakes(source)
 
 
-def test_errors_name_the_file() -> None:
-    with pytest.raises(ConfigError, match=r"^my\.yaml: parallelism: Invalid value: 0"):
-        load_config({"parallelism": 0}, name="my.yaml")
-
-
 def test_a_key_that_cannot_be_read_is_not_shown() -> None:
     (mistake,) = mistakes({"extenders": [{"tlsConfig": {"keyData": "-----SECRET"}}]})
     assert "SECRET" not in mistake

@@ -140,7 +140,7 @@ def test_the_static_pod_needs_no_scheduler_to_start() -> None:
 @pytest.mark.parametrize("overlay", ["base", "kube-scheduler"])
 def test_the_configuration_is_read_without_a_warning_that_counts(overlay: str) -> None:
     (document,) = documents(FOLDER / overlay / "scheduler.yaml")
-    config = load_config(document, name="scheduler.yaml", known_plugins={})
+    config = load_config(document, known_plugins={})
     honoured = ("clientConnection.qps:", "clientConnection.burst:")
     assert [w for w in config.warnings if not w.startswith(honoured)] == []
     lease = config.leader_election.resource_name

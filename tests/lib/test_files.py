@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from podsched.lib import files
 from podsched.lib.files import FileTooLarge, open_file, read_file
 
 
@@ -30,11 +31,14 @@ def test_what_never_ends_is_too_large() -> None:
         read_file(Path("/dev/zero"), 1 << 20)
 
 
-def test_a_named_pipe_that_nobody_writes_to_is_an_error(tmp_path: Path) -> None:
+def test_a_named_pipe_that_nobody_writes_to_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "PIPE_TIMEOUT", 0.01)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(OSError, match="no writer opened this pipe"):
-        read_file(pipe, 100, pipe_timeout=0.01)
+        read_file(pipe, 100)
 
 
 def test_a_named_pipe_is_read_until_its_writer_closes_it(tmp_path: Path) -> None:

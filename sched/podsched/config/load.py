@@ -67,18 +67,48 @@ def load_config(
     source: str | bytes | Mapping[str, Any],
     *,
     known_plugins: Mapping[str, PluginSpec] | None = None,
-    name: str = "",
 ) -> SchedulerConfiguration:
     """Load a configuration from YAML or JSON text, or from plain data.
 
-    ``known_plugins`` are plugins of users, in addition to the in-tree ones. ``name`` is the source
-    in error messages. apiVersion and kind may both be missing.
-    Raises ``ConfigError`` with all errors.
+    known_plugins: plugins of users, in addition to the in-tree ones. apiVersion and kind may both
+    be missing. Raises ``ConfigError`` with all errors.
     """
+    conversion = converted(read_document(source))
+    document = conversion.document
+    found = [*header_errors(document), *conversion.errors]
+    fields = {key: document[key] for key in document if key not in ("apiVersion", "kind")}
+    model, bad = decode(KubeSchedulerConfiguration, fields, "", found)
+    checks = list(model.errors(""))
+    resolution = resolve_profiles(
+        model.profiles, model.percentage_of_nodes_to_score, model.extenders, known_plugins
+    )
+    election = LeaderElectionSettings()
     try:
-        return _load(read_document(source), known_plugins)
+        election = LeaderElectionSettings(**dict(model.leader_election))
     except ConfigError as error:
-        raise ConfigError(error.errors, name) from None
+        checks += error.errors
+    # Unreadable values have been reported and replaced by defaults; do not report them twice.
+    checks += resolution.errors
+    found += [error for error in checks if not is_below(error.path, bad)]
+    if found:
+        raise ConfigError(found)
+    return SchedulerConfiguration(
+        profiles=tuple(resolution.profiles),
+        leader_election=election,
+        extenders=model.extenders,
+        queues=model.queues,
+        effective=model.model_copy(
+            update={
+                "profiles": tuple(resolution.written),
+                "enable_contention_profiling": (
+                    model.enable_profiling
+                    if model.enable_contention_profiling is None
+                    else model.enable_contention_profiling
+                ),
+            }
+        ),
+        warnings=(*conversion.warnings, *resolution.warnings, *_without_effect(model)),
+    )
 
 
 def extenders_of(document: Mapping[str, Any]) -> Sequence[Extender]:
@@ -132,48 +162,6 @@ def read_document(source: str | bytes | Mapping[str, Any]) -> Mapping[str, Any]:
     if len(documents) != 1:
         raise ConfigError([invalid("", len(documents), "the number of documents must be 1")])
     return documents[0]
-
-
-def _load(
-    document: Mapping[str, Any], known_plugins: Mapping[str, PluginSpec] | None
-) -> SchedulerConfiguration:
-    """Convert, decode and check a document. Raises ConfigError with all errors."""
-    conversion = converted(document)
-    document = conversion.document
-    found = [*header_errors(document), *conversion.errors]
-    fields = {key: document[key] for key in document if key not in ("apiVersion", "kind")}
-    model, bad = decode(KubeSchedulerConfiguration, fields, "", found)
-    checks = list(model.errors(""))
-    resolution = resolve_profiles(
-        model.profiles, model.percentage_of_nodes_to_score, model.extenders, known_plugins
-    )
-    election = LeaderElectionSettings()
-    try:
-        election = LeaderElectionSettings(**dict(model.leader_election))
-    except ConfigError as error:
-        checks += error.errors
-    # Unreadable values have been reported and replaced by defaults; do not report them twice.
-    checks += resolution.errors
-    found += [error for error in checks if not is_below(error.path, bad)]
-    if found:
-        raise ConfigError(found)
-    return SchedulerConfiguration(
-        profiles=tuple(resolution.profiles),
-        leader_election=election,
-        extenders=model.extenders,
-        queues=model.queues,
-        effective=model.model_copy(
-            update={
-                "profiles": tuple(resolution.written),
-                "enable_contention_profiling": (
-                    model.enable_profiling
-                    if model.enable_contention_profiling is None
-                    else model.enable_contention_profiling
-                ),
-            }
-        ),
-        warnings=(*conversion.warnings, *resolution.warnings, *_without_effect(model)),
-    )
 
 
 def _without_effect(model: KubeSchedulerConfiguration) -> Iterator[str]:

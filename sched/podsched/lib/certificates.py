@@ -152,8 +152,9 @@ def certify_request(
     return _certified(authority, request, key, end).public_bytes(Encoding.PEM)
 
 
-def self_signed(name: str, hosts: Sequence[str], days: int = 365) -> tuple[Pair, Pair]:
+def self_signed(name: str, hosts: Sequence[str]) -> tuple[Pair, Pair]:
     """Return a server's new certificate, and the new authority that has signed only this one."""
+    days = 365
     authority = new_authority(f"{name}-ca", days)
     return certify(authority, Request(name, hosts=hosts, usages=(SERVER,)), days), authority
 

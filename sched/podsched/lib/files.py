@@ -26,7 +26,7 @@ class FileTooLarge(OSError):
     """The file is larger than allowed, or endless."""
 
 
-def open_file(path: Path, *, pipe_timeout: float = PIPE_TIMEOUT) -> BinaryIO:
+def open_file(path: Path) -> BinaryIO:
     """Open a file to read.
 
     Raises:
@@ -40,7 +40,7 @@ def open_file(path: Path, *, pipe_timeout: float = PIPE_TIMEOUT) -> BinaryIO:
             # What ``open`` raises would have the descriptor in place of the path.
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if stat.S_ISFIFO(mode):
-            _wait_for_writer(handle, path, pipe_timeout)
+            _wait_for_writer(handle, path)
         os.set_blocking(handle, True)
         return open(handle, "rb")
     except BaseException:
@@ -48,11 +48,12 @@ def open_file(path: Path, *, pipe_timeout: float = PIPE_TIMEOUT) -> BinaryIO:
         raise
 
 
-def _wait_for_writer(handle: int, path: Path, timeout: float) -> None:
+def _wait_for_writer(handle: int, path: Path) -> None:
     waiting = select.poll()
     waiting.register(handle, select.POLLIN)
-    if not waiting.poll(timeout * 1000):
-        raise OSError(errno.ETIMEDOUT, f"no writer opened this pipe within {timeout:g} s", path)
+    if not waiting.poll(PIPE_TIMEOUT * 1000):
+        reason = f"no writer opened this pipe within {PIPE_TIMEOUT:g} s"
+        raise OSError(errno.ETIMEDOUT, reason, path)
 
 
 def file_version(path: Path) -> tuple[int, int, int]:
@@ -64,14 +65,14 @@ def file_version(path: Path) -> tuple[int, int, int]:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def read_file(path: Path, most: int, *, pipe_timeout: float = PIPE_TIMEOUT) -> bytes:
+def read_file(path: Path, most: int) -> bytes:
     """Return the content of a file of at most ``most`` bytes.
 
     Raises:
         FileTooLarge: it is larger.
         OSError: it cannot be read.
     """
-    with open_file(path, pipe_timeout=pipe_timeout) as stream:
+    with open_file(path) as stream:
         content = stream.read(most + 1)
     if len(content) > most:
         raise FileTooLarge(errno.EFBIG, f"more than {most >> 20} MiB", path)

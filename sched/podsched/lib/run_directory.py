@@ -58,12 +58,12 @@ class RunDirectory:
             self._lock = -1
 
 
-def files_of_running(name: str, file: str, root: Path | None = None) -> list[Path]:
+def files_of_running(name: str, file: str) -> list[Path]:
     """Return the paths of a file in the directories of this user's live runs, newest run first.
 
     name: of the runs; file: the name of the file in each directory.
     """
-    parent = (root or Path(tempfile.gettempdir())) / f"podsched-{os.getuid()}"
+    parent = Path(tempfile.gettempdir()) / f"podsched-{os.getuid()}"
     try:
         found = parent.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():

@@ -5,6 +5,7 @@ import pytest
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import Node
 from podsched.config.settings import AgentSettings
+from podsched.serve.agent import heartbeats
 from podsched.serve.agent.heartbeats import RenewalSchedule, new_lease
 from podsched.serve.agent.nodes import (
     BadNode,
@@ -120,8 +121,11 @@ def test_only_what_nobody_vouches_for_is_repaired(
     assert {c.type: c.status for c in repaired} == expected
 
 
-def test_renewals_are_spread_evenly_and_each_node_has_one_a_turn() -> None:
-    wheel = RenewalSchedule(slots=4)
+def test_renewals_are_spread_evenly_and_each_node_has_one_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heartbeats, "SLOTS", 4)
+    wheel = RenewalSchedule()
     names = [f"n{index}" for index in range(10)]
     for name in names:
         wheel.add(name)

@@ -114,8 +114,8 @@ class RenewalSchedule:
     So thousands of nodes cause a steady load instead of bursts.
     """
 
-    def __init__(self, slots: int = SLOTS) -> None:
-        self._slots: list[dict[str, None]] = [{} for _ in range(slots)]
+    def __init__(self) -> None:
+        self._slots: list[dict[str, None]] = [{} for _ in range(SLOTS)]
         self._slot_of: dict[str, int] = {}
         self._at = 0
 

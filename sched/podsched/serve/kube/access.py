@@ -47,7 +47,8 @@ _log = get_logger("kube")
 class ClusterAccess:
     """An API server's URL, and how to authenticate there.
 
-    server: URL, which may have a path, without a slash at its end. namespace: of the context.
+    server: URL, which may have a path, without a slash at its end. tls: None for http.
+    namespace: of the context.
     """
 
     server: str
@@ -58,10 +59,9 @@ class ClusterAccess:
     user: str = ""
 
 
-def kubeconfig(
-    cluster: Mapping[str, Any], user: Mapping[str, Any], *, name: str = "podsched"
-) -> str:
+def kubeconfig(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> str:
     """Return the text of a kubeconfig with one context."""
+    name = "podsched"
     context = {"name": name, "context": {"cluster": name, "user": name}}
     document = {
         "apiVersion": "v1",
@@ -116,7 +116,9 @@ def from_kubeconfig(path: Path, *, master: str = "", context: str = "") -> Clust
 
 def plain(master: str) -> ClusterAccess:
     """Return the access to a server without authentication, as ``--master`` alone means."""
-    return ClusterAccess(_server("--master", master))
+    server = _server("--master", master)
+    is_encrypted = server.startswith("https:")
+    return ClusterAccess(server, ClusterTls(ssl.create_default_context) if is_encrypted else None)
 
 
 class _Kubeconfig:
@@ -256,7 +258,7 @@ class ClusterTls:
     def __init__(
         self,
         make: Callable[[], ssl.SSLContext],
-        files: Iterable[Path],
+        files: Iterable[Path] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """clock: monotonic seconds."""

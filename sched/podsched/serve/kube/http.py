@@ -21,7 +21,6 @@ import random
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
@@ -112,13 +111,13 @@ class KubeHttp:
         self._host = access.server.partition("://")[2]
         self._session: aiohttp.ClientSession | None = None
         url = urlsplit(access.server)
+        assert (access.tls is not None) == (url.scheme == "https")
         self._connections = Connections(
             url.hostname or "",
             url.port or (443 if url.scheme == "https" else 80),
             access.server_hostname,
             _CONNECT_TIMEOUT,
         )
-        self._is_encrypted = url.scheme == "https"
         self._root = url.path
         self._always = {"Host": url.netloc.rpartition("@")[2], **_HEADERS}
         self._room = asyncio.Semaphore(_MAX_CONCURRENT)
@@ -211,7 +210,7 @@ class KubeHttp:
                 params=params,
                 headers=headers,
                 timeout=timeout,
-                ssl=self._ssl,
+                ssl=self._tls or True,
                 server_hostname=self.access.server_hostname or None,
             ) as response:
                 if response.status == _UNAUTHORIZED:
@@ -245,12 +244,8 @@ class KubeHttp:
         return repeatable if may_be_done else self._wait_for_server
 
     @property
-    def _ssl(self) -> ssl.SSLContext:
-        return self.access.tls.latest() if self.access.tls is not None else self._trusting_machine
-
-    @cached_property
-    def _trusting_machine(self) -> ssl.SSLContext:
-        return ssl.create_default_context()
+    def _tls(self) -> ssl.SSLContext | None:
+        return self.access.tls.latest() if self.access.tls is not None else None
 
     def _opened(self) -> aiohttp.ClientSession:
         """Return the session, which must be created within a running loop."""
@@ -282,10 +277,9 @@ class KubeHttp:
         received = None
         target = f"{self._root}{path}?{urlencode(params)}" if params else self._root + path
         request = encode(method, target, {**self._always, **headers}, data)
-        tls = self._ssl if self._is_encrypted else None
         try:
             async with asyncio.timeout_at(deadline):
-                answer = await self._connections.exchange(request, tls)
+                answer = await self._connections.exchange(request, self._tls)
             code, received = str(answer.status), len(answer.body)
         except BrokenConnectionError as error:
             raise _lost(method == "GET", f"the connection broke: {error}") from error

@@ -8,18 +8,17 @@ from typing import Any
 import grpc
 from aetcd.rpc import rpc_pb2
 
-from podsched.lib.certificate_files import CertificateFiles
+from podsched.lib.certificate_files import Pems
 from podsched.serve.store.endpoints import Connection, EtcdOptions
 from podsched.serve.store.translate import translate
 
 
 class EtcdMember:
-    """A connection to one member; creating it does no I/O. Methods raise ``StoreError``."""
+    """A connection to one member, without TLS; creating it does no I/O. Raises ``StoreError``."""
 
-    def __init__(self, endpoint: str, options: EtcdOptions | None = None) -> None:
-        self._options = options or EtcdOptions()
-        files = CertificateFiles(self._options.ca, self._options.cert, self._options.key)
-        self._connection = Connection(endpoint, self._options, files.pems)
+    def __init__(self, endpoint: str) -> None:
+        self._options = EtcdOptions()
+        self._connection = Connection(endpoint, self._options, Pems(None, None, None))
 
     async def ids(self) -> tuple[int, int]:
         """Return the ids of this member and of its leader; 0 without one."""
