@@ -6,7 +6,7 @@
        |--410 Expired (as an answer, or as an ERROR event)-------------|  the last resourceVersion
        '--other answers of failure, three times without news-----------'--> watching
 
-Guarantees: the informer gets a whole list, then every change after it once and in order. A
+Guarantees: the sink gets a whole list, then every change after it once and in order. A
 resourceVersion is an opaque string. All failures are retried, with growing pauses. An alpha kind
 that the cluster does not serve counts as empty, and is requested again every minute.
 """
@@ -17,7 +17,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
 
@@ -43,9 +43,6 @@ from podsched.serve.kube.paths import collection
 from podsched.serve.kube.status import error_of_status
 from podsched.telemetry.logs import get_logger
 
-if TYPE_CHECKING:
-    from podsched.serve.kube.informer import KubeInformer
-
 _log = get_logger("informer")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
@@ -70,15 +67,25 @@ class WatchEvent(NamedTuple):
     object: AnyObject
 
 
-class Reflector:
-    """Follows one kind for an informer; ``run`` it once, as a task."""
+class Sink(Protocol):
+    """Receives the lists and changes of a reflector; ``KubeInformer`` implements it."""
 
-    def __init__(
-        self, http: KubeHttp, kind: Kind, informer: KubeInformer, *, field_selector: str = ""
-    ) -> None:
+    async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None: ...
+
+    def get(self, kind: str, key: str) -> AnyObject | None: ...
+
+    def changed(self, kind: str, events: Sequence[WatchEvent]) -> None: ...
+
+    def unreadable(self, kind: str, key: str, type_: EventType) -> None: ...
+
+
+class Reflector:
+    """Follows one kind for a sink; ``run`` it once, as a task."""
+
+    def __init__(self, http: KubeHttp, kind: Kind, sink: Sink, *, field_selector: str = "") -> None:
         self._http = http
         self._kind = kind
-        self._informer = informer
+        self._sink = sink
         self._path = collection(kind)
         self._selected = {"fieldSelector": field_selector} if field_selector else {}
         #: Whether the server streams lists; set to False after the first refusal.
@@ -102,7 +109,7 @@ class Reflector:
             async for events, version, _ in responses:
                 self.problem = ""
                 if events:
-                    self._informer.changed(self._kind.name, events)
+                    self._sink.changed(self._kind.name, events)
                 if version and version != self._version:
                     self._version, self._refusals = version, 0
 
@@ -125,7 +132,7 @@ class Reflector:
     async def _stream(self) -> AsyncGenerator[_Response, None]:
         """Yield the changes after ``_version``; list first if there is none."""
         if not self._version and not await is_served(self._http, self._kind):
-            await self._informer.listed(self._kind.name, {})
+            await self._sink.listed(self._kind.name, {})
             self.problem = ""
             await asyncio.sleep(_ABSENT_SECONDS)
             return
@@ -183,7 +190,7 @@ class Reflector:
     async def _take_list(self, listed: dict[str, AnyObject], version: str) -> None:
         if not version:
             raise Unreadable("the list has no resourceVersion")
-        await self._informer.listed(self._kind.name, listed)
+        await self._sink.listed(self._kind.name, listed)
         self._version, self.problem = version, ""
 
     # ------------------------------------------------------------------ watches
@@ -231,9 +238,9 @@ class Reflector:
         name, namespace = metadata.get("name"), metadata.get("namespace")
         key = f"{namespace}/{name}" if namespace else str(name)
         try:
-            message = read_object(self._kind, content, self._informer.get(self._kind.name, key))
+            message = read_object(self._kind, content, self._sink.get(self._kind.name, key))
         except UnreadableObjectError:
-            self._informer.unreadable(self._kind.name, key, type_)
+            self._sink.unreadable(self._kind.name, key, type_)
             return None
         return WatchEvent(type_, key, message)
 
