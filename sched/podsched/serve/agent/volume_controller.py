@@ -178,7 +178,7 @@ class VolumeController:
             _log.warning("Write failed", kind=patch.kind, name=patch.name, error=str(failed))
         key = f"{patch.namespace}/{patch.name}" if patch.namespace else patch.name
         volume = patch.kind == "PersistentVolume"
-        self._later(self._volumes if volume else self._claims, key)
+        self._later(key, volume=volume)
         if volume:
             # The intended claim is unknown here, so decide on all unbound claims of the class.
             failing = self._informer.get("PersistentVolume", key)
@@ -191,13 +191,14 @@ class VolumeController:
             return
         ref = volume.spec.claim_ref
         _log.warning("Provisioning failed", name=object_key(volume), error=str(failed))
-        self._later(self._claims, f"{ref.namespace}/{ref.name}")
+        self._later(f"{ref.namespace}/{ref.name}", volume=False)
 
-    def _later(self, dirty: dict[str, None], key: str) -> None:
-        volumes = dirty is self._volumes
+    def _later(self, key: str, *, volume: bool) -> None:
+        """Decide about a claim or volume again after a while."""
 
         def look() -> None:
-            (self._volumes if volumes else self._claims)[key] = None
+            # Each round replaces both, so they are read now.
+            (self._volumes if volume else self._claims)[key] = None
             self._work.set()
 
         asyncio.get_running_loop().call_later(_RETRY_SECONDS, look)

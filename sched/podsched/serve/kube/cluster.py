@@ -314,8 +314,7 @@ class KubeCluster:
         content_type: str = "application/json",
         *,
         repeatable: bool = True,
-        retry_after: bool = True,
-        headers: Mapping[str, str] | None = None,
+        **options: Any,
     ) -> dict[str, Any]:
         """Make a write of a term and return its answer; the options are ``KubeHttp.request``'s."""
 
@@ -329,10 +328,9 @@ class KubeCluster:
             body=body,
             content_type=content_type,
             repeatable=repeatable,
-            retry_after=retry_after,
             limit=self._limit,
             before=check,
-            headers=headers,
+            **options,
         )
 
     def _known(self, key: str, uid: str) -> Pod | None:
