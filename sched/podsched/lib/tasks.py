@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -167,9 +167,8 @@ class Changes:
         # it.
         self._waiters.add(waiter)
         try:
-            async with asyncio.timeout(timeout):
-                await waiter.wait()
-        except TimeoutError:
-            pass
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await waiter.wait()
         finally:
             self._waiters.discard(waiter)

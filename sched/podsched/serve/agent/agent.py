@@ -23,6 +23,7 @@ import asyncio
 import heapq
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -368,11 +369,9 @@ class Timers:
                 _, kind, key = heapq.heappop(self._heap)
                 handle(kind, key)
             left = self._heap[0][0] - self._now() if self._heap else None
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._earlier.wait()
-            except TimeoutError:
-                continue
 
 
 class _Seen(NamedTuple):

@@ -119,9 +119,6 @@ class RenewalSchedule:
         self._slot_of: dict[str, int] = {}
         self._at = 0
 
-    def __len__(self) -> int:
-        return len(self._slot_of)
-
     def __contains__(self, name: str) -> bool:
         return name in self._slot_of
 
