@@ -93,6 +93,15 @@ def test_what_cannot_be_used_is_named(
     assert message in str(raised.value)
 
 
+def test_a_cluster_whose_ca_file_is_empty_is_not_checked_with_the_machines(
+    kubeconfig: Kubeconfig, tmp_path: Path
+) -> None:
+    (tmp_path / "ca").touch()
+    kubeconfig.cluster["certificate-authority"] = "ca"
+    with pytest.raises(ConfigError, match="certificates: cannot be used"):
+        kubeconfig.read()
+
+
 @pytest.mark.parametrize("text", ["[]", "{", "\x00", "{current-context: a, contexts: 5}"])
 def test_what_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"

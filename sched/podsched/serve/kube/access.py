@@ -178,13 +178,16 @@ class _Kubeconfig:
         certificate = self._pem(user, "user", "client-certificate")
         key = self._pem(user, "user", "client-key")
         try:
-            context = _trusting_only(authority) if authority else ssl.create_default_context()
+            if authority is None:
+                context = ssl.create_default_context()
+            else:
+                context = _trusting_only(authority)
             if cluster.get("insecure-skip-tls-verify"):
                 context.check_hostname = False
                 context.verify_mode = ssl.CERT_NONE
             if certificate is not None and key is not None:
                 _load_pair(context, certificate, key)
-        except (OSError, UnicodeDecodeError) as error:  # SSLError is an OSError
+        except (OSError, ValueError) as error:  # SSLError is an OSError
             raise _config_error("certificates", f"cannot be used: {error}") from error
         if (certificate is None) != (key is None):
             raise ConfigError(

