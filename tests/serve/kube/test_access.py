@@ -162,6 +162,9 @@ async def test_a_plugin_that_fails_is_named(kubeconfig: Kubeconfig, tmp_path: Pa
     kubeconfig.user = {"exec": plugin(tmp_path, {}, code=3)}
     with pytest.raises(Unauthorized, match="plugin: ended with exit code 3"):
         await kubeconfig.read().token.token()
+    kubeconfig.user = {"exec": plugin(tmp_path, {"token": "a", "more": "x" * (2 << 20)})}
+    with pytest.raises(Unauthorized, match="printed more than 1 MiB"):
+        await kubeconfig.read().token.token()
     for status in ({}, {"token": "a", "expirationTimestamp": "soon"}, {"token": "two\nlines"}):
         kubeconfig.user = {"exec": plugin(tmp_path, status)}
         with pytest.raises(Unauthorized, match="printed no ExecCredential"):

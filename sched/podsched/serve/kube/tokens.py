@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from podsched.config.errors import ConfigError, invalid, required
+from podsched.lib.processes import send_signal
 from podsched.serve.client.bearer_token import BearerToken
 from podsched.serve.client.errors import Unauthorized
 
@@ -139,14 +141,23 @@ async def _output(command: Sequence[str], environment: Mapping[str, str]) -> byt
         env=environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
-        limit=_MAX_BYTES,
     )
+    assert process.stdout is not None
     try:
-        output, _ = await process.communicate()
+        output = await _read_all(process.stdout, command[0])
+        await process.wait()
     except BaseException:
-        process.kill()
+        send_signal(process, signal.SIGKILL)
         await process.wait()
         raise
     if process.returncode:
         raise Unauthorized(f"{command[0]}: ended with exit code {process.returncode}")
     return output
+
+
+async def _read_all(stream: asyncio.StreamReader, name: str) -> bytes:
+    try:
+        await stream.readexactly(_MAX_BYTES + 1)
+    except asyncio.IncompleteReadError as ended:
+        return ended.partial
+    raise Unauthorized(f"{name}: printed more than {_MAX_BYTES >> 20} MiB")
