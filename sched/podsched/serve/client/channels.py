@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -27,6 +28,7 @@ from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles
 from podsched.lib.server_health import Health, leave_silent_servers
 from podsched.serve.client.bearer_token import BearerToken, check_in_clear
+from podsched.serve.client.errors import Unavailable, of_rpc
 from podsched.serve.client.server_health import ask
 from podsched.telemetry.logs import get_logger
 
@@ -34,6 +36,7 @@ _log = get_logger("client")
 
 MIB = 1 << 20
 _TLS = "TLS to the API server"
+Failing = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,30 @@ class Channels:
         """Check the health of a stream's server until the stream ends."""
         self._streams[endpoint] += 1
         stream.add_done_callback(lambda _: self._streams.subtract((endpoint,)))
+
+    async def stream(
+        self, method: str, timeout: float, metadata: Iterable[tuple[str, str]] = ()
+    ) -> tuple[Any, Failing]:
+        """Open a stream in both directions, which the server in use accepts within ``timeout``.
+
+        Returns the call, and ``failing`` to be put around what awaits it. Raises ClientError.
+        """
+        endpoint, channel = self.endpoint, self.current()
+        call = channel.stream_stream(method)(metadata=(*metadata, *self.credentials()) or None)
+        self.opened(endpoint, call)
+        failing = partial(self.failing, channel)
+        try:
+            async with asyncio.timeout(timeout):
+                with failing():
+                    await call.initial_metadata()  # the server has accepted or refused the stream
+                    if call.done():
+                        await call.read()  # raises the refusal
+        except TimeoutError:
+            call.cancel()
+            raise Unavailable("the server did not take the stream in time") from None
+        except grpc.aio.AioRpcError as error:
+            raise of_rpc(error) from error
+        return call, failing
 
     def __len__(self) -> int:
         return len(self.endpoints)

@@ -17,9 +17,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from contextlib import nullcontext
 from typing import Any, Final
 
 import grpc
@@ -28,7 +26,7 @@ from podsched.api.objects import Pod
 from podsched.api.trace_context import to_metadata
 from podsched.lib.backoff import Backoff
 from podsched.serve.client import errors
-from podsched.serve.client.channels import Channels, ClientOptions
+from podsched.serve.client.channels import Channels, ClientOptions, Failing
 from podsched.serve.client.errors import ClientError, OutcomeUnknown, Unavailable
 from podsched.v1 import api_pb2 as v1
 
@@ -36,7 +34,6 @@ METHOD: Final = "/podsched.v1.Pods/SubmitPods"
 #: Max pods without an answer; enough for several group commits of the store.
 MAX_UNANSWERED: Final = 1000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
-Failing = Callable[[], AbstractContextManager[None]]
 
 
 class PodStream:
@@ -128,29 +125,13 @@ async def open_stream(channels: Channels, options: ClientOptions) -> PodStream:
     untried = max(len(channels) - 1, 0)
     pauses = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random, immediate=untried)
     while True:
-        endpoint = channels.endpoint
-        metadata = (*to_metadata(options.traceparent), *channels.credentials()) or None
-        channel = channels.current()
-        call = channel.stream_stream(METHOD)(metadata=metadata)
-        channels.opened(endpoint, call)
-        failing = partial(channels.failing, channel)
+        endpoint, left = channels.endpoint, deadline - clock()
         try:
-            async with asyncio.timeout_at(deadline):
-                with failing():
-                    await call.initial_metadata()  # the server has accepted or refused the stream
-                    if call.done():
-                        await call.read()  # raises the refusal
-            return PodStream(call, failing)
-        except TimeoutError:
-            call.cancel()
-            raise Unavailable("the server did not take the stream in time") from None
-        except grpc.aio.AioRpcError as rpc_error:
-            error = errors.of_rpc(rpc_error)
-            if not isinstance(error, Unavailable):
-                raise error from rpc_error
+            return PodStream(*await channels.stream(METHOD, left, to_metadata(options.traceparent)))
+        except Unavailable:
             channels.leave(endpoint)
             delay = pauses.next_delay()
             tried_all = pauses.failures >= len(channels) and not options.wait_for_server
             if tried_all or clock() + delay >= deadline:
-                raise error from rpc_error
+                raise
         await asyncio.sleep(delay)

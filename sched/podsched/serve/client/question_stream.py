@@ -62,23 +62,16 @@ class QuestionStream:
 async def open_question_stream(channels: Channels, timeout: float) -> AsyncIterator[QuestionStream]:
     """Open a stream to the server in use, within ``timeout`` seconds. Raises ClientError."""
     endpoint = channels.endpoint
-    channel = channels.current()
-    call = channel.stream_stream(METHOD)(metadata=channels.credentials() or None)
-    channels.opened(endpoint, call)
     try:
-        with channels.failing(channel):
-            async with asyncio.timeout(timeout):
-                # The server has accepted or refused the stream.
-                metadata = await call.initial_metadata()
-                if call.done():
-                    await call.read()  # raises the refusal
-            yield QuestionStream(call, dict(metadata or ()))
-    except TimeoutError:
-        raise Unavailable("the server did not take the stream in time") from None
-    except grpc.aio.AioRpcError as error:
-        raise errors.of_rpc(error) from error
+        call, failing = await channels.stream(METHOD, timeout)
+        try:
+            with failing():
+                yield QuestionStream(call, dict(await call.initial_metadata() or ()))
+        except grpc.aio.AioRpcError as error:
+            raise errors.of_rpc(error) from error
+        finally:
+            call.cancel()
     finally:
-        call.cancel()
         channels.leave(endpoint)  # so that the next stream uses certificates that have changed
 
 
