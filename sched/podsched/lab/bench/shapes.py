@@ -7,7 +7,7 @@ from typing import Any
 
 from podsched.api.manifest import from_manifest
 from podsched.api.node_copies import HOSTNAME
-from podsched.api.objects import Node, Pod
+from podsched.api.objects import Node, Pod, copy_of
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -63,7 +63,6 @@ def pod_template(
 def copies(template: Pod, prefix: str, count: int) -> Iterator[Pod]:
     """Yield ``count`` pods of a template, named prefix-number."""
     for index in range(count):
-        pod = Pod()
-        pod.CopyFrom(template)
+        pod = copy_of(template)
         pod.metadata.name = f"{prefix}-{index}"
         yield pod

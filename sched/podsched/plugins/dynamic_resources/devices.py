@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from podsched.api.device_taints import rules_for_slice, with_rules
 from podsched.api.extended_resources import extended_claim_owner
 from podsched.api.manifest import to_manifest
+from podsched.api.objects import copy_of
 from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
@@ -287,8 +288,7 @@ class KnownDevices:
 
     def _read(self, stored: v1.ResourceSlice, rules: tuple[v1.DeviceTaintRule, ...]) -> _Slice:
         message = with_rules(stored, rules) if rules else stored
-        spec = v1.ResourceSliceSpec()
-        spec.CopyFrom(message.spec)
+        spec = copy_of(message.spec)
         spec.ClearField("node_name")
         spec.pool.ClearField("name")
         key = sha256(spec.SerializeToString(deterministic=True)).digest()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from podsched.api import codec
 from podsched.api.device_claims import CLAIM_FINALIZER, exclusive_devices
-from podsched.api.objects import timestamp
+from podsched.api.objects import copy_of, timestamp
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import CycleState, ObjectDeletion, ObjectPatch
 from podsched.framework.pods import PodInfo
@@ -98,12 +98,10 @@ class ExtendedReservations:
         if any(map(in_use.is_given_twice, devices)):
             raise LookupError("a device for extended resources is allocated to another claim")
         namespace, name = claim.name
-        new = v1.ResourceClaim()
-        new.CopyFrom(claim.assumed)
+        new = copy_of(claim.assumed)
         new.ClearField("status")
         new.metadata.finalizers.append(CLAIM_FINALIZER)
-        status = v1.ResourceClaimStatus()
-        status.CopyFrom(claim.assumed.status)
+        status = copy_of(claim.assumed.status)
         status.allocation.allocation_timestamp.CopyFrom(timestamp(now, whole=True))
         of_pod = v1.PodExtendedResourceClaimStatus(resource_claim_name=name)
         of_pod.request_mappings.extend(claim.made_of.mappings)

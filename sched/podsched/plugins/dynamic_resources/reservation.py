@@ -24,7 +24,7 @@ from typing import Any, Final
 from podsched.api import codec
 from podsched.api.device_claims import CLAIM_FINALIZER, exclusive_devices, is_reserved_for
 from podsched.api.node_selectors import compile_node_selector
-from podsched.api.objects import timestamp
+from podsched.api.objects import copy_of, timestamp
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch
 from podsched.framework.pods import PodInfo
@@ -111,8 +111,7 @@ def join_allocation(pod: PodInfo, name: str, cluster: ClusterView) -> None:
 def _with_consumers(
     claim: v1.ResourceClaim, consumers: Iterable[v1.ResourceClaimConsumerReference]
 ) -> v1.ResourceClaim:
-    changed = v1.ResourceClaim()
-    changed.CopyFrom(claim)
+    changed = copy_of(claim)
     del changed.status.reserved_for[:]
     changed.status.reserved_for.extend(consumers)
     return changed
@@ -132,8 +131,7 @@ def allocated_for(
     pod: PodInfo, claim: v1.ResourceClaim, allocation: v1.AllocationResult
 ) -> v1.ResourceClaim:
     """Return a copy of a claim that is allocated and reserved for a pod."""
-    changed = v1.ResourceClaim()
-    changed.CopyFrom(claim)
+    changed = copy_of(claim)
     changed.ClearField("status")
     changed.status.allocation.CopyFrom(allocation)
     for result in changed.status.allocation.devices.results:
@@ -203,8 +201,7 @@ def claim_patches(
             assumed = in_flight(claim, cluster)
             if assumed is None or not is_reserved_for(pod.pod, assumed):
                 raise LookupError(f"resourceclaim {meta.name} is not allocated any more")
-            allocation = v1.AllocationResult()
-            allocation.CopyFrom(assumed.status.allocation)
+            allocation = copy_of(assumed.status.allocation)
             allocation.allocation_timestamp.CopyFrom(timestamp(now, whole=True))
             status["allocation"] = codec.write(allocation)
             if mine["uid"] == pod.uid:

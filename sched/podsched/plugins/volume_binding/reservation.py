@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from podsched.api import codec
-from podsched.api.objects import object_key
+from podsched.api.objects import copy_of, object_key
 from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectPatch
 from podsched.framework.pods import PodInfo
@@ -201,8 +201,7 @@ def _assume_provisioning(
     assert base is not None, object_key(claim)
     if base.metadata.annotations.get(ANN_SELECTED_NODE) == node_name:
         return Provisioning(base, is_written=True)
-    assumed = v1.PersistentVolumeClaim()
-    assumed.CopyFrom(base)
+    assumed = copy_of(base)
     assumed.metadata.annotations[ANN_SELECTED_NODE] = node_name
     cluster.assumed(CLAIM).assume(assumed)
     return Provisioning(base, is_written=False)
@@ -217,8 +216,7 @@ def bound_to(volume: v1.PersistentVolume, claim: v1.PersistentVolumeClaim) -> v1
     mine = refers_to((ref.namespace, ref.name, ref.uid), claim)
     if mine and ref.uid == meta.uid:
         return volume
-    bound = v1.PersistentVolume()
-    bound.CopyFrom(volume)
+    bound = copy_of(volume)
     bound.spec.claim_ref.CopyFrom(
         v1.ObjectReference(
             kind=CLAIM,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from podsched.api.objects import copy_of
 from podsched.v1 import objects_pb2 as v1
 
 ANN_MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
@@ -165,8 +166,7 @@ def translated_affinity(plugin: InTreePlugin, volume: v1.PersistentVolume) -> v1
     Raises Untranslatable.
     """
     volume_handle(plugin, volume)
-    affinity = v1.VolumeNodeAffinity()
-    affinity.CopyFrom(volume.spec.node_affinity)
+    affinity = copy_of(volume.spec.node_affinity)
     if not plugin.topology_key:
         return affinity
     zone, region = _topology_labels(volume, affinity)

@@ -9,6 +9,7 @@ import grpc
 from google.protobuf.message import Message
 
 from podsched.api.kinds import KINDS
+from podsched.api.objects import copy_of
 from podsched.api.validation.storable import validate_storable
 from podsched.serve.client.question_stream import WORKER, WORKERS
 from podsched.serve.server import errors
@@ -146,8 +147,7 @@ class SchedulingService:
     async def apply_config(self, request: ApplyConfigRequest) -> bytes:
         """Give all replicas a configuration, after all have found it valid. Raises ApiError."""
         rights().check("update", KINDS["Lease"], "kube-system", "", "configuration")
-        trial = ApplyConfigRequest()
-        trial.CopyFrom(request)
+        trial = copy_of(request)
         trial.validate_only = True
         outcomes = await self._configure(trial)
         if not request.validate_only and not any(outcome.errors for outcome in outcomes):
