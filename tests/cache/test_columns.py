@@ -260,15 +260,15 @@ def test_positions_from_before_the_columns_grew_are_too_old() -> None:
     assert columns.changed_since(columns.position) is not None
 
 
-def test_nodes_are_ordered_round_robin_over_zones() -> None:
+def test_nodes_of_all_zones_are_ordered_in_turn() -> None:
     columns = Columns()
     for name, zone in (("a1", "a"), ("a2", "a"), ("b1", "b"), ("a3", "a"), ("c1", "c")):
         columns.add_node(make_node(name, labels={ZONE: zone}))
-    ordered = [columns.names[row] for row in columns.node_table.ordered_rows.tolist()]
+    ordered = [columns.names[row] for row in columns.ordered_rows.tolist()]
     assert ordered == ["a1", "b1", "c1", "a2", "a3"]
     columns.update_node(make_node("a1", labels={ZONE: "c"}))
-    ordered = [columns.names[row] for row in columns.node_table.ordered_rows.tolist()]
-    assert ordered == ["a2", "b1", "c1", "a3", "a1"]
+    ordered = [columns.names[row] for row in columns.ordered_rows.tolist()]
+    assert ordered == ["a1", "a2", "b1", "c1", "a3"]
 
 
 def test_an_image_without_a_tag_is_looked_up_as_latest() -> None:

@@ -91,7 +91,7 @@ class TrialMachine(RuleBasedStateMachine):
         self.told: dict[str, v1.Pod] = {}
         self.nodes: dict[str, v1.Node] = {}
         self.lives = 0
-        #: Nodes that come or move during a trial may stand elsewhere in the order of nodes.
+        #: Nodes that come during a trial may get other rows.
         self.same_order = True
         self.event("Node", None, make_node("n0"))
         self.nodes["n0"] = make_node("n0")

@@ -148,7 +148,8 @@ class World:
     def random_node(self, name: str = "") -> v1.Node:
         pick = self.random
         name = name or self.name("node")
-        labels = {"kubernetes.io/hostname": name, "zone": pick.choice("abc")}
+        zone = pick.choice("abc")
+        labels = {"kubernetes.io/hostname": name, "zone": zone, "topology.kubernetes.io/zone": zone}
         if pick.random() < 0.5:
             labels["disk"] = pick.choice(["ssd", "hdd"])
         if pick.random() < 0.5:

@@ -145,6 +145,10 @@ class Columns:
         return self.journal.changed_since(position)
 
     @property
+    def ordered_rows(self) -> Rows:
+        return self.node_table.ordered_rows
+
+    @property
     def start_times(self) -> Journal:
         return self.pod_table.start_times
 

@@ -1,4 +1,4 @@
-"""The columns that come from Node objects alone: allocatable, labels, taints, images, zones.
+"""The columns that come from Node objects alone: allocatable, labels, taints, images.
 
 Rows are handed out from a table that grows in steps, so the columns' size changes rarely. Rows not
 used yet look like rows of removed nodes: not alive, everything zero, labels absent.
@@ -8,9 +8,9 @@ Sets of taints are interned like the values of labels (``label_columns``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from podsched.api.resources import PODS, allocatable_in_units
 from podsched.cache.column import Column
 from podsched.cache.label_columns import LabelColumns
 from podsched.cache.versions import Version, Versions
-from podsched.cache.zones import ZoneTree
+from podsched.cache.zones import zone_key
 from podsched.framework.classify import condition_statuses
 from podsched.framework.nodes import PREFER_AVOID_PODS, Int64s, normalized_image_name
 from podsched.framework.verdicts import Rows
@@ -63,7 +63,6 @@ class NodeTable:
         self.row_of: dict[str, int] = {}
         self.labels = LabelColumns(size)
         self.images = Images()
-        self.zones = ZoneTree()
         #: Changes when a node is added or removed, or its labels, taints or unschedulable change.
         self.topology = Version()
         #: Changes on every change of a node that any plugin can see (not on heartbeats).
@@ -75,7 +74,8 @@ class NodeTable:
         self.taints: list[tuple[v1.Taint, ...]] = [()]
         self._taint_ids: dict[TaintKey, int] = {(): 0}
         self._live_rows: Rows | None = None
-        self._ordered_rows: Rows | None = None
+        #: The result of ``ordered_rows``, and the version of ``topology`` that it is for.
+        self._ordered_rows: tuple[int, Rows] = (-1, np.empty(0, dtype=np.intp))
 
     def copy(self, versions: Versions) -> NodeTable:
         """Return an independent copy with the same nodes in the same rows."""
@@ -83,7 +83,7 @@ class NodeTable:
         made._versions = versions
         made.topology, made.nodes = copy(self.topology), copy(self.nodes)
         columns = ("alive", "unschedulable", "taint_set", "allowed_pods")
-        for name in (*columns, "labels", "images", "zones"):
+        for name in (*columns, "labels", "images"):
             setattr(made, name, getattr(self, name).copy())
         made.allocatable = {name: column.copy() for name, column in self.allocatable.items()}
         made._rows = [None if row is None else row.copy() for row in self._rows]
@@ -167,11 +167,11 @@ class NodeTable:
         return changed
 
     def _update_topology(self, row: int, known: _Row, node: v1.Node) -> bool:
-        """Update labels, taints, cordon and zone of a row; return whether any changed."""
+        """Update labels, taints and cordon of a row; return whether any changed."""
         labels = dict(node.metadata.labels)
         taints = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
         unschedulable = node.spec.unschedulable
-        # A new node without labels and taints equals the empty row, but its zone has to be noted.
+        # A new node without labels and taints equals the empty row, but it must get a version.
         fresh = not known.node.metadata.name
         changed = (
             fresh
@@ -184,8 +184,6 @@ class NodeTable:
         self.labels.put(row, labels)
         self.taint_set.array[row] = self._taint_id(taints, node)
         self.unschedulable.array[row] = unschedulable
-        if self.zones.put(self.names[row], labels):
-            self._ordered_rows = None
         known.taints = taints
         self._versions.change(self.topology)
         return True
@@ -213,11 +211,6 @@ class NodeTable:
         known.allocatable = amounts
         return True
 
-    def put_in_order(self, order: Mapping[str, list[str]]) -> None:
-        """Restore an earlier order of the nodes."""
-        self.zones.put_in_order(order)
-        self._ordered_rows = None
-
     def remove(self, row: int, *, keep_row: bool = False) -> None:
         """Empty the row and free it, unless it is kept because the node may return."""
         known = self._rows[row]
@@ -230,14 +223,12 @@ class NodeTable:
         self.unschedulable.array[row] = False
         self.alive.array[row] = False
         self.images.change(row, known.images, {})
-        name = self.names[row]
-        self.zones.remove(name)
-        del self.row_of[name]
+        del self.row_of[self.names[row]]
         self.names[row] = ""
         self._rows[row] = None
         if not keep_row:
             self.free_rows.append(row)
-        self._live_rows = self._ordered_rows = None
+        self._live_rows = None
         self._versions.change(self.topology)
         self._versions.change(self.nodes)
 
@@ -250,11 +241,20 @@ class NodeTable:
 
     @property
     def ordered_rows(self) -> Rows:
-        """Rows in the order in which kube-scheduler visits nodes: round robin over zones."""
-        if self._ordered_rows is None:
-            ordered = [self.row_of[name] for name in self.zones.names()]
-            self._ordered_rows = np.array(ordered, dtype=np.intp)
-        return self._ordered_rows
+        """The rows that have a node, the first of each zone, then the second of each, and so on.
+
+        kube-scheduler visits nodes in such an order (``backend/cache/node_tree.go``, v1.36).
+        """
+        version, ordered = self._ordered_rows
+        if version != self.topology.version:
+            zones: dict[str, list[int]] = {}
+            for row in self.live_rows.tolist():
+                zones.setdefault(zone_key(self.labels.rows[row]), []).append(row)
+            turns = zip_longest(*zones.values())
+            rows = [row for turn in turns for row in turn if row is not None]
+            ordered = np.array(rows, dtype=np.intp)
+            self._ordered_rows = (self.topology.version, ordered)
+        return ordered
 
 
 def _avoided(node: v1.Node) -> str:

@@ -1,22 +1,16 @@
 """Restore the order of items when a trial is rolled back.
 
-Decisions may depend on it: preemption on the order of a node's pods, sampling of nodes
-(percentageOfNodesToScore) on the order of nodes.
+Decisions may depend on it: preemption on the order of a node's pods.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
 Item = TypeVar("Item")
-
-
-def in_order(items: Mapping[str, Item], order: Iterable[str]) -> dict[str, Item]:
-    """Return the items in an earlier order; new items come last."""
-    return {key: items[key] for key in (*(key for key in order if key in items), *items)}
 
 
 class Orders:

@@ -19,8 +19,7 @@ Guarantees (property test in ``tests/cache/test_trial.py``):
 
 * after a rollback the cluster is as if the trial had never existed, whatever events arrived. The
   order of a node's pods is the same, too, because preemption depends on it. Only nodes that events
-  added or moved while the trial had changed nodes may have other rows, and another place in the
-  order of nodes;
+  added while the trial had changed nodes may have other rows;
 * after a rollback a version (``versions``) is as before, unless an event changed its content, and
   rows that the trial touched are in the journal. So an evaluation from before the trial is valid
   and refreshes only these rows;
@@ -30,7 +29,7 @@ Guarantees (property test in ``tests/cache/test_trial.py``):
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -40,7 +39,6 @@ from podsched.cache.changes import Applied
 from podsched.cache.nominator import Nomination
 from podsched.cache.open_trial import ObjectKey, TrialChange
 from podsched.cache.versions import SavedVersions
-from podsched.cache.zones import zone_key
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 
@@ -402,7 +400,6 @@ class _NodeChange:
     name: str
     node: v1.Node | None
     before: v1.Node | None = None
-    order: dict[str, list[str]] = field(default_factory=dict)
     row: int | None = None
 
     @property
@@ -412,8 +409,6 @@ class _NodeChange:
     def do(self) -> bool:
         cache, columns = self.cache, self.cache.columns
         self.before = cache.cluster.get("Node", "", self.name)
-        # O(nodes), so only where undoing would otherwise put the node at the end of its zone.
-        self.order = columns.node_table.zones.order() if self._leaves_its_place() else {}
         self.row = None
         if self.node is not None:
             cache.placed.add_node(self.node)
@@ -430,14 +425,6 @@ class _NodeChange:
         else:
             self.cache.placed.add_node(self.before, self.row)
             self.row = None
-        if self.order:
-            self.cache.columns.node_table.put_in_order(self.order)
-
-    def _leaves_its_place(self) -> bool:
-        """Return whether the node would come back as the last node of its zone."""
-        if self.before is None or self.node is None:
-            return self.before is not None
-        return zone_key(self.before.metadata.labels) != zone_key(self.node.metadata.labels)
 
     def keep(self) -> None:
         """Free the row of a removed node."""

@@ -18,7 +18,7 @@ from podsched.decide.evaluation.diagnosis import Diagnosis
 from podsched.decide.evaluation.filtering import run_filters
 from podsched.decide.evaluation.nominated_rows import nominated_row
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome, run_pre_filter
-from podsched.decide.evaluation.sampling import Rotation, num_feasible_nodes_to_find
+from podsched.decide.evaluation.sampling import Rotation
 from podsched.decide.evaluation.scoring import run_pre_score, run_score
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -75,24 +75,14 @@ class Reference:
             return Decision(queued, state, error=failed)
         feasible = every[outcome.plugin == PASSED]
         if not len(feasible):
-            # Every node was evaluated, so the next search starts at the same node.
-            self._rotation.advance(len(every), len(every))
             return Decision(queued, state, diagnosis=diagnosis, evaluated=len(every))
-        rows, evaluated = self._sample(runtime, every, feasible)
+        percentage = runtime.percentage_of_nodes_to_score
+        rows, evaluated = self._rotation.sample(nodes, percentage, feasible)
         run_pre_score(runtime, state, pod, cluster, rows)
         totals = run_score(runtime, state, pod, nodes, rows).total
         best = int(totals.argmax())
         name, total = nodes.names[int(rows[best])], int(totals[best])
         return Decision(queued, state, name, total=total, feasible=len(rows), evaluated=evaluated)
-
-    def _sample(self, runtime: ProfileRuntime, every: Rows, feasible: Rows) -> tuple[Rows, int]:
-        """Return the feasible rows to score, and how many nodes were evaluated to find them."""
-        wanted = num_feasible_nodes_to_find(runtime.percentage_of_nodes_to_score, len(every))
-        if wanted >= len(every):
-            return feasible, len(every)
-        some, processed = self._rotation.take(every, feasible, wanted)
-        # Ascending, because of equal totals the lowest row is to win.
-        return np.sort(some), processed
 
 
 def filter_nodes(

@@ -178,6 +178,11 @@ class JournaledColumns(NodeColumns, ChangedRows, Protocol):
         """A number that changes on every change of a node that a plugin can see."""
         ...
 
+    @property
+    def ordered_rows(self) -> Rows:
+        """The rows that have a node, in the order in which a sample of nodes is searched."""
+        ...
+
     def counter_sums(self, query: PodQuery, groups: Rows, number: int) -> Int64s:
         """Return the sums of ``counter`` over groups of rows, shape ``(number,)``.
 

@@ -263,3 +263,19 @@ def test_a_share_of_the_nodes_is_scored_when_configured() -> None:
     assert first is not None and second is not None
     assert (first.feasible, first.evaluated) == (100, 100)
     assert (first.row, second.row) == (0, 100)
+
+
+def test_the_share_of_the_nodes_is_taken_from_all_zones_in_turn() -> None:
+    world = World(0, nodes=0, percentage=1, strategy=LEAST)
+    for zone in "ab":
+        for number in range(150):
+            labels = {"topology.kubernetes.io/zone": zone}
+            world.cache.placed.add_node(node(f"{zone}{number:03}", labels=labels))
+    world.templates = [{}] * 4
+    pending = world.pending(0)
+    selector = Selector(world.evaluation(pending))
+    selector.evaluation.refresh(pending)
+    names = world.cluster.nodes.names
+    for first in (0, 50):
+        expected = [f"{zone}{number:03}" for zone in "ab" for number in range(first, first + 50)]
+        assert [names[row] for row in selector.sample().tolist()] == expected

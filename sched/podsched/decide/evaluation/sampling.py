@@ -2,13 +2,15 @@
 
 If it is unset, every feasible node is scored: over columns that is cheap and gives the best choice.
 0 means kube-scheduler's adaptive percentage (numFeasibleNodesToFind), 10 % at 5,000 nodes. If only
-some nodes are scored, the next pod's search starts where this one stopped (nextStartNodeIndex).
+some nodes are scored, they are taken from all zones in turn (``ordered_rows``), and the next pod's
+search starts where this one stopped (nextStartNodeIndex).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from podsched.framework.nodes import JournaledColumns
 from podsched.framework.verdicts import Rows
 
 #: minFeasibleNodesToFind and minFeasibleNodesPercentageToFind of kube-scheduler.
@@ -31,10 +33,26 @@ class Rotation:
     def __init__(self) -> None:
         self.start = 0
 
+    def sample(
+        self, nodes: JournaledColumns, percentage: int | None, feasible: Rows
+    ) -> tuple[Rows, int]:
+        """Return the feasible rows to score, ascending, and how many nodes the search covered.
+
+        ``feasible``: ascending rows of the live columns.
+        """
+        num_all_nodes = int(np.count_nonzero(nodes.alive))
+        wanted = num_feasible_nodes_to_find(percentage, num_all_nodes)
+        if wanted >= num_all_nodes:
+            return feasible, num_all_nodes
+        rows, processed = self.take(nodes.ordered_rows, feasible, wanted)
+        # Ascending, because of equal totals the lowest row is to win.
+        return np.sort(rows), processed
+
     def take(self, order: Rows, feasible: Rows, wanted: int) -> tuple[Rows, int]:
         """Return the first ``wanted`` feasible rows, and how many nodes the search covered.
 
-        ``order``: the rows with a node, ascending; ``feasible``: some of them.
+        ``order``: the rows with a node, in the order in which they are searched, before rotation;
+        ``feasible``: some of them.
         """
         start = self.start % len(order)
         rotated = np.concatenate([order[start:], order[:start]])
@@ -42,9 +60,6 @@ class Rotation:
         fits[feasible] = True
         places = np.flatnonzero(fits[rotated])[:wanted]
         processed = int(places[-1]) + 1 if len(places) == wanted else len(order)
-        self.advance(processed, len(order))
+        # The next search starts after the nodes that this one covered.
+        self.start = (start + processed) % len(order)
         return rotated[places], processed
-
-    def advance(self, processed: int, num_all_nodes: int) -> None:
-        """Start the next search after the nodes that this one covered."""
-        self.start = (self.start + processed) % max(num_all_nodes, 1)

@@ -25,7 +25,7 @@ from podsched.decide.decision import ShouldStop
 from podsched.decide.evaluation.batch_lookahead import BatchLookahead
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.nominated_rows import nominated_row
-from podsched.decide.evaluation.sampling import Rotation, num_feasible_nodes_to_find
+from podsched.decide.evaluation.sampling import Rotation
 from podsched.decide.evaluation.scoring import run_pre_score, run_score
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.framework.filter_outcome import PASSED
@@ -117,7 +117,7 @@ class Selector:
         nominated = self.fitting_nominee(pod)
         if nominated is not None:
             return ScheduleResult(nominated, 1, 1)
-        return self._best(pod, evaluation.feasible_rows)
+        return self._best(pod)
 
     def fitting_nominee(self, pod: PodInfo) -> int | None:
         """Return the row of the pod's nominated node if the pod fits there, after a refresh.
@@ -135,15 +135,9 @@ class Selector:
         self.evaluation.override_row(row, outcome)
         return None
 
-    def sample(self, feasible: Rows) -> Rows:
+    def sample(self) -> Rows:
         """Return the feasible rows to be scored, ascending: all or a part."""
-        nodes = self.evaluation.cluster.nodes
-        order = np.flatnonzero(nodes.alive)
-        percentage = self.evaluation.runtime.percentage_of_nodes_to_score
-        wanted = num_feasible_nodes_to_find(percentage, len(order))
-        if wanted >= len(order) or not len(feasible):
-            return feasible
-        return np.sort(self._rotation.take(order, feasible, wanted)[0])
+        return self._sample()[0]
 
     def totals(self, pod: PodInfo, rows: Rows) -> Scores:
         """Return the totals of feasible rows if only these compete. Raises PluginFailure."""
@@ -154,31 +148,28 @@ class Selector:
         run_pre_score(evaluation.runtime, state, pod, evaluation.cluster, rows)
         return run_score(evaluation.runtime, state, pod, evaluation.cluster.nodes, rows).total
 
-    def _best(self, pod: PodInfo, feasible: Rows) -> ScheduleResult | None:
+    def _sample(self) -> tuple[Rows, int]:
         evaluation = self.evaluation
-        num_all_nodes = int(np.count_nonzero(evaluation.cluster.nodes.alive))
         percentage = evaluation.runtime.percentage_of_nodes_to_score
-        wanted = num_feasible_nodes_to_find(percentage, num_all_nodes)
-        if not len(feasible):
-            self._rotation.advance(num_all_nodes, num_all_nodes)
-            return None
-        if wanted < num_all_nodes:
-            return self._best_of_some(pod, feasible, wanted)
-        # Rows that are not feasible have a lower total than any other.
-        row, total = evaluation.scores.best()
-        return ScheduleResult(row, len(feasible), num_all_nodes, total)
+        feasible = evaluation.feasible_rows
+        return self._rotation.sample(evaluation.cluster.nodes, percentage, feasible)
 
-    def _best_of_some(self, pod: PodInfo, feasible: Rows, wanted: int) -> ScheduleResult | None:
-        order = np.flatnonzero(self.evaluation.cluster.nodes.alive)
-        some, processed = self._rotation.take(order, feasible, wanted)
-        rows = np.sort(some)
+    def _best(self, pod: PodInfo) -> ScheduleResult | None:
+        evaluation = self.evaluation
+        if not len(evaluation.feasible_rows):
+            return None
+        rows, evaluated = self._sample()
+        if len(rows) == len(evaluation.feasible_rows):
+            # Rows that are not feasible have a lower total than any other.
+            row, total = evaluation.scores.best()
+            return ScheduleResult(row, len(rows), evaluated, total)
         try:
             totals = self.totals(pod, rows)
         except PluginFailure as failure:
-            self.evaluation.failure = failure
+            evaluation.failure = failure
             return None
         place = int(totals.argmax())
-        return ScheduleResult(int(rows[place]), len(rows), processed, int(totals[place]))
+        return ScheduleResult(int(rows[place]), len(rows), evaluated, int(totals[place]))
 
     # ------------------------------------------------------------------ a batch of pods
 

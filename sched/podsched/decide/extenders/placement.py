@@ -248,7 +248,7 @@ class _Attempt:
         return None
 
     async def _filter(self) -> list[str]:
-        names = self._names(self._selector.sample(self._evaluation.feasible_rows))
+        names = self._names(self._selector.sample())
         return await self._ask([name for name in names if name not in self._rejected])
 
     async def _ask(self, names: Sequence[str]) -> list[str]:
