@@ -21,10 +21,12 @@ Columns are refreshed by row, from the cache's journal; an evaluation adds them 
     class_evaluation     feasibility and scores of pods of one key, kept current
       plugin_inputs      PreFilter, and versions of data that plugins read beyond a row
       feasibility        verdicts, feasible rows
+        first_rejections   per row the first plugin that rejects it
         nominated_rows   the filter pass with nominated pods
       class_scores       scores, totals
         row_groups       the best row where whole groups of rows share a score
-      class_columns      one plugin's results for all rows
+      filter_column      one Filter plugin's verdicts on all rows
+      score_column       one Score plugin's scores of all rows
       shared_columns     columns by projection, shared by all classes
     sharding, dry_run    requests to shards of the nodes in other processes, and their results
     pre_filtering, filtering, scoring    run the plugins of a profile from scratch

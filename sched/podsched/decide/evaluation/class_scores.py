@@ -29,11 +29,11 @@ from functools import partial
 
 import numpy as np
 
-from podsched.decide.evaluation.class_columns import ScoreColumn
 from podsched.decide.evaluation.feasibility import Feasibility
 from podsched.decide.evaluation.refresh_scope import FeasibleChange, RefreshScope, Sharing
 from podsched.decide.evaluation.row_groups import FEW_GROUPS, NO_TOTAL, RowGroups
 from podsched.decide.evaluation.row_sets import NO_ROWS, union
+from podsched.decide.evaluation.score_column import ScoreColumn
 from podsched.decide.evaluation.scoring import (
     SCORE_WORDING,
     in_range,

@@ -1,16 +1,7 @@
 """The rows on which a pod class fits, and for all others the first plugin that rejects it.
 
-Every Filter plugin has a column of reason bits over all rows. From the columns follows, per row,
-the first plugin that rejects it (kube-scheduler stops there) and its bits:
-
-    row            0      1      2      3      4
-    candidate      yes    yes    yes    no     no     alive, and not left out by PreFilter
-    columns[0]     0b00   0b01   0b00   -      -      reason bits; 0 lets the row pass
-    columns[1]     0b00   0b10   0b10   -      -
-      ...
-    plugin         -1     0      1      -2     -3     index, or PASSED, EXCLUDED, NO_NODE
-    bits           0      0b01   0b10   0      0      those of that plugin
-    feasible       yes    no     no     no     no
+Every Filter plugin has a column of reason bits over all rows (``FilterColumn``). From the columns
+follows, per row, the first plugin that rejects it (``FirstRejections``).
 
 A column keeps bits for each row even if an earlier plugin has rejected it. So if the inputs of one
 plugin change, only that plugin is asked about all rows again, and the rest is a few passes over
@@ -26,8 +17,9 @@ from collections.abc import Mapping, Set
 
 import numpy as np
 
-from podsched.decide.evaluation.class_columns import FilterColumn, Plugins, first_rejections
-from podsched.decide.evaluation.filtering import filter_all, filter_one, renumbered
+from podsched.decide.evaluation.filter_column import FilterColumn
+from podsched.decide.evaluation.filtering import filter_all, filter_one
+from podsched.decide.evaluation.first_rejections import NO_NODE, FirstRejections
 from podsched.decide.evaluation.nominated_rows import NominatedRows
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome
 from podsched.decide.evaluation.refresh_scope import (
@@ -38,17 +30,14 @@ from podsched.decide.evaluation.refresh_scope import (
 )
 from podsched.decide.evaluation.row_sets import NO_ROWS, union
 from podsched.decide.evaluation.shared_columns import SharedColumns
-from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.filter_outcome import EXCLUDED, PASSED, FilterOutcome
 from podsched.framework.nodes import Bools, ClusterView
 from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
-from podsched.framework.status import SUCCESS, Code
-from podsched.framework.verdicts import FEW_ROWS, Bits, Rows, Verdicts, status_of
+from podsched.framework.status import SUCCESS
+from podsched.framework.verdicts import Rows, Verdicts
 
-#: In place of a plugin's index: the row has no node.
-NO_NODE = -3
 _PASSED, _NO_NODE = np.int16(PASSED), np.int16(NO_NODE)
 
 
@@ -75,10 +64,7 @@ class Feasibility:
         self.node_names: frozenset[str] | None = None
         self.feasible: Bools = np.zeros(0, dtype=np.bool_)
         self.rows: Rows = NO_ROWS
-        self.plugin: Plugins = np.zeros(0, dtype=np.int16)
-        #: Whether ``plugin`` has a rejection; if not, ``bits`` are undefined.
-        self._rejected = False
-        self.bits: Bits = np.zeros(0, dtype=np.uint64)
+        self._rejections = FirstRejections(self.columns)
         self._candidate: Bools = np.zeros(0, dtype=np.bool_)
         #: Whether the candidates may have changed since the feasible rows were computed.
         self._marked = True
@@ -101,9 +87,11 @@ class Feasibility:
             return self._outcome
         rows = np.flatnonzero(self._cluster.nodes.alive)
         reasons = tuple(tuple(column.reasons) for column in self.columns)
-        plugin = self.plugin[rows]
-        bits = self.bits[rows] if self._rejected else np.zeros(len(rows), dtype=np.uint64)
-        self._outcome = FilterOutcome(rows, plugin, bits, self._names, reasons, excluded)
+        found = self._rejections
+        bits = found.bits[rows] if found.any else np.zeros(len(rows), dtype=np.uint64)
+        self._outcome = FilterOutcome(
+            rows, found.plugin[rows], bits, self._names, reasons, excluded
+        )
         return self._outcome
 
     def candidates(self) -> Rows:
@@ -139,14 +127,12 @@ class Feasibility:
         self._overridden = None
         self.feasible = np.zeros(size, dtype=np.bool_)
         self.rows = NO_ROWS
-        self.bits = np.zeros(0, dtype=np.uint64)
-        self._rejected = False
         if node_names is None:
             alive = self._cluster.nodes.alive
             self._candidate = alive.copy()
-            self.plugin = np.where(alive, _PASSED, _NO_NODE)
+            self._rejections.reset(np.where(alive, _PASSED, _NO_NODE))
             return
-        self.plugin = np.full(size, NO_NODE, dtype=np.int16)
+        self._rejections.reset(np.full(size, NO_NODE, dtype=np.int16))
         self._candidate = np.zeros(size, dtype=np.bool_)
         self._mark_candidates(np.arange(size))
 
@@ -163,8 +149,7 @@ class Feasibility:
                 column.continue_from(of_other)
         self.nominated.continue_from(other.nominated)
         self.feasible, self.rows = other.feasible.copy(), other.rows
-        self.plugin, self.bits = other.plugin.copy(), other.bits.copy()
-        self._rejected = other._rejected
+        self._rejections.continue_from(other._rejections)
         self._candidate = other._candidate.copy()
         self._overridden = other._overridden
 
@@ -187,17 +172,17 @@ class Feasibility:
 
     def _mark_candidates(self, rows: Rows) -> None:
         self._marked, self._outcome = True, None
-        nodes = self._cluster.nodes
+        nodes, plugin = self._cluster.nodes, self._rejections.plugin
         alive = nodes.alive[rows]
         if self.node_names is None:
             self._candidate[rows] = alive
-            self.plugin[rows] = np.where(alive, PASSED, NO_NODE)
+            plugin[rows] = np.where(alive, PASSED, NO_NODE)
             return
         found = (nodes.row_of(name) for name in self.node_names)
         named = np.zeros(nodes.size, dtype=np.bool_)
         named[[row for row in found if row is not None]] = True
         self._candidate[rows] = named[rows]
-        self.plugin[rows] = np.where(named[rows], PASSED, np.where(alive, EXCLUDED, NO_NODE))
+        plugin[rows] = np.where(named[rows], PASSED, np.where(alive, EXCLUDED, NO_NODE))
 
     # ------------------------------------------------------------------ verdicts
 
@@ -281,53 +266,20 @@ class Feasibility:
         others = self._rows_to_recompute()
         if rows is not None:
             rows = union(rows, others)
-        before = self._verdicts_of(rows)
-        if self._rejected or any(c.active and c.rejects for c in self.columns):
-            self._make_room_for_bits()
-            first_rejections(self.columns, rows, self._candidate, self.plugin, self.bits)
+        rejections = self._rejections
+        before = rejections.of_few(rows)
+        rejections.update(rows, self._candidate)
         # After the pass without nominated pods: this pass can only reject more rows.
         counted = self.nominated.first_pass(
             self._state, pod, self.candidates() if rows is None else rows
         )
         if counted is not None:
-            self._reject(*counted)
-            self._reject_for_nodes(counted[0])
-        if before is None or before != self._verdicts_of(rows):
+            rejections.reject(*counted)
+            rejections.prefer_node_filters(counted[0], self._candidate)
+        if before is None or before != rejections.of_few(rows):
             self._outcome = None
-        self._raise_errors()
+        rejections.raise_errors()
         return self._update(rows)
-
-    def _verdicts_of(self, rows: Rows | None) -> list[tuple[int, int]] | None:
-        """Return rejecting plugin and reason bits of each row; None for more than a few rows.
-
-        ``outcome`` may be kept if they are the same after a change. For many rows, comparing them
-        would take longer than computing the outcome again.
-        """
-        if rows is None or len(rows) > FEW_ROWS:
-            return None
-        plugin, bits, known = self.plugin, self.bits, self._rejected
-        return [(plugin.item(row), bits.item(row) if known else 0) for row in rows.tolist()]
-
-    def _reject_for_nodes(self, nominated: Rows) -> None:
-        """Prefer rejections by plugins that read only Nodes and come earlier in the order.
-
-        The pass with nominated pods skips these plugins, because it does not change their verdicts.
-        """
-        of_nodes = [c for c in self.columns if c.only_nodes and c.active and c.rejects]
-        if not of_nodes:
-            return
-        plugin = np.full(len(self.plugin), PASSED, dtype=np.int16)
-        bits = np.zeros(len(self.plugin), dtype=np.uint64)
-        first_rejections(of_nodes, nominated, self._candidate, plugin, bits)
-        first, now = plugin[nominated], self.plugin[nominated]
-        earlier = nominated[(first != PASSED) & (first < now)]
-        self.plugin[earlier], self.bits[earlier] = plugin[earlier], bits[earlier]
-
-    def _make_room_for_bits(self) -> None:
-        """Create ``bits`` for the first rejection; for most classes no row is ever rejected."""
-        if not self._rejected:
-            self._rejected = True
-            self.bits = np.zeros(len(self.plugin), dtype=np.uint64)
 
     def _rows_to_recompute(self) -> Rows:
         """Return rows to recompute: their nominated pods changed, or they were overridden."""
@@ -343,66 +295,30 @@ class Feasibility:
 
         For a nominated pod, which must not count against itself on its nominated row.
         """
-        self._reject(np.array([row], dtype=np.intp), outcome)
+        self._rejections.reject(np.array([row], dtype=np.intp), outcome)
         self._outcome = None
         self.feasible[row] = False
         self.rows = np.flatnonzero(self.feasible)
         self._overridden = row
 
-    def _reject(self, rows: Rows, outcome: FilterOutcome) -> None:
-        """Store the rejections of an outcome that is parallel to ``rows``."""
-        if len(rows) <= FEW_ROWS:
-            self._reject_few(rows, outcome)
-            return
-        for index, reasons in outcome.rejecting():
-            rejected = outcome.plugin == index
-            if rejected.any():
-                self._make_room_for_bits()
-                mine = rows[rejected]
-                self.plugin[mine] = index
-                known = self.columns[index].reasons
-                self.bits[mine] = renumbered(outcome.bits[rejected], reasons, known)
-
-    def _reject_few(self, rows: Rows, outcome: FilterOutcome) -> None:
-        """Store rejections cell by cell: usually one row was nominated since the last decision."""
-        for place, row in enumerate(rows.tolist()):
-            index = outcome.plugin.item(place)
-            if index == PASSED:
-                continue
-            self._make_room_for_bits()
-            word, known = outcome.bits[place : place + 1], self.columns[index].reasons
-            self.plugin[row] = index
-            self.bits[row] = renumbered(word, outcome.reasons[index], known)[0]
-
-    def _raise_errors(self) -> None:
-        """Raise PluginFailure if a plugin failed on a row and no earlier plugin rejects the row."""
-        for column in self.columns:
-            # This runs after every change, and most columns have no reasons at all.
-            if not column.reasons or not column.may_fail:
-                continue
-            for row in np.flatnonzero(self.plugin == column.index).tolist():
-                word, reasons = int(self.bits[row]), tuple(column.reasons)
-                status = status_of(word, reasons, column.named.name)
-                if status.code is Code.ERROR:
-                    raise PluginFailure(column.named.name, status.message)
-
     def _update(self, rows: Rows | None) -> FeasibleChange:
-        """Update the feasible rows from ``plugin``, where only ``rows`` (None: all) may differ.
+        """Update the feasible rows; only the rejections of ``rows`` (None: all) may differ.
 
         Returns the rows that became feasible or ceased to be. The first two cases avoid a pass over
         the rows; they apply while no row is rejected, as for most classes.
         """
-        if rows is not None and not self._rejected and not self._marked:
+        plugin, rejected = self._rejections.plugin, self._rejections.any
+        if rows is not None and not rejected and not self._marked:
             # No row is or was rejected, so the feasible rows are still all candidates.
             return NO_CHANGE
         self._marked = False
-        if rows is None and not self._rejected and not len(self.rows):
+        if rows is None and not rejected and not len(self.rows):
             self.feasible, self.rows = self._candidate.copy(), self.candidates()
             return FeasibleChange(self.rows, NO_ROWS)
         if rows is None:
-            other = np.flatnonzero((self.plugin == PASSED) != self.feasible)
+            other = np.flatnonzero((plugin == PASSED) != self.feasible)
         else:
-            other = rows[(self.plugin[rows] == PASSED) != self.feasible[rows]]
+            other = rows[(plugin[rows] == PASSED) != self.feasible[rows]]
         if not len(other):
             return NO_CHANGE
         added = ~self.feasible[other]

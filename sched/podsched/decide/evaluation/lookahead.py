@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.filtering import filter_one
 from podsched.decide.evaluation.row_groups import NO_TOTAL
+from podsched.decide.evaluation.score_column import ScoreColumn
 from podsched.decide.evaluation.scoring import score_one
 from podsched.framework.nodes import Bools, NodeColumns
 from podsched.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE
@@ -133,15 +134,17 @@ class LookaheadScores:
             if not column.active:
                 continue
             if gone.any():
-                safe[gone] &= column.keeps_others_without(base[gone])
+                safe[gone] &= keeps_others_without(column, base[gone])
             # Pods do not change these scores.
             if column.only_nodes:
                 sums += column.scores_at(base[places])
                 continue
             raw = score_one(column.named, state, self._pod, fork, places)
             if column.normalizes:
-                # In a safe step the raw score did not change, so neither did the normalised score.
-                safe[places] &= column.keeps_others(state, base[places], raw)
+                # In a safe step the raw score does not change, so neither do the normalised scores.
+                # A score that moves between the extremes would be safe, too, but proving that would
+                # require tracking which rows hold an extreme.
+                safe[places] &= raw == column.raw[base[places]]
                 sums += column.scores_at(base[places])
             else:
                 inside = (raw >= MIN_NODE_SCORE) & (raw <= MAX_NODE_SCORE)
@@ -161,3 +164,15 @@ class LookaheadScores:
             if verdicts.reasons:
                 places = places[verdicts.bits == 0]
         return places
+
+
+def keeps_others_without(column: ScoreColumn, rows: Rows) -> Bools:
+    """Return for each row whether no other row's score changes if the row becomes infeasible."""
+    if column.depends_on_feasible:
+        return np.zeros(len(rows), dtype=np.bool_)
+    if not column.normalizes or (column.by_extremes and column.low == column.high):
+        return np.ones(len(rows), dtype=np.bool_)
+    if not column.by_extremes:
+        return np.zeros(len(rows), dtype=np.bool_)
+    raw = column.raw[rows]
+    return np.not_equal(raw, column.low) & np.not_equal(raw, column.high)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from podsched.decide.evaluation.class_columns import FilterColumn, ScoreColumn
+from podsched.decide.evaluation.lookahead import keeps_others_without
+from podsched.decide.evaluation.score_column import ScoreColumn
 from podsched.decide.runtime.profile_runtime import Named
 from podsched.framework.plugin import CycleState, GroupScores, Traits
-from podsched.framework.status import Code
-from podsched.framework.verdicts import Reason, Scores, Verdicts
+from podsched.framework.verdicts import Scores
 
-CPU = Reason(Code.UNSCHEDULABLE, "Insufficient cpu")
-PODS = Reason(Code.UNSCHEDULABLE, "Too many pods")
 ALL = np.arange(4)
 
 
@@ -50,7 +48,7 @@ def test_a_new_extreme_changes_all_rows(column: ScoreColumn) -> None:
 
 
 def test_a_row_that_is_neither_extreme_may_go_without_changing_others(column: ScoreColumn) -> None:
-    assert column.keeps_others_without(ALL).tolist() == [False, True, True, False]
+    assert keeps_others_without(column, ALL).tolist() == [False, True, True, False]
 
 
 def test_scores_by_group_are_weighed_by_the_groups_that_have_feasible_rows() -> None:
@@ -114,24 +112,3 @@ def test_a_row_that_others_have_scored_in_a_shared_array_is_weighed_again(
     assert others is not None
     assert others.tolist() == [1]
     assert column.scores.tolist() == [0, 80, 50, 100]
-
-
-def test_reasons_keep_their_bits_when_later_verdicts_number_them_differently() -> None:
-    column = FilterColumn(0, Named("P", None))  # type: ignore[arg-type]
-    column.clear(4)
-    first = Verdicts(np.array([1, 0, 0, 0], dtype=np.uint64), (CPU,))
-    column.put(ALL, first, all_rows=True)
-    second = Verdicts(np.array([1, 2], dtype=np.uint64), (PODS, CPU))
-    column.put(np.array([1, 2]), second, all_rows=False)
-    assert column.reasons == [CPU, PODS]
-    assert column.bits.tolist() == [1, 2, 1, 0]
-    assert column.rejects
-
-
-def test_a_column_that_passes_all_rows_rejects_nothing_any_more() -> None:
-    column = FilterColumn(0, Named("P", None))  # type: ignore[arg-type]
-    column.clear(4)
-    column.put(ALL, Verdicts(np.ones(4, dtype=np.uint64), (CPU,)), all_rows=True)
-    column.put(ALL, Verdicts(np.zeros(4, dtype=np.uint64), ()), all_rows=True)
-    assert not column.rejects
-    assert not column.bits.any()

@@ -1,33 +1,28 @@
-"""One plugin's results for all rows and one pod class, kept until its inputs or the rows change.
+"""One Score plugin's results for one pod class, kept until the plugin's inputs or the rows change.
 
-    FilterColumn   bits      one word of reason bits per row; bit i stands for ``reasons[i]``
-    ScoreColumn    raw       results of Score
-                   scored    whether raw is valid for the current state of the row
-                   scores    raw, normalised over the feasible rows and weighted
+::
 
-Both are arrays indexed by row. A plugin fills in a few rows; readers add up or compare whole
-columns. Entries of rows that a plugin was not asked about are undefined.
+    raw       results of Score
+    scored    whether raw is valid for the current state of the row
+    scores    raw, normalised over the feasible rows and weighted
+
+The arrays are indexed by row. A plugin fills in a few rows; readers add up whole columns. Entries
+of rows that a plugin was not asked about are undefined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from podsched.decide.evaluation.filtering import renumbered
 from podsched.decide.evaluation.row_sets import NO_ROWS
 from podsched.decide.evaluation.scoring import weighted
 from podsched.decide.runtime.profile_runtime import Named
-from podsched.framework.filter_outcome import PASSED
 from podsched.framework.nodes import Bools
-from podsched.framework.plugin import CycleState, FilterPlugin, GroupScores, ScorePlugin
-from podsched.framework.status import Code
-from podsched.framework.verdicts import FEW_ROWS, Bits, Reason, Rows, Scores, Verdicts
+from podsched.framework.plugin import CycleState, GroupScores, ScorePlugin
+from podsched.framework.verdicts import Rows, Scores
 
-_NO_BITS: Bits = np.zeros(0, dtype=np.uint64)
 _NO_SCORES: Scores = np.zeros(0, dtype=np.int64)
 _NOT_SCORED: Bools = np.zeros(0, dtype=np.bool_)
 
@@ -47,74 +42,6 @@ class _Grouped(NamedTuple):
     raw: Scores
     scores: Scores
     groups: Rows
-
-
-class FilterColumn:
-    """The verdicts of one Filter plugin.
-
-    ``reasons`` only grows between two evaluations of all rows, so that bits written earlier keep
-    their meaning; the bits of new verdicts are renumbered to it. ``bits`` is empty as long as the
-    plugin rejects nothing, as most plugins do of most classes.
-    """
-
-    __slots__ = ("active", "bits", "index", "named", "only_nodes", "reasons", "rejects", "size")
-
-    def __init__(self, index: int, named: Named[FilterPlugin]) -> None:
-        self.index = index
-        self.named = named
-        self.bits: Bits = _NO_BITS
-        self.reasons: list[Reason] = []
-        self.size = 0
-        #: False when PreFilter said Skip.
-        self.active = True
-        #: False if certainly no row is rejected. Then ``first_rejections`` skips the column.
-        self.rejects = False
-        #: Whether only changes of Nodes change the column, not pods.
-        self.only_nodes = named.traits.reads_only_nodes
-
-    def clear(self, size: int) -> None:
-        """Forget everything and make room for ``size`` rows."""
-        self.size = size
-        self.bits = _NO_BITS
-        self.reasons = []
-        self.rejects = False
-
-    def put(self, rows: Rows, verdicts: Verdicts, *, all_rows: bool) -> None:
-        """Store verdicts; ``all_rows``: ``rows`` are all existing rows.
-
-        Verdicts on all rows go into new arrays, because other columns may share the old ones.
-        """
-        if all_rows:
-            self.clear(self.size)
-        rejected = bool(verdicts.reasons) and bool(verdicts.bits.any())
-        if not len(self.bits):
-            if not rejected:
-                return
-            self.bits = np.zeros(self.size, dtype=np.uint64)
-        self.bits[rows] = renumbered(verdicts.bits, verdicts.reasons, self.reasons)
-        self.rejects = self.rejects or rejected
-
-    def put_whole(self, verdicts: Verdicts) -> None:
-        """Store verdicts on all rows, shape ``(size,)``; rows without a node have no bits."""
-        self.clear(self.size)
-        if verdicts.reasons:
-            self.bits, self.reasons = verdicts.bits, list(verdicts.reasons)
-            self.rejects = bool(verdicts.bits.any())
-
-    def adopt(self, other: FilterColumn) -> None:
-        """Share the arrays of another column of the plugin."""
-        self.size, self.bits, self.reasons = other.size, other.bits, other.reasons
-        self.rejects = other.rejects
-
-    def continue_from(self, other: FilterColumn) -> None:
-        """Start with the results of another class's column that has the same projection."""
-        self.adopt(other)
-        self.active = other.active
-
-    @property
-    def may_fail(self) -> bool:
-        """Whether Code.ERROR is among the reasons."""
-        return any(reason.code is Code.ERROR for reason in self.reasons)
 
 
 class ScoreColumn:
@@ -370,87 +297,7 @@ class ScoreColumn:
         extremes = np.array([self.low, self.high], dtype=np.int64)
         return weighted(self.named, state, np.concatenate([extremes, raw]))[2:]
 
-    def keeps_others(self, state: CycleState, rows: Rows, raw: Scores) -> Bools:
-        """Return for each row whether its new raw score changes no other row's score.
-
-        True only if the raw score stays the same. A score that moves between the extremes would
-        also be safe, but proving that would require tracking which rows hold an extreme.
-        """
-        if not self.normalizes:
-            return np.ones(len(rows), dtype=np.bool_)
-        return np.equal(raw, self.raw[rows])
-
-    def keeps_others_without(self, rows: Rows) -> Bools:
-        """Return for each row whether no other score changes if the row becomes infeasible."""
-        if self.depends_on_feasible:
-            return np.zeros(len(rows), dtype=np.bool_)
-        if not self.normalizes or (self.by_extremes and self.low == self.high):
-            return np.ones(len(rows), dtype=np.bool_)
-        if not self.by_extremes:
-            return np.zeros(len(rows), dtype=np.bool_)
-        raw = self.raw[rows]
-        return np.not_equal(raw, self.low) & np.not_equal(raw, self.high)
-
 
 def _extremes(raw: Scores) -> tuple[int, int]:
     """Return the smallest and the largest of some scores."""
     return int(np.minimum.reduce(raw)), int(np.maximum.reduce(raw))
-
-
-#: Indices of plugins, or the negative codes NO_NODE, EXCLUDED and PASSED.
-Plugins = NDArray[np.int16]
-
-
-def first_rejections(
-    columns: Sequence[FilterColumn],
-    rows: Rows | None,
-    candidate: Bools,
-    plugin: Plugins,
-    bits: Bits,
-) -> None:
-    """Set ``plugin`` and ``bits`` of candidate rows: the first rejecting plugin, and its bits.
-
-    ``rows``: rows to update, None for all. Rows that are no candidates are left unchanged.
-    """
-    if rows is not None and len(rows) <= FEW_ROWS:
-        _first_of_few(columns, rows, candidate, plugin, bits)
-        return
-    if rows is not None:
-        rows = rows[candidate[rows]]
-        plugin[rows], bits[rows] = _first(columns, rows, len(rows))
-        return
-    # Use whole columns, because picking rows is slower. Every pod whose plugins count over the
-    # cluster (topology spread, inter-pod affinity) takes this path.
-    first, words = _first(columns, slice(None), len(plugin))
-    np.copyto(plugin, first, where=candidate)
-    np.copyto(bits, words, where=candidate)
-
-
-def _first_of_few(
-    columns: Sequence[FilterColumn], rows: Rows, candidate: Bools, plugin: Plugins, bits: Bits
-) -> None:
-    """Update a few rows cell by cell: usually one or two, and a NumPy call takes 1 µs."""
-    rejecting = [column for column in columns if column.active and column.rejects]
-    for row in rows.tolist():
-        if not candidate.item(row):
-            continue
-        first, word = PASSED, 0
-        for column in rejecting:
-            word = column.bits.item(row)
-            if word:
-                first = column.index
-                break
-        plugin[row], bits[row] = first, word
-
-
-def _first(columns: Sequence[FilterColumn], rows: Rows | slice, size: int) -> tuple[Plugins, Bits]:
-    """Return the first rejecting plugin and its bits; from the last column to the first."""
-    first = np.full(size, PASSED, dtype=np.int16)
-    words = np.zeros(size, dtype=np.uint64)
-    for column in reversed(columns):
-        if column.active and column.rejects:
-            mine = column.bits[rows]
-            hit = mine != 0
-            np.putmask(first, hit, column.index)
-            np.copyto(words, mine, where=hit)
-    return first, words
