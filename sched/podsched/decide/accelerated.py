@@ -216,6 +216,6 @@ class AcceleratedDecider(Decider):
             outcome = rejected_everywhere(rows, decision.diagnosis.pre_filter.status)
         elif selector is not None:
             evaluation = selector.evaluation
-            inputs = evaluation.last_inputs
+            inputs = evaluation.inputs.last
             settled = Settled(decision.state, decision.queued.info, evaluation.settled)
         return ProfileFilters(runtime, self._cluster, outcome, inputs, settled)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.decide.evaluation.lookahead import LookaheadScores
-from podsched.decide.evaluation.row_groups import NO_TOTAL
+from podsched.decide.evaluation.totals import NO_TOTAL
 from support.engine_world import World
 from support.examples import examples
 

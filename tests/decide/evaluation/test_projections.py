@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from podsched.cache.pod_class import make_pod_info
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
-from podsched.decide.evaluation.projections import CurrentProjections, EvaluationKey, Projections
+from podsched.decide.evaluation.projections import (
+    CurrentProjections,
+    EvaluationKey,
+    Projections,
+    source_of,
+)
 from podsched.decide.evaluation.selection import Selector
 from podsched.decide.evaluation.shared_columns import SharedColumns
 from podsched.framework.nodes import NodeColumns
@@ -278,20 +283,23 @@ def test_plugins_that_say_so_make_the_same_of_pods_that_differ_in_parts(
     assert (pods[0].cls.shape is pods[1].cls.shape) is not any(changed[1:])
     requests, labels, volumes = changed
     for name, asked in world.runtime.projecting.items():
+        traits = asked.traits
         if (
-            (requests and asked.reads_requests)
-            or (labels and asked.reads_labels)
-            or (volumes and asked.reads_volumes)
+            (requests and traits.reads_requests)
+            or (labels and traits.reads_labels)
+            or (volumes and traits.reads_volumes)
         ):
             continue
-        assert asked.source(pods[0].cls) is asked.source(pods[1].cls), name
+        source = source_of(traits)
+        assert source(pods[0].cls) is source(pods[1].cls), name
         first, second = (asked.ask(pod, world.cluster) for pod in pods)
         assert first == second, name
 
 
 def test_the_plugins_that_read_requests_are_those_that_vary() -> None:
     world = World(1)
-    reading = {name for name, asked in world.runtime.projecting.items() if asked.reads_requests}
+    projecting = world.runtime.projecting.items()
+    reading = {name for name, asked in projecting if asked.traits.reads_requests}
     assert reading == world.runtime.varying
 
 

@@ -56,7 +56,7 @@ def both(world: World, cache: DryRunCache, pending: PodInfo) -> tuple[DryRun, Dr
     evaluation.refresh(pending)
     cluster = world.cluster
     runner: FilterRunner = ProfileFilters(
-        world.runtime, cluster, evaluation.outcome(), evaluation.last_inputs
+        world.runtime, cluster, evaluation.outcome(), evaluation.inputs.last
     )
     live = np.flatnonzero(cluster.nodes.alive)
     chosen = [row for row in live.tolist() if world.random.random() < 0.7]
@@ -109,7 +109,7 @@ def test_the_best_of_a_search_is_the_one_that_all_criteria_leave(seed: int) -> N
         evaluation = world.evaluation(pending)
         evaluation.refresh(pending)
         runner = ProfileFilters(
-            world.runtime, world.cluster, evaluation.outcome(), evaluation.last_inputs
+            world.runtime, world.cluster, evaluation.outcome(), evaluation.inputs.last
         )
         rows = np.flatnonzero(world.cluster.nodes.alive)
         chunks = [rows[:4], rows[4:8], rows[8:]]
@@ -139,7 +139,7 @@ def test_a_search_in_parts_finds_what_one_in_one_go_finds(seed: int) -> None:
                 evaluation = world.evaluation(pending)
                 evaluation.refresh(pending)
                 runner = ProfileFilters(
-                    world.runtime, world.cluster, evaluation.outcome(), evaluation.last_inputs
+                    world.runtime, world.cluster, evaluation.outcome(), evaluation.inputs.last
                 )
                 rows = np.flatnonzero(world.cluster.nodes.alive)
                 search = (evaluation.state, pending, world.cluster, [rows[:5], rows[5:]], runner)
@@ -171,7 +171,7 @@ def test_a_second_pod_of_a_class_tries_only_nodes_that_changed() -> None:
             tried.append(nodes.size)
             return super().run_filters(state, pod, nodes, rows)
 
-    runner = Counting(world.runtime, world.cluster, evaluation.outcome(), evaluation.last_inputs)
+    runner = Counting(world.runtime, world.cluster, evaluation.outcome(), evaluation.inputs.last)
     rows = np.flatnonzero(world.cluster.nodes.alive)
     cache.dry_run(evaluation.state, world.pending(1), world.cluster, rows, runner)
     assert set(tried) == {5}

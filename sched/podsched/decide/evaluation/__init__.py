@@ -24,7 +24,7 @@ Columns are refreshed by row, from the cache's journal; an evaluation adds them 
         first_rejections   per row the first plugin that rejects it
         nominated_rows   the filter pass with nominated pods
       class_scores       scores, totals
-        row_groups       the best row where whole groups of rows share a score
+        totals           weighted sums of the columns, and the best row
       filter_column      one Filter plugin's verdicts on all rows
       score_column       one Score plugin's scores of all rows
       shared_columns     columns by projection, shared by all classes

@@ -38,8 +38,8 @@ import numpy as np
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.evaluation.lookahead import LookaheadScores
 from podsched.decide.evaluation.nominated_rows import nominated_node
-from podsched.decide.evaluation.row_groups import NO_TOTAL
 from podsched.decide.evaluation.row_sets import NO_ROWS
+from podsched.decide.evaluation.totals import NO_TOTAL
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.lookahead import Lookahead, LooksPastReserve
 from podsched.framework.pods import PodInfo
@@ -194,7 +194,7 @@ class BatchLookahead:
         evaluation = self._evaluation
         if evaluation.runtime.percentage_of_nodes_to_score is not None:
             return False
-        if not self._is_as_learned(reserving) or evaluation.reads_pods:
+        if not self._is_as_learned(reserving) or _reads_pods(evaluation):
             return False
         # Rows with nominated pods are filtered with these added, which no plugin looks ahead for.
         return not (self._moved and evaluation.feasibility.nominated.rows)
@@ -262,6 +262,15 @@ class BatchLookahead:
                 heapq.heapreplace(heap, (-total, row))
         self._depth = max(placed.values(), default=1)
         return chosen
+
+
+def _reads_pods(evaluation: ClassEvaluation) -> bool:
+    """Whether an active plugin reads the single pods of a node."""
+    return any(
+        column.active and column.named.traits.reads_pods
+        for columns in (evaluation.feasibility.columns, evaluation.scores.columns)
+        for column in columns
+    )
 
 
 class TopRows(NamedTuple):

@@ -39,11 +39,10 @@ import numpy as np
 from podsched.decide.evaluation.class_scores import ClassScores
 from podsched.decide.evaluation.diagnosis import Diagnosis
 from podsched.decide.evaluation.evaluation_result import EvaluationResult
-from podsched.decide.evaluation.feasibility import Feasibility
+from podsched.decide.evaluation.feasibility import Feasibility, RefreshScope, Sharing
 from podsched.decide.evaluation.filtering import NOTHING_SETTLED, rejected_everywhere, run_filters
 from podsched.decide.evaluation.plugin_inputs import PluginInputs
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome
-from podsched.decide.evaluation.refresh_scope import RefreshScope, Sharing
 from podsched.decide.evaluation.shared_columns import SharedColumns
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.plugin_metrics import EvaluationCost
@@ -120,7 +119,10 @@ class ClassEvaluation:
         different = {name for name, projection in mine.items() if projection != theirs[name]}
         # Plugins without a projection read the whole pod.
         different |= self._deciding - mine.keys()
-        if 2 * len(different) > len(self._deciding) or other.scores.size != self.cluster.nodes.size:
+        if (
+            2 * len(different) > len(self._deciding)
+            or other.scores.totals.size != self.cluster.nodes.size
+        ):
             return False
         self.state.data.update(other.state.data)
         self.state.skip_filter |= other.state.skip_filter
@@ -149,21 +151,7 @@ class ClassEvaluation:
     @property
     def total(self) -> Scores:
         """Weighted totals of all rows."""
-        return self.scores.total
-
-    @property
-    def last_inputs(self) -> tuple[Hashable, ...]:
-        """The versions of all data beyond the rows that the evaluation depends on."""
-        return self.inputs.last
-
-    @property
-    def reads_pods(self) -> bool:
-        """Whether an active plugin reads the single pods of a node."""
-        return any(
-            column.active and column.named.traits.reads_pods
-            for columns in (self.feasibility.columns, self.scores.columns)
-            for column in columns
-        )
+        return self.scores.totals.by_row
 
     def outcome(self) -> FilterOutcome:
         """Return the filters' outcome for every node."""
@@ -288,7 +276,7 @@ class ClassEvaluation:
     def _reject_all(self) -> None:
         """Make no row feasible; once PreFilter accepts the pod again, all rows are evaluated."""
         self._enter(Phase.STALE)
-        if len(self.feasible_rows) or self.scores.size != self.cluster.nodes.size:
+        if len(self.feasible_rows) or self.scores.totals.size != self.cluster.nodes.size:
             self._reset()
 
     def _enter(self, phase: Phase) -> None:
@@ -339,7 +327,7 @@ class ClassEvaluation:
             return
         self._enter(Phase.STALE)
         # If the columns have grown meanwhile, arrays of the old size cannot be completed.
-        if result is None or self.scores.size != self.cluster.nodes.size:
+        if result is None or self.scores.totals.size != self.cluster.nodes.size:
             return
         pod, feasibility, fits = pending.pod, self.feasibility, result.fits
         feasibility.put(pod, result.rows, result.verdicts)

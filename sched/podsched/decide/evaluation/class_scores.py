@@ -14,7 +14,7 @@ Work after a change, from cheap to expensive:
 
 * a row changed, or became feasible: Score for that row;
 * scores of groups of rows (zones) changed: nothing per row. Group scores are kept *apart* and added
-  to the sums of the other plugins when the best row is searched (``row_groups``);
+  to the sums of the other plugins when the best row is searched (``totals``);
 * scores that a normalisation depends on changed (usually the smallest or the largest):
   NormalizeScore for all feasible rows, without Score;
 * the plugin's inputs changed, or its PreScore depends on the feasible rows and these changed:
@@ -29,9 +29,12 @@ from functools import partial
 
 import numpy as np
 
-from podsched.decide.evaluation.feasibility import Feasibility
-from podsched.decide.evaluation.refresh_scope import FeasibleChange, RefreshScope, Sharing
-from podsched.decide.evaluation.row_groups import FEW_GROUPS, NO_TOTAL, RowGroups
+from podsched.decide.evaluation.feasibility import (
+    Feasibility,
+    FeasibleChange,
+    RefreshScope,
+    Sharing,
+)
 from podsched.decide.evaluation.row_sets import NO_ROWS, union
 from podsched.decide.evaluation.score_column import ScoreColumn
 from podsched.decide.evaluation.scoring import (
@@ -42,6 +45,7 @@ from podsched.decide.evaluation.scoring import (
     score_one,
 )
 from podsched.decide.evaluation.shared_columns import SharedColumns
+from podsched.decide.evaluation.totals import RowGroups, Totals
 from podsched.decide.runtime.plugin_metrics import EvaluationCost
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
@@ -51,7 +55,7 @@ from podsched.framework.verdicts import Rows, Scores
 
 
 class ClassScores:
-    """The weighted totals and the columns that they are summed from."""
+    """The columns of scores, and the totals that are summed from them."""
 
     def __init__(
         self,
@@ -68,46 +72,13 @@ class ClassScores:
         self._state = state
         self._cost = cost
         self.columns = [ScoreColumn(named) for named in runtime.score]
-        self._sums: Scores = np.zeros(0, dtype=np.int64)
-        #: The column that the sums leave out, and the rows ordered by its groups, if any.
-        self._apart: tuple[ScoreColumn, RowGroups] | None = None
-        self._total: Scores | None = self._sums
+        self.totals = Totals(self.columns, RowGroups if shared is None else shared.row_groups)
 
     def reset(self, size: int) -> None:
         """Clear everything for ``size`` rows, none of them feasible."""
         for column in self.columns:
             column.clear(size)
-        self._sum_up_nothing(size)
-
-    def _sum_up_nothing(self, size: int) -> None:
-        self._apart = None
-        self._sums = self._total = np.full(size, NO_TOTAL, dtype=np.int64)
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return len(self._sums)
-
-    @property
-    def total(self) -> Scores:
-        """The weighted totals, shape ``(size,)``, NO_TOTAL where not feasible. Read-only."""
-        if self._total is None:
-            assert self._apart is not None
-            column, groups = self._apart
-            self._total = groups.total(self._sums, column.groups.scores)
-        return self._total
-
-    def best(self) -> tuple[int, int]:
-        """Return the lowest row with the highest total, and that total.
-
-        NO_TOTAL if no row is feasible.
-        """
-        if self._total is None and self._apart is not None:
-            column, groups = self._apart
-            return groups.best(self._sums, column.groups.scores)
-        total = self.total
-        row = int(total.argmax())
-        return row, total.item(row)
+        self.totals.reset(size)
 
     def continue_from(self, other: ClassScores, different: Set[str]) -> None:
         """Start with the scores of another class, except for the columns of some plugins."""
@@ -116,9 +87,8 @@ class ClassScores:
                 column.clear(of_other.size)
             else:
                 column.continue_from(of_other)
-        # The sums are computed once the different columns have been scored.
-        self._apart = None
-        self._sums = self._total = other.total.copy()
+        # They are summed up once the different columns have been scored.
+        self.totals.continue_from(other.totals)
 
     def drop(self, rows: Rows) -> None:
         """Forget rows that are no longer feasible.
@@ -127,14 +97,9 @@ class ClassScores:
         """
         if not len(rows):
             return
-        self._put(rows, NO_TOTAL)
+        self.totals.drop(rows)
         for column in self.columns:
             column.drop(rows)
-
-    def _put(self, rows: Rows, sums: Scores | int) -> None:
-        if self._apart is not None:
-            rows, self._total = self._apart[1].place[rows], None
-        self._sums[rows] = sums
 
     def refresh(
         self,
@@ -245,7 +210,7 @@ class ClassScores:
         """
         feasible = feasibility.rows
         if not len(feasible):
-            self._sum_up_nothing(self.size)
+            self.totals.reset(self.totals.size)
             return
         # The totals of ``asked`` and ``more`` change; ``beyond``: those of all feasible rows may.
         beyond, more = weigh_all, NO_ROWS
@@ -270,7 +235,8 @@ class ClassScores:
                 # are this class's own.
                 mine = asked if column.shared else rows
                 beyond |= column.weigh(self._state, mine, feasible)
-        self._add_up(feasible if beyond else union(asked, more), feasibility, whole=beyond)
+        rows = feasible if beyond else union(asked, more)
+        self.totals.add_up(rows, feasibility.feasible, whole=beyond)
 
     def _score_unknown(
         self,
@@ -289,7 +255,7 @@ class ClassScores:
         if not column.active:
             return None if was_active else NO_ROWS
         if self._score_groups(column, pod, feasible):
-            return NO_ROWS if self._is_apart(column) else None
+            return NO_ROWS if self.totals.leaves_out(column) else None
         self._score_first(column, pod, feasible, sharing)
         return column.weigh_anew(self._state, feasible, changed)
 
@@ -303,22 +269,6 @@ class ClassScores:
             return False
         column.put_groups(state, found, feasible)
         return True
-
-    def _is_apart(self, column: ScoreColumn) -> bool:
-        apart = self._apart
-        return apart is not None and apart[0] is column and apart[1].groups is column.groups.groups
-
-    def _set_apart(self) -> None:
-        """Exclude one column with scores of few groups from the sums, if there is one."""
-        # Only one, because the sums are stored in the order of its groups.
-        self._apart = None
-        for column in self.columns:
-            if column.active and column.grouped:
-                scores, groups = column.groups
-                if len(scores) <= FEW_GROUPS:
-                    made = RowGroups if self._shared is None else self._shared.row_groups
-                    self._apart = column, made(groups, len(scores))
-                    return
 
     def _score_first(
         self, column: ScoreColumn, pod: PodInfo, feasible: Rows, sharing: Sharing
@@ -341,33 +291,3 @@ class ClassScores:
         pre_score_one(self._runtime, column.named, self._state, pod, self._cluster, feasible)
         column.active = column.named.name not in self._state.skip_score
         column.known = True
-
-    def _add_up(self, rows: Rows, feasibility: Feasibility, *, whole: bool) -> None:
-        """Sum the weighted scores of feasible rows; without Score plugins each row has 1.
-
-        ``whole``: ``rows`` are all feasible rows. Then whole columns are added, because picking
-        that many rows out of each column costs several times as much.
-        """
-        if whole:
-            self._set_apart()
-        apart = None if self._apart is None else self._apart[0]
-        active = [column for column in self.columns if column.active and column is not apart]
-        flat = sum(column.flat for column in active if column.flat is not None)
-        columns = [column.scores for column in active if column.flat is None]
-        flat += not self.columns
-        if not whole:
-            total = np.full(len(rows), flat, dtype=np.int64)
-            for scores in columns:
-                total += scores[rows]
-            self._put(rows, total)
-            return
-        # Write to a new array, because a running look-ahead still reads the old one.
-        total = columns[0] + flat if columns else np.full(self.size, flat, dtype=np.int64)
-        for scores in columns[1:]:
-            total += scores
-        if len(rows) < len(total):
-            np.putmask(total, ~feasibility.feasible, NO_TOTAL)
-        if self._apart is None:
-            self._sums = self._total = total
-        else:
-            self._sums, self._total = total.take(self._apart[1].order), None

@@ -13,7 +13,8 @@ The pass with nominated pods (``nominated_rows``) comes after that: it can only 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Hashable, Mapping, Set
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -22,12 +23,6 @@ from podsched.decide.evaluation.filtering import filter_all, filter_one
 from podsched.decide.evaluation.first_rejections import NO_NODE, FirstRejections
 from podsched.decide.evaluation.nominated_rows import NominatedRows
 from podsched.decide.evaluation.pre_filtering import PreFilterOutcome
-from podsched.decide.evaluation.refresh_scope import (
-    NO_CHANGE,
-    FeasibleChange,
-    RefreshScope,
-    Sharing,
-)
 from podsched.decide.evaluation.row_sets import NO_ROWS, union
 from podsched.decide.evaluation.shared_columns import SharedColumns
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -37,6 +32,41 @@ from podsched.framework.plugin import CycleState
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS
 from podsched.framework.verdicts import Rows, Verdicts
+
+#: By plugin, the pod's projection and the plugin's inputs. Classes with equal ones share columns.
+Sharing = Mapping[str, tuple[Hashable, Hashable]]
+
+
+class RefreshScope(NamedTuple):
+    """Rows that changed, and plugins that have to be asked about all rows.
+
+    ``changed`` is None if nothing is known yet; then all rows count as changed. ``candidates`` are
+    the changed rows that may be feasible. ``stale`` has the plugins whose inputs changed.
+    ``same_nodes``: only pods came and went, so plugins that read only Nodes need not run.
+    """
+
+    changed: Rows | None
+    candidates: Rows
+    stale: Set[str]
+    same_nodes: bool
+
+    @property
+    def everything(self) -> bool:
+        """Whether all rows count as changed."""
+        return self.changed is None
+
+
+class FeasibleChange(NamedTuple):
+    """Rows that became feasible, and rows that ceased to be; ascending."""
+
+    added: Rows
+    removed: Rows
+
+    def __bool__(self) -> bool:
+        return bool(len(self.added) or len(self.removed))
+
+
+NO_CHANGE: Final = FeasibleChange(NO_ROWS, NO_ROWS)
 
 _PASSED, _NO_NODE = np.int16(PASSED), np.int16(NO_NODE)
 

@@ -30,10 +30,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
-from podsched.decide.runtime.profile_runtime import ProfileRuntime, Source
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import ClusterView
-from podsched.framework.plugin import NOTHING_READ
-from podsched.framework.pods import PodInfo
+from podsched.framework.plugin import NOTHING_READ, Traits
+from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape
 
 PROJECTION_WORDING = 'computing the projection of plugin "{}"'
 #: Max projections remembered; if every pod has its own, each takes some 300 bytes.
@@ -54,6 +54,22 @@ _Ask = Callable[[PodInfo, ClusterView], Hashable]
 _Asked = Sequence[tuple[str, _Ask | None]]
 
 
+#: Returns an object that is shared by all pods that are equal in the parts that a plugin reads.
+_Source = Callable[[PodClass], PodClass | PodShape | PodAmounts]
+
+#: By whether requests, labels and volumes are read.
+_SOURCES: Final[Mapping[tuple[bool, bool, bool], _Source]] = {
+    (False, False, False): lambda cls: cls.shape.plain,
+    (False, False, True): lambda cls: cls.shape.without_labels,
+    (False, True, False): lambda cls: cls.shape.without_volumes,
+    (False, True, True): lambda cls: cls.shape,
+    (True, False, False): lambda cls: cls.amounts,
+    (True, False, True): lambda cls: cls,
+    (True, True, False): lambda cls: cls,
+    (True, True, True): lambda cls: cls,
+}
+
+
 class _Part(NamedTuple):
     """Plugins that read the same part of a pod.
 
@@ -62,7 +78,7 @@ class _Part(NamedTuple):
     """
 
     place: str
-    source: Source
+    source: _Source
     plugins: Sequence[tuple[str, _Ask]]
     varying: bool
     of_placed_pods: bool
@@ -160,7 +176,9 @@ class Projections:
         self._fixed = _parts(runtime, f"{self._compiled_key} fixed", of_class=True)
         self._current = _parts(runtime, f"{self._compiled_key} current", of_class=False)
         self._is_of_shape = not any(
-            p.reads_requests for p in runtime.projecting.values() if not p.of_class
+            projecting.traits.reads_requests
+            for projecting in runtime.projecting.values()
+            if not projecting.traits.projects_class
         )
         self._current_names = [name for part in self._current for name, _ in part.plugins]
         self._numbers: dict[Hashable, int] = {}
@@ -290,13 +308,19 @@ class Projections:
         return found
 
 
+def source_of(traits: Traits) -> _Source:
+    """Return the source of the object that keeps projections by a plugin with these traits."""
+    return _SOURCES[traits.reads_requests, traits.reads_labels, traits.reads_volumes]
+
+
 def _parts(runtime: ProfileRuntime, place: str, *, of_class: bool) -> Sequence[_Part]:
     """Return by part the plugins that read only the class (``of_class``), or the others."""
-    found: dict[tuple[Source, bool, bool], list[tuple[str, _Ask]]] = {}
+    found: dict[tuple[_Source, bool, bool], list[tuple[str, _Ask]]] = {}
     for name, projecting in runtime.projecting.items():
-        if projecting.of_class is of_class:
-            of_placed = projecting.of_placed_pods and not of_class
-            kind = projecting.source, name in runtime.varying, of_placed
+        traits = projecting.traits
+        if traits.projects_class is of_class:
+            of_placed = traits.projects_placed_pods and not of_class
+            kind = source_of(traits), name in runtime.varying, of_placed
             found.setdefault(kind, []).append((name, projecting.ask))
     return [
         _Part(f"{place} {number}", source, plugins, varying, of_placed)

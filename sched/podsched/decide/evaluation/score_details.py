@@ -12,7 +12,7 @@ import numpy as np
 
 from podsched.decide.decision import RowScores, ScoreDetails
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
-from podsched.decide.evaluation.row_groups import NO_TOTAL
+from podsched.decide.evaluation.totals import NO_TOTAL
 from podsched.framework.verdicts import Rows, Scores
 
 #: Number of rows whose scores are kept besides the chosen row's.

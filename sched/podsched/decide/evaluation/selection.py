@@ -137,7 +137,7 @@ class Selector:
 
     def sample(self) -> Rows:
         """Return the feasible rows to be scored, ascending: all or a part."""
-        return self._sample()[0]
+        return self._sample(self.evaluation.feasible_rows)[0]
 
     def totals(self, pod: PodInfo, rows: Rows) -> Scores:
         """Return the totals of feasible rows if only these compete. Raises PluginFailure."""
@@ -148,20 +148,20 @@ class Selector:
         run_pre_score(evaluation.runtime, state, pod, evaluation.cluster, rows)
         return run_score(evaluation.runtime, state, pod, evaluation.cluster.nodes, rows).total
 
-    def _sample(self) -> tuple[Rows, int]:
+    def _sample(self, feasible: Rows) -> tuple[Rows, int]:
         evaluation = self.evaluation
         percentage = evaluation.runtime.percentage_of_nodes_to_score
-        feasible = evaluation.feasible_rows
         return self._rotation.sample(evaluation.cluster.nodes, percentage, feasible)
 
     def _best(self, pod: PodInfo) -> ScheduleResult | None:
         evaluation = self.evaluation
-        if not len(evaluation.feasible_rows):
+        feasible = evaluation.feasible_rows
+        if not len(feasible):
             return None
-        rows, evaluated = self._sample()
-        if len(rows) == len(evaluation.feasible_rows):
+        rows, evaluated = self._sample(feasible)
+        if len(rows) == len(feasible):
             # Rows that are not feasible have a lower total than any other.
-            row, total = evaluation.scores.best()
+            row, total = evaluation.scores.totals.best()
             return ScheduleResult(row, len(rows), evaluated, total)
         try:
             totals = self.totals(pod, rows)

@@ -52,7 +52,7 @@ from podsched.framework.plugin import (
     WholeScorePlugin,
     traits_of,
 )
-from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape
+from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import EvictionListener
 from podsched.framework.status import Status
 from podsched.framework.verdicts import Scores
@@ -118,41 +118,12 @@ class Named(Generic[P]):
     )
 
 
-#: Returns an object that is shared by all pods that are equal in the parts that a plugin reads.
-Source = Callable[[PodClass], PodClass | PodShape | PodAmounts]
-
-#: By whether requests, labels and volumes are read.
-_SOURCES: Final[Mapping[tuple[bool, bool, bool], Source]] = {
-    (False, False, False): lambda cls: cls.shape.plain,
-    (False, False, True): lambda cls: cls.shape.without_labels,
-    (False, True, False): lambda cls: cls.shape.without_volumes,
-    (False, True, True): lambda cls: cls.shape,
-    (True, False, False): lambda cls: cls.amounts,
-    (True, False, True): lambda cls: cls,
-    (True, True, False): lambda cls: cls,
-    (True, True, True): lambda cls: cls,
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Projecting:
-    """A plugin's projection; ``of_class``: it depends on the pod's class alone.
-
-    The other flags say which parts of the class and the cluster the projection depends on, in
-    addition to the rest of the spec (``Traits``).
-    """
+    """A plugin's projection, and the traits that say what the projection depends on."""
 
     ask: Callable[[PodInfo, ClusterView], Hashable]
-    of_class: bool
-    reads_requests: bool
-    reads_labels: bool
-    reads_volumes: bool
-    of_placed_pods: bool
-
-    @property
-    def source(self) -> Source:
-        """The object that keeps results for all pods that are equal for the plugin."""
-        return _SOURCES[self.reads_requests, self.reads_labels, self.reads_volumes]
+    traits: Traits
 
 
 class ProfileRuntime:
@@ -354,26 +325,18 @@ class ProfileRuntime:
         return {name: self.plugins[name] for name in names}
 
     def _projecting(self) -> dict[str, Projecting]:
-        found = {}
-        for name, plugin in self._deciding().items():
-            if isinstance(plugin, ProjectingPlugin):
-                traits = traits_of(plugin)
-                found[name] = Projecting(
-                    plugin.projection,
-                    traits.projects_class,
-                    traits.reads_requests,
-                    traits.reads_labels,
-                    traits.reads_volumes,
-                    traits.projects_placed_pods,
-                )
-        return found
+        return {
+            name: Projecting(plugin.projection, traits_of(plugin))
+            for name, plugin in self._deciding().items()
+            if isinstance(plugin, ProjectingPlugin)
+        }
 
     def _is_varying(self, name: str) -> bool:
         """Whether a plugin runs on whole columns and reads only a pod's class (``variants``)."""
         filters = [named for named in self.filter if named.name == name]
         scores = [named for named in self.score if named.name == name]
         return (
-            self.projecting[name].of_class
+            self.projecting[name].traits.projects_class
             and bool(filters or scores)
             and all(named.whole is not None for named in filters)
             and all(named.whole is not None and named.normalize is None for named in scores)
