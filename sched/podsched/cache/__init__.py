@@ -11,6 +11,7 @@ The modules, from the outside in::
       objects_by_node  objects by the node that they are about, and columns computed from them
       assumed_objects  objects that plugins assume, until the informer has newer ones
     columns          the nodes as NumPy columns, one row per node
+      live_columns   what plugins read of them
       node_table     the columns that come from Node objects, with images
       label_columns  the labels of nodes as columns of small integers
       pod_table      the pods of each row, and the columns that come from pods

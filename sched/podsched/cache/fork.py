@@ -48,7 +48,7 @@ from podsched.v1 import objects_pb2 as v1
 
 
 class BaseColumns(NodeColumns, Protocol):
-    """The columns that a fork copies: ``Columns``, which imports this module."""
+    """The columns that a fork copies: ``LiveColumns``, which imports this module."""
 
     pod_table: PodTable
 
@@ -138,16 +138,84 @@ class _Changes:
         return [term for pod in added for term in family.terms(pod)]
 
 
-class Fork:
-    """Implements ``framework.nodes.ForkedColumns``: copied rows on which pods can be changed.
+class _ForkedNodes:
+    """The columns that come from Node objects: the base's, for some of its rows.
 
     Row ``i`` is row ``base_rows[i]`` of the base; a base row may occur several times.
     """
 
-    def __init__(self, base: BaseColumns, rows: Rows, usage: ForkedUsage | None = None) -> None:
+    def __init__(self, base: BaseColumns, rows: Rows) -> None:
         self.base = base
-        self.base_rows = rows = np.asarray(rows, dtype=np.intp)
+        self.base_rows = np.asarray(rows, dtype=np.intp)
         self.size = len(rows)
+
+    @property
+    def topology_version(self) -> int:
+        return self.base.topology_version
+
+    @cached_property
+    def alive(self) -> Bools:
+        return self.base.alive[self.base_rows]
+
+    @cached_property
+    def names(self) -> Sequence[str]:
+        names = self.base.names
+        return [names[row] for row in self.base_rows.tolist()]
+
+    def row_of(self, name: str) -> int | None:
+        """Return the first row of the fork that stands for the node."""
+        row = self.base.row_of(name)
+        if row is None:
+            return None
+        found = np.flatnonzero(self.base_rows == row)
+        return int(found[0]) if found.size else None
+
+    def node(self, row: int) -> v1.Node:
+        return self.base.node(int(self.base_rows[row]))
+
+    def allocatable(self, resource: str) -> Int64s:
+        return self.base.allocatable(resource)[self.base_rows]
+
+    @cached_property
+    def allowed_pod_number(self) -> Int64s:
+        return self.base.allowed_pod_number[self.base_rows]
+
+    @cached_property
+    def unschedulable(self) -> Bools:
+        return self.base.unschedulable[self.base_rows]
+
+    @cached_property
+    def taint_set(self) -> Int32s:
+        return self.base.taint_set[self.base_rows]
+
+    def taints(self, taint_set: int) -> tuple[v1.Taint, ...]:
+        return self.base.taints(taint_set)
+
+    def label(self, key: str) -> Int32s:
+        return self.base.label(key)[self.base_rows]
+
+    def value_id(self, value: str) -> int:
+        return self.base.value_id(value)
+
+    def value(self, value_id: int) -> str:
+        return self.base.value(value_id)
+
+    def image_rows(self, image: str) -> tuple[Rows, Int64s]:
+        having, sizes = self.base.image_rows(image)
+        if not len(having):
+            return having, sizes
+        # ``searchsorted`` returns ``len(having)`` for rows beyond the last one.
+        places = np.minimum(np.searchsorted(having, self.base_rows), len(having) - 1)
+        rows = np.flatnonzero(having[places] == self.base_rows)
+        return rows, sizes[places[rows]]
+
+
+class Fork(_ForkedNodes):
+    """Implements ``framework.nodes.ForkedColumns``: copied rows on which pods can be changed."""
+
+    def __init__(self, base: BaseColumns, rows: Rows, usage: ForkedUsage | None = None) -> None:
+        super().__init__(base, rows)
+        rows = self.base_rows
         self._class_usage = base.pod_table.class_usage
         self._pods: dict[int, dict[str, PodInfo]] = {}
         self._usage = usage if usage is not None else ForkedUsage(base.pod_table.usage, rows)
@@ -156,7 +224,6 @@ class Fork:
 
     def fork(self, rows: Rows) -> Fork:
         """Return a fork of the base with the changes that were made to these rows here."""
-        rows = np.asarray(rows, dtype=np.intp)
         child = Fork(self.base, self.base_rows[rows], self._usage.fork(rows))
         places: dict[int, list[int]] = {}
         for i, row in enumerate(rows.tolist()):
@@ -257,65 +324,3 @@ class Fork:
 
     def terms_version(self, family: TermFamily) -> int:
         return self.base.terms_version(family) + len(self._changes)
-
-    # ------------------------------------------------------------------ the nodes, as in the base
-
-    @property
-    def topology_version(self) -> int:
-        return self.base.topology_version
-
-    @cached_property
-    def alive(self) -> Bools:
-        return self.base.alive[self.base_rows]
-
-    @cached_property
-    def names(self) -> Sequence[str]:
-        names = self.base.names
-        return [names[row] for row in self.base_rows.tolist()]
-
-    def row_of(self, name: str) -> int | None:
-        """Return the first row of the fork that stands for the node."""
-        row = self.base.row_of(name)
-        if row is None:
-            return None
-        found = np.flatnonzero(self.base_rows == row)
-        return int(found[0]) if found.size else None
-
-    def node(self, row: int) -> v1.Node:
-        return self.base.node(int(self.base_rows[row]))
-
-    def allocatable(self, resource: str) -> Int64s:
-        return self.base.allocatable(resource)[self.base_rows]
-
-    @cached_property
-    def allowed_pod_number(self) -> Int64s:
-        return self.base.allowed_pod_number[self.base_rows]
-
-    @cached_property
-    def unschedulable(self) -> Bools:
-        return self.base.unschedulable[self.base_rows]
-
-    @cached_property
-    def taint_set(self) -> Int32s:
-        return self.base.taint_set[self.base_rows]
-
-    def taints(self, taint_set: int) -> tuple[v1.Taint, ...]:
-        return self.base.taints(taint_set)
-
-    def label(self, key: str) -> Int32s:
-        return self.base.label(key)[self.base_rows]
-
-    def value_id(self, value: str) -> int:
-        return self.base.value_id(value)
-
-    def value(self, value_id: int) -> str:
-        return self.base.value(value_id)
-
-    def image_rows(self, image: str) -> tuple[Rows, Int64s]:
-        having, sizes = self.base.image_rows(image)
-        if not len(having):
-            return having, sizes
-        # ``searchsorted`` returns ``len(having)`` for rows beyond the last one.
-        places = np.minimum(np.searchsorted(having, self.base_rows), len(having) - 1)
-        rows = np.flatnonzero(having[places] == self.base_rows)
-        return rows, sizes[places[rows]]
