@@ -8,10 +8,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from podsched.cache.cache import Cache, CacheError
+from podsched.cache.cache import Cache
 from podsched.cache.changes import AnomalyKind, Applied
 from podsched.cache.debugger import dump_nodes
 from podsched.cache.invariants import check
+from podsched.cache.pod_states import CacheError
 from podsched.framework.events import ActionType, Resource
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1

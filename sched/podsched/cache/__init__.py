@@ -2,7 +2,8 @@
 
 The modules, from the outside in::
 
-    cache            applies the informer's events and the scheduler's assumptions; pod states
+    cache            applies the informer's events
+      pod_states     the pods with a node, bound or assumed
       placed_pods    the nodes, and the pods by node, known or unknown
       changes        results of an event: cluster events for the queue, changes of pending pods
       nominator      nominated pods by node
@@ -23,6 +24,7 @@ The modules, from the outside in::
       journal        the rows that changed, so that readers read only these
       column         one growable column, and the arithmetic of Go's int64
     trial            changes that are committed or rolled back together
+      trial_changes  a class for each kind of change
       versions       numbers that change with their content, and are restored by a rollback
     fork             copies of some rows, to try changes on
     deltas           updates for copies of columns in other processes;

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from podsched.api.conditions import is_finished
-from podsched.cache.cache import Cache, Stage
+from podsched.cache.cache import Cache
+from podsched.cache.pod_states import Stage
 from podsched.framework.pods import PodInfo
 from podsched.v1 import objects_pb2 as v1
 

@@ -23,16 +23,16 @@ because victims are chosen for the whole group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
 
-from podsched.decide.accelerated import AcceleratedDecider
-from podsched.decide.decision import Decision, ShouldStop
+from podsched.decide.decision import ShouldStop
 from podsched.decide.domain_search import DomainSearch, Where
 from podsched.decide.placement_bounds import PlacementBounds
+from podsched.decide.pod_group_members import GroupDecision, GroupMembers, intersection
 from podsched.decide.pod_group_search import (
     MAX_MEMBERS,
     MAX_STEPS,
@@ -42,25 +42,19 @@ from podsched.decide.pod_group_search import (
     greedy_is_exact,
     worth_searching,
 )
-from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
-from podsched.decide.runtime.profile_runtime import ProfileRuntime
-from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import Victims
 from podsched.framework.pod_groups import (
-    REASON_UNSCHEDULABLE,
     GroupTrial,
     Later,
     Placement,
-    PodGroup,
     TriedPlacement,
     Try,
     VictimSearch,
 )
 from podsched.framework.pods import PodInfo, QueuedPodInfo
-from podsched.framework.status import SUCCESS, Code, Status, error, unschedulable
+from podsched.framework.status import Code, Status, unschedulable
 
-REASON_OTHER_FAILED: Final = "failed to schedule other pod from a pod group: {}"
 REASON_NONE: Final = "no placement exists"
 REASON_TOO_MANY: Final = (
     f"no placement was found: of more than {MAX_MEMBERS} members only some orders are tried"
@@ -70,68 +64,12 @@ REASON_PLACEMENTS: Final = "0/{} placements are available, first placement statu
 GENERATE_WORDING = 'running PlacementGenerate plugin "{}"'
 SCORE_WORDING = 'running PlacementScore plugin "{}"'
 POST_FILTER_WORDING = 'running PodGroupPostFilter plugin "{}"'
-#: Max members passed to the decider in one call. It copies the rest of them after each pod that
-#: fits nowhere, so passing all members of a large group would be quadratic.
-_WINDOW: Final = 512
-
-
-#: The only nodes that a member may use, None: all. Members with equal nodes get the same object.
-NodesOf = Callable[[PodInfo], frozenset[str] | None]
 #: Runs an attempt over several turns of the event loop; other tasks run where it yields.
 Turns = Generator[None, None, None]
 #: Max orders of the members that are tried, and max members decided for in all of them together: so
 #: a group of more than 4,000 members is tried in one order only.
 MAX_ORDERS: Final = 8
 MAX_ORDERED: Final = 8000
-
-
-@dataclass(slots=True)
-class GroupDecision:
-    """The outcome for a group.
-
-    ``decisions``: one for each member, in their order; fewer if an error ended the attempt. If the
-    status is SUCCESS, those with a node are assumed in the trial. If not, nothing is assumed, and
-    ``node_name`` is where the member would have gone. ``waiting`` is why the group could not start
-    with the members that have a node. ``victims``: the pods to evict so that it can.
-    """
-
-    status: Status = field(default_factory=lambda: unschedulable(REASON_UNSCHEDULABLE))
-    decisions: list[Decision] = field(default_factory=list)
-    waiting: Status = SUCCESS
-    victims: Victims | None = None
-    #: The plugin that chose the victims, and the node of each member once they are gone, by uid.
-    preempting_plugin: str = ""
-    nominations: Mapping[str, str] = field(default_factory=dict)
-    #: The node of each member once pods have ended by themselves, by uid, if it fits then.
-    later: Mapping[str, str] = field(default_factory=dict)
-    #: Plugins whose events may make room for the slices that members are in.
-    rejected_by: set[str] = field(default_factory=set)
-    #: Whether victims of an earlier attempt still have to leave; the nominations stay.
-    waits_for_victims: bool = False
-
-    @property
-    def placed(self) -> list[Decision]:
-        """The decisions with a node."""
-        return [decision for decision in self.decisions if decision.node_name]
-
-    @property
-    def rejecting(self) -> set[str]:
-        """The plugins that rejected members, or their slices."""
-        plugins = set(self.rejected_by)
-        for decision in self.decisions:
-            if decision.diagnosis is not None:
-                plugins |= decision.diagnosis.unschedulable_plugins
-            elif decision.error is not None and decision.error.plugin:
-                plugins.add(decision.error.plugin)
-        return plugins
-
-    def also_rejected_by(self, other: GroupDecision) -> None:
-        """Add the plugins that rejected members in another try; their events may help, too."""
-        if other is self:
-            return
-        for decision in self.decisions:
-            if decision.diagnosis is not None:
-                decision.diagnosis.rejected_elsewhere |= other.rejecting
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,42 +87,8 @@ class _Pass:
     note: Callable[[Sequence[PodInfo]], object] = len
 
 
-def member_order(queued: QueuedPodInfo) -> tuple[int, float, int]:
-    """Sort key of members: higher priority first, then the earlier first attempt."""
-    return -queued.info.priority, queued.initial_attempt_timestamp or 0.0, queued.sequence
-
-
-class PodGroupAttempt:
+class PodGroupAttempt(GroupMembers):
     """One attempt to place the pending members of a group."""
-
-    def __init__(
-        self,
-        decider: AcceleratedDecider,
-        cluster: ClusterView,
-        runtime: ProfileRuntime,
-        group: PodGroup,
-        members: Sequence[QueuedPodInfo],
-        scheduled: Sequence[PodInfo],
-        reserve: Callable[[Decision], Status],
-        unreserve: Callable[[Decision], None],
-        nodes_of: NodesOf | None = None,
-    ) -> None:
-        """``scheduled``: the members that have a node, bound or assumed.
-
-        ``reserve`` calls the Reserve plugins for a member that was just assumed; ``unreserve``
-        takes that back. ``nodes_of``: see ``NodesOf``; None: all members may use all nodes.
-        """
-        self._decider = decider
-        self._cluster = cluster
-        self._runtime = runtime
-        self._plugins = group_plugins(runtime)
-        self._group = group
-        self.members = members
-        self._scheduled = scheduled
-        self._reserve = reserve
-        self._unreserve = unreserve
-        self._nodes_of = nodes_of
-        self.result = GroupDecision()
 
     def run(self, trial: GroupTrial, should_stop: ShouldStop, *, preempts: bool = True) -> Turns:
         """Decide, with the outcome in ``result``; yields whenever ``should_stop`` returns True.
@@ -247,7 +151,7 @@ class PodGroupAttempt:
             elif len(pods) > MAX_MEMBERS:
                 self._refuse(refused, REASON_TOO_MANY)
             return
-        if len({self._allowed(pod) for pod in pods}) > 1:
+        if len({self.allowed(pod) for pod in pods}) > 1:
             return  # A search has one set of nodes.
         budget = Budget()
         for placement in run.placements:
@@ -258,12 +162,12 @@ class PodGroupAttempt:
                 self._cluster,
                 self._runtime,
                 members,
-                self._needed,
+                self.needed,
                 budget,
                 run.should_stop,
             )
             with run.trial.inner() as inner:
-                inner.restrict(_both(placement.node_names, self._allowed(pods[0])))
+                inner.restrict(intersection(placement.node_names, self.allowed(pods[0])))
                 steps = yield from search.run(inner)
             if steps is None:
                 proved = proved and search.proved
@@ -302,7 +206,7 @@ class PodGroupAttempt:
             if should_stop():
                 yield
         left = [queued for queued in self.members if queued.info.uid not in done]
-        yield from self._try_members(trial, placement, left, should_stop)
+        yield from self.decide_members(trial, placement, left, should_stop)
 
     # ------------------------------------------------------------------ placements
 
@@ -328,12 +232,12 @@ class PodGroupAttempt:
             group,
             self.members,
             scheduled,
-            self._allowed,
+            self.allowed,
             run.placements,
         )
         # Members that run already may be in several domains of a level that is only preferred.
         if group.slices or (group.levels and not (scheduled and group.preferred_topology)):
-            for where in search.tries(run.trial, self._needed):
+            for where in search.tries(run.trial, self.needed):
                 if (yield from self._fill(run, search, where)):
                     return
         if group.slices:
@@ -397,7 +301,7 @@ class PodGroupAttempt:
         self.result = GroupDecision()
         with run.trial.inner() as inner:
             if not (yield from self._fill_each(inner, search, where, run.should_stop)):
-                self.take_back()
+                self.unreserve_all()
                 return self.result.status.code is Code.ERROR
             self._end_trial(inner, run)
             return True
@@ -420,7 +324,7 @@ class PodGroupAttempt:
                 some = members[done : done + part.members]
                 place = Placement("", part.node_names)
                 before = len(self.result.placed)
-                yield from self._try_members(trial, place, some, should_stop)
+                yield from self.decide_members(trial, place, some, should_stop)
                 if len(self.result.placed) < before + len(some):
                     return False  # A constraint that ``DomainSearch`` does not count.
                 done += part.members
@@ -428,21 +332,13 @@ class PodGroupAttempt:
             rest += members[done:]
         # With slices, the rest might split one.
         names = frozenset() if self._group.slices else frozenset(filled)
-        yield from self._try_members(trial, Placement("", names), rest, should_stop)
+        yield from self.decide_members(trial, Placement("", names), rest, should_stop)
         return True
-
-    @cached_property
-    def _needed(self) -> int:
-        """How many of the members have to be placed for the group to start."""
-        needed = (self._group.min_count or 1) - len(self._scheduled)
-        # If the group may also start with one member fewer, there is no minimum: it is a basic
-        # group, or the profile has no GangScheduling.
-        return 1 if needed < 1 or self._feasible(needed - 1).ok else needed
 
     @cached_property
     def _bounds(self) -> PlacementBounds:
         members = [queued.info for queued in self.members]
-        return PlacementBounds(self._runtime, self._cluster.nodes, members, self._needed)
+        return PlacementBounds(self._runtime, self._cluster.nodes, members, self.needed)
 
     def _count_placements(self, placements: Sequence[Placement], first: GroupDecision) -> None:
         """Set the result after no placement was feasible: outcomes of the first, number of all."""
@@ -460,7 +356,14 @@ class PodGroupAttempt:
             totals = [t + named.weight * s for t, s in zip(totals, scores, strict=True)]
         return feasible[max(range(len(totals)), key=totals.__getitem__)]
 
-    # ------------------------------------------------------------------ one pass over the members
+    def _end_trial(self, trial: GroupTrial, run: _Pass) -> None:
+        """Keep the members assumed if the group may start and ``run.keep``, or take them back."""
+        if self.result.status.ok:
+            run.note([decision.queued.info for decision in self.result.placed])
+            if run.keep:
+                trial.commit()
+                return
+        self.unreserve_all()
 
     def try_placement(
         self, trial: GroupTrial, placement: Placement, should_stop: ShouldStop
@@ -470,93 +373,7 @@ class PodGroupAttempt:
         They stay reserved as well, although they may be too few.
         """
         self.result = GroupDecision()
-        yield from self._try_members(trial, placement, self.members, should_stop)
-
-    def _try_members(
-        self,
-        trial: GroupTrial,
-        placement: Placement,
-        members: Sequence[QueuedPodInfo],
-        should_stop: ShouldStop,
-    ) -> Iterator[None]:
-        """Decide for members, add the decisions to the result, and conclude it."""
-        decided = 0
-        while decided < len(members):
-            allowed = self._allowed(members[decided].info)
-            trial.restrict(_both(placement.node_names, allowed))
-            window = members[decided : decided + _WINDOW]
-            window = window[: self._alike(window, allowed)]
-            for decision in self._decider.decide(
-                trial, self._runtime, window, should_stop=should_stop
-            ):
-                decided += 1
-                if not self.add(trial, decision):
-                    return
-            if should_stop():
-                yield
-        # Later passes in this trial may use all nodes.
-        trial.restrict(None)
-        self.conclude()
-
-    def conclude(self) -> None:
-        """Let the group start if enough of the members that were decided for have a node."""
-        result = self.result
-        placed = len(result.placed)
-        result.waiting = self._feasible(placed)
-        if placed and result.waiting.ok:
-            result.status = SUCCESS
-
-    def _alike(self, members: Sequence[QueuedPodInfo], allowed: frozenset[str] | None) -> int:
-        """Return how many of the leading members may use exactly these nodes."""
-        if self._nodes_of is None:
-            return len(members)
-        others = (i for i, q in enumerate(members) if self._allowed(q.info) is not allowed)
-        return next(others, len(members))
-
-    def _allowed(self, pod: PodInfo) -> frozenset[str] | None:
-        return None if self._nodes_of is None else self._nodes_of(pod)
-
-    def add(self, trial: GroupTrial, decision: Decision) -> bool:
-        """Add a decision to the result; return False if an error ends the attempt."""
-        self.result.decisions.append(decision)
-        if decision.node_name:
-            self._book(trial, decision)
-        if decision.error is None or decision.error.code is not Code.ERROR:
-            return True
-        self.result.status = error(REASON_OTHER_FAILED.format(decision.error.message))
-        return False
-
-    def _book(self, trial: GroupTrial, decision: Decision) -> None:
-        """Run Reserve for a member that was just assumed; if it fails, the member has no node."""
-        status = self._reserve(decision)
-        if status.ok:
-            return
-        # The decider assumed it. Without a reservation it must not count for later members.
-        trial.forget(decision.queued.info)
-        decision.node_name, decision.error = "", status
-
-    def _feasible(self, placed: int) -> Status:
-        """Return whether the group may start with ``placed`` members placed now."""
-        count = len(self._scheduled) + placed
-        for named in self._plugins.feasible:
-            status = named.plugin.placement_feasible(self._group, count)
-            if not status.ok:
-                return status.by(named.name)
-        return SUCCESS
-
-    def _end_trial(self, trial: GroupTrial, run: _Pass) -> None:
-        """Keep the members assumed if the group may start and ``run.keep``, or take them back."""
-        if self.result.status.ok:
-            run.note([decision.queued.info for decision in self.result.placed])
-            if run.keep:
-                trial.commit()
-                return
-        self.take_back()
-
-    def take_back(self) -> None:
-        """Unreserve all members, the latest first; the caller rolls their trial back."""
-        for decision in reversed(self.result.placed):
-            self._unreserve(decision)
+        yield from self.decide_members(trial, placement, self.members, should_stop)
 
     # ------------------------------------------------------------------ preemption
 
@@ -609,13 +426,6 @@ class PodGroupAttempt:
         else:
             reasons = dict.fromkeys((*refused.status.reasons, *step.reasons))
             refused.status = replace(refused.status, reasons=tuple(reasons))
-
-
-def _both(names: frozenset[str] | None, others: frozenset[str] | None) -> frozenset[str] | None:
-    """Return the nodes that are in both; None: all nodes."""
-    if names is None or others is None:
-        return names if others is None else others
-    return names & others
 
 
 def _classes(members: Sequence[QueuedPodInfo]) -> tuple[int, ...]:

@@ -13,7 +13,8 @@ from itertools import chain
 from typing import Protocol
 
 from podsched.decide.decision import ShouldStop
-from podsched.decide.pod_group import GroupDecision, PodGroupAttempt, Turns
+from podsched.decide.pod_group import PodGroupAttempt, Turns
+from podsched.decide.pod_group_members import GroupDecision
 from podsched.framework.pod_groups import GroupTrial, PodGroup, VictimSearch
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.v1 import objects_pb2 as v1

@@ -51,7 +51,7 @@ class TogetherAttempt:
                 inner.commit()
                 return
             for attempt in reversed(self._attempts):
-                attempt.take_back()
+                attempt.unreserve_all()
 
     def _place(self, trial: GroupTrial, should_stop: ShouldStop) -> Iterator[None]:
         owners = [attempt for attempt in self._attempts for _ in attempt.members]

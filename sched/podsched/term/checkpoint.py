@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from podsched.api.objects import AnyObject, Node, Pod, object_key
-from podsched.cache.cache import Stage
+from podsched.cache.pod_states import Stage
 from podsched.framework.plugin import Victims
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import EvictionListener

@@ -34,7 +34,8 @@ from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision
 from podsched.decide.evaluation.class_evaluation import ClassEvaluation
 from podsched.decide.keys import PlacementKey
-from podsched.decide.pod_group import GroupDecision, PodGroupAttempt, member_order
+from podsched.decide.pod_group import PodGroupAttempt
+from podsched.decide.pod_group_members import GroupDecision, member_order
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.plugin_handle import Chance
 from podsched.decide.runtime.profile_runtime import ProfileRuntime

@@ -18,7 +18,7 @@ from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from podsched.api.conditions import QUOTA_RESERVED, TRUE
-from podsched.decide.pod_group import GroupDecision
+from podsched.decide.pod_group_members import GroupDecision
 from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code

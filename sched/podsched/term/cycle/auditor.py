@@ -22,7 +22,8 @@ from podsched.cache.changes import Change
 from podsched.cache.trial import Trial
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.evaluation.selection import Selector
-from podsched.decide.pod_group import PodGroupAttempt, member_order
+from podsched.decide.pod_group import PodGroupAttempt
+from podsched.decide.pod_group_members import member_order
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pod_groups import pod_group
 from podsched.framework.pods import PodInfo, QueuedPodInfo

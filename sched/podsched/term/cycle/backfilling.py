@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from podsched.api.conditions import FALSE, TRUE
-from podsched.decide.pod_group import GroupDecision
+from podsched.decide.pod_group_members import GroupDecision
 from podsched.decide.runtime.profile_runtime import RESTRICTING
 from podsched.framework.pod_groups import Beside, Try
 from podsched.queues.assignment import Assignment, Waiting

@@ -23,12 +23,8 @@ from typing import Final, NamedTuple
 
 from podsched.cache.trial import Trial
 from podsched.decide.decision import Decision, ShouldStop
-from podsched.decide.pod_group import (
-    GroupDecision,
-    PodGroupAttempt,
-    Turns,
-    member_order,
-)
+from podsched.decide.pod_group import PodGroupAttempt, Turns
+from podsched.decide.pod_group_members import GroupDecision, member_order
 from podsched.decide.pod_group_terms import Terms, TermsAttempt
 from podsched.decide.pod_groups_together import TogetherAttempt
 from podsched.decide.runtime.group_plugins import group_plugins

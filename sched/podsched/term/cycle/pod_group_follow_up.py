@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from podsched.decide.decision import Decision
-from podsched.decide.pod_group import GroupDecision
+from podsched.decide.pod_group_members import GroupDecision
 from podsched.decide.pod_group_terms import Terms
 from podsched.decide.runtime.group_plugins import group_plugins
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
