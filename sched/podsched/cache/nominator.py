@@ -8,16 +8,12 @@ pods that are bound or unknown.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from podsched.cache.ordering import Orders
+from podsched.framework.changed_keys import ChangedKeys
 from podsched.framework.pods import PodInfo
-
-#: Max changes that ``changed_since`` can list.
-JOURNAL = 4096
 
 
 class Nomination(NamedTuple):
@@ -34,9 +30,9 @@ class Nominator:
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
-        #: The nodes of the latest changes, one for each version.
-        self._changed: deque[str] = deque(maxlen=JOURNAL)
-        #: Changes whenever a nomination is made, moved or withdrawn.
+        #: The nodes of the latest changes.
+        self._changed: ChangedKeys[str] = ChangedKeys()
+        #: The position in them: it grows whenever a nomination is made, moved or withdrawn.
         self.version = 0
         #: The order of each node's nominations, while a trial is open.
         self.orders = Orders()
@@ -50,14 +46,11 @@ class Nominator:
 
     def changed_since(self, version: int) -> Collection[str] | None:
         """Return the nodes whose nominated pods changed since; None if the version is too old."""
-        count = self.version - version
-        if count > len(self._changed):
-            return None
-        return set(islice(reversed(self._changed), count))
+        return self._changed.since(version)
 
     def _note(self, node_name: str) -> None:
-        self._changed.append(node_name)
-        self.version += 1
+        self._changed.add(node_name)
+        self.version = self._changed.position
 
     def add(self, pod: PodInfo, node_name: str) -> None:
         """Nominate the pod to the node; this replaces an earlier nomination."""

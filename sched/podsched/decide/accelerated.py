@@ -13,7 +13,6 @@ import numpy as np
 from podsched.config.plugins import ExtensionPoint
 from podsched.decide.accelerator import Accelerator
 from podsched.decide.accelerators.incremental import Evaluations, Incremental
-from podsched.decide.accelerators.remote import RemoteEvaluations, RemoteEvaluator
 from podsched.decide.accelerators.variant_decisions import VariantDecisions
 from podsched.decide.best_fit import Domains
 from podsched.decide.decider import Decider
@@ -24,6 +23,7 @@ from podsched.decide.evaluation.filtering import ProfileFilters, Settled, reject
 from podsched.decide.evaluation.projections import StampedCluster
 from podsched.decide.evaluation.sampling import Rotation
 from podsched.decide.evaluation.selection import Selector
+from podsched.decide.evaluation.sharding import RemoteEvaluator
 from podsched.decide.keys import Keys
 from podsched.decide.post_filtering import run_post_filter, try_ahead, try_some
 from podsched.decide.runtime.group_plugins import group_plugins
@@ -61,13 +61,16 @@ class AcceleratedDecider(Decider):
             looks_ahead="lookahead" not in without,
         )
         self._variants = VariantDecisions(self._evaluations, cluster)
-        remote = RemoteEvaluations(remote_evaluator, self._evaluations, self._variants)
-        self._remote = remote
+        self._remote_evaluator = remote_evaluator
         learn = None if "variants" in without else self._variants.learn
+
+        def is_remote() -> bool:
+            return remote_evaluator is not None and remote_evaluator.available
+
         # Variants come first, because ``Incremental`` leaves nothing to those after it.
         accelerators: list[Accelerator] = [
             self._variants,
-            Incremental(self._evaluations, cluster, learn, lambda: remote.available),
+            Incremental(self._evaluations, cluster, learn, is_remote),
         ]
         used = [one for one in accelerators if one.name not in without]
         super().__init__(cluster, keys, rotation, used)
@@ -116,7 +119,12 @@ class AcceleratedDecider(Decider):
 
         Local evaluation needs no preparation. ``traceparent`` is that of the attempt.
         """
-        return await self._remote.prepare(runtime, pod, traceparent)
+        evaluator = self._remote_evaluator
+        if evaluator is None or not evaluator.available:
+            return False
+        if self._variants.of(pod, self.key(pod)) is not None:
+            return False
+        return await evaluator.prepare(self.evaluation(runtime, pod), pod, traceparent)
 
     # ------------------------------------------------------------------ PostFilter
 

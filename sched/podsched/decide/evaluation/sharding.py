@@ -16,17 +16,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from podsched.cache.pod_class import PodClasses, make_pod_info
-from podsched.decide.evaluation.class_evaluation import PendingEvaluation
+from podsched.decide.evaluation.class_evaluation import ClassEvaluation, PendingEvaluation
 from podsched.decide.evaluation.evaluation_result import EvaluationResult, merge
 from podsched.decide.evaluation.filtering import filter_one
 from podsched.decide.evaluation.scoring import score_one
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.nodes import NodeColumns
 from podsched.framework.plugin import CycleState
+from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.v1 import objects_pb2 as v1
 
@@ -44,6 +46,19 @@ class EvaluationRequest:
     filters: tuple[str, ...]
     scores: tuple[str, ...]
     node_names: frozenset[str] | None = None
+
+
+class RemoteEvaluator(Protocol):
+    """Makes the first evaluation of a class in other processes; does nothing if it cannot."""
+
+    @property
+    def available(self) -> bool:
+        """Whether other processes are available."""
+        ...
+
+    async def prepare(self, evaluation: ClassEvaluation, pod: PodInfo, traceparent: str) -> bool:
+        """Make the first evaluation; return whether time has passed meanwhile."""
+        ...
 
 
 def request_for(pending: PendingEvaluation) -> EvaluationRequest:
