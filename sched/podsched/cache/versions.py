@@ -12,6 +12,7 @@ back, would make evaluations outdated that read nothing new.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 
@@ -21,13 +22,11 @@ class Versioned(Protocol):
     version: int
 
 
+@dataclass(eq=False, slots=True)
 class Version:
     """A version of something that is not one object, such as the labels of all nodes."""
 
-    __slots__ = ("version",)
-
-    def __init__(self, version: int = 0) -> None:
-        self.version = version
+    version: int = 0
 
 
 class SavedVersions:

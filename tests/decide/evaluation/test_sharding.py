@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
@@ -25,8 +26,10 @@ def parts(world: World, pending: PendingEvaluation, count: int) -> list[Evaluati
     owner = np.array([world.random.randrange(count) for _ in rows])
     answers = []
     for part in range(count):
-        sent = pickle.loads(pickle.dumps(request))
-        answer = evaluate(world.runtime, nodes, PodClasses(), sent, rows[owner == part])
+        names = frozenset(nodes.names[row] for row in rows[owner == part].tolist())
+        mine = names if request.node_names is None else names & request.node_names
+        sent = pickle.loads(pickle.dumps(replace(request, node_names=mine)))
+        answer = evaluate(world.runtime, nodes, PodClasses(), sent)
         answers.append(pickle.loads(pickle.dumps(answer)))
     return answers
 

@@ -19,7 +19,7 @@ from podsched.framework.verdicts import Rows, Scores
 RUNNERS_UP = 3
 
 
-def best_rows(total: Scores, chosen: int, most: int = RUNNERS_UP) -> tuple[Rows, int]:
+def best_rows(total: Scores, chosen: int) -> tuple[Rows, int]:
     """Return the chosen row and the best others, and how many rows share the best total.
 
     Among equal totals lower rows come first, as in choices. Rows with NO_TOTAL are left out.
@@ -28,7 +28,7 @@ def best_rows(total: Scores, chosen: int, most: int = RUNNERS_UP) -> tuple[Rows,
     ties = int(np.count_nonzero(left == left.max())) if len(left) else 0
     rows = [chosen]
     left[chosen] = NO_TOTAL
-    for _ in range(most):
+    for _ in range(RUNNERS_UP):
         row = int(left.argmax())
         if left[row] == NO_TOTAL:
             break

@@ -79,14 +79,10 @@ def evaluate(
     nodes: NodeColumns,
     classes: PodClasses,
     request: EvaluationRequest,
-    rows: Rows | None = None,
 ) -> EvaluationResult:
-    """Answer a request for rows of these columns, by default for all their nodes.
-
-    Raises PluginFailure if a Score fails.
-    """
+    """Answer a request for the nodes of these columns. Raises PluginFailure if a Score fails."""
     pod = make_pod_info(v1.Pod.FromString(request.pod), classes)
-    rows = np.flatnonzero(nodes.alive) if rows is None else rows
+    rows = np.flatnonzero(nodes.alive)
     if request.node_names is not None:
         names = nodes.names
         inside = [names[row] in request.node_names for row in rows.tolist()]
