@@ -79,7 +79,7 @@ def test_a_copy_of_a_cache_holds_its_pods_and_goes_its_own_way() -> None:
     copy = cache.copy()
     check(copy)
     assert copy.held == cache.held
-    assert [pod.name for pod in copy.placed.without_node["gone"].values()] == ["apart"]
+    assert [pod.name for pod in copy.placed.on_unknown_nodes["gone"].values()] == ["apart"]
     cache.finish_binding(waiting.uid)
     cache.apply("Pod", waiting.pod, make_pod("waits", node="n0"))
     assert waiting.uid in copy.assumed
@@ -92,4 +92,4 @@ def test_a_copy_of_a_cache_holds_its_pods_and_goes_its_own_way() -> None:
     copy.apply("Node", None, make_node("gone"))
     check(cache)
     check(copy)
-    assert [pod.name for pod in cache.placed.without_node["gone"].values()] == ["apart"]
+    assert [pod.name for pod in cache.placed.on_unknown_nodes["gone"].values()] == ["apart"]

@@ -65,7 +65,7 @@ def content(cache: Cache) -> dict[str, Any]:
             for row, name in enumerate(columns.names)
             if name
         },
-        "apart": {name: list(pods) for name, pods in cache.placed.without_node.items()},
+        "apart": {name: list(pods) for name, pods in cache.placed.on_unknown_nodes.items()},
         "pods": {key: (pod.uid, pod.node_name) for key, pod in cluster.pods.items()},
         "nominated": {n: [p.uid for p in cluster.nominated_pods(n)] for n in NODES},
         "terms": set(columns.terms_in_cluster(LabelTerms())),

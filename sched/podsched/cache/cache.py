@@ -55,7 +55,7 @@ class Cache(PodStates):
         # The copy gets its own PodClasses, because interning is not safe for threads.
         made = Cache(None, self._schedulers, self.cluster.copy())
         made.held, made.assumed = dict(self.held), set(self.assumed)
-        made.placed.without_node = {n: dict(p) for n, p in self.placed.without_node.items()}
+        made.placed.on_unknown_nodes = {n: dict(p) for n, p in self.placed.on_unknown_nodes.items()}
         return made
 
     def drop_all(self) -> None:

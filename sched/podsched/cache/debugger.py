@@ -120,8 +120,8 @@ def dump_nodes(cache: Cache) -> Iterator[NodeDump]:
                 pods=tuple(describe_pod(pod, cache) for pod in columns.pods(row).values()),
                 nominated=tuple(describe_pod(pod, cache) for pod in cache.nominator.pods(name)),
             )
-    for name in sorted(cache.placed.without_node):
-        apart = cache.placed.without_node.get(name, {})
+    for name in sorted(cache.placed.on_unknown_nodes):
+        apart = cache.placed.on_unknown_nodes.get(name, {})
         pods = tuple(describe_pod(pod, cache) for pod in apart.values())
         yield NodeDump(name, deleted=True, requested={}, allocatable={}, pods=pods, nominated=())
 

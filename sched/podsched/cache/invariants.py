@@ -40,7 +40,7 @@ def _differences(cache: Cache) -> Iterator[str]:
         row_number = fresh.row_of(pod.node_name)
         if row_number is not None:
             fresh.pod_table.add(row_number, pod)
-        elif pod.uid not in cache.placed.without_node.get(pod.node_name, ()):
+        elif pod.uid not in cache.placed.on_unknown_nodes.get(pod.node_name, ()):
             yield f"pod {pod.key} is on no row and not kept for node {pod.node_name}"
         if cache.nominator.node_of(pod.uid) is not None:
             yield f"pod {pod.key} has node {pod.node_name} and is nominated"

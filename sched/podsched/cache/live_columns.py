@@ -1,7 +1,7 @@
 """The live columns as plugins read them: ``framework.nodes.JournaledColumns``.
 
-``Columns`` adds the changes of nodes. Everything here finds its answer in one of the parts; a
-description of each is in the contract.
+The answers are in ``node_table``, ``pod_table`` and the journal; the contract says what each means.
+``Columns`` adds the changes of nodes.
 """
 
 from __future__ import annotations

@@ -25,20 +25,20 @@ class PlacedPods:
         self._columns, self._orders = columns, orders
         self._row_of, self._pod_table = columns.node_table.row_of, columns.pod_table
         #: The pods on unknown nodes, by node name and uid.
-        self.without_node: dict[str, dict[str, PodInfo]] = {}
+        self.on_unknown_nodes: dict[str, dict[str, PodInfo]] = {}
 
     # ------------------------------------------------------------------ pods
 
     def on(self, node_name: str) -> dict[str, PodInfo]:
         """Return the pods on a node with pods, known or unknown, in order."""
         row = self._row_of.get(node_name)
-        return self.without_node[node_name] if row is None else self._pod_table.rows[row]
+        return self.on_unknown_nodes[node_name] if row is None else self._pod_table.rows[row]
 
     def add(self, pod: PodInfo) -> None:
         """Count a pod on its node's row, or keep it with the pods on unknown nodes."""
         row = self._row_of.get(pod.node_name)
         if row is None:
-            self.without_node.setdefault(pod.node_name, {})[pod.uid] = pod
+            self.on_unknown_nodes.setdefault(pod.node_name, {})[pod.uid] = pod
         else:
             self._pod_table.add(row, pod)
         self._orders.added(pod.node_name, pod.uid)
@@ -49,10 +49,10 @@ class PlacedPods:
         if row is not None:
             self._pod_table.remove(row, pod)
             return
-        pods = self.without_node[pod.node_name]
+        pods = self.on_unknown_nodes[pod.node_name]
         del pods[pod.uid]
         if not pods:
-            del self.without_node[pod.node_name]
+            del self.on_unknown_nodes[pod.node_name]
 
     def replace(self, pod: PodInfo) -> None:
         """Replace a pod by a newer state, in its old place, or last if its usage changed.
@@ -63,7 +63,7 @@ class PlacedPods:
         if row is not None:
             keeps_place = self._pod_table.replace(row, pod)
         else:
-            pods = self.without_node[pod.node_name]
+            pods = self.on_unknown_nodes[pod.node_name]
             keeps_place = has_same_usage(pods[pod.uid], pod)
             if not keeps_place:
                 del pods[pod.uid]
@@ -83,7 +83,7 @@ class PlacedPods:
             self._columns.update_node(node)
             return
         row = self._columns.add_node(node, row)
-        for pod in self.without_node.pop(name, {}).values():
+        for pod in self.on_unknown_nodes.pop(name, {}).values():
             self._pod_table.add(row, pod)
 
     def remove_node(self, name: str, *, keep_row: bool = False) -> Anomaly | None:
@@ -95,7 +95,7 @@ class PlacedPods:
             return Anomaly(AnomalyKind.UNKNOWN_NODE, name, "removed")
         pods = self._columns.remove_node(name, keep_row=keep_row)
         if pods:
-            self.without_node[name] = {pod.uid: pod for pod in pods}
+            self.on_unknown_nodes[name] = {pod.uid: pod for pod in pods}
         return None
 
     def apply(self, old: v1.Node | None, new: v1.Node | None) -> Applied:

@@ -345,11 +345,9 @@ class ProfileRuntime:
 
     def _other_inputs(self) -> dict[str, InputsPlugin]:
         pre_filter = {named.name for named in self.pre_filter}
-        plugins: dict[str, object] = {named.name: named.plugin for named in self.filter}
-        plugins |= {named.name: named.plugin for named in self.score}
         return {
             name: plugin
-            for name, plugin in plugins.items()
+            for name, plugin in self._deciding().items()
             if name not in pre_filter and isinstance(plugin, InputsPlugin)
         }
 
