@@ -1,4 +1,4 @@
-"""The pods that have a node, bound or assumed: states and transitions.
+"""The states of the pods that have a node, bound or assumed, and the transitions between them.
 
 A pod's states are those of kube-scheduler's cache (``backend/cache/interface.go``, v1.36), without
 Expired, which kube-scheduler never enters either (its durationToExpireAssumedPod is 0)::

@@ -1,7 +1,7 @@
 """The pending members of a pod group, decided one after another in a trial.
 
-Each is decided like a single pod (``Decider``), assumed, so that later members see it, and reserved
-at once.
+Each is decided like a single pod (``Decider``). If it gets a node, it is assumed, so that later
+members see it, and reserved at once.
 """
 
 from __future__ import annotations

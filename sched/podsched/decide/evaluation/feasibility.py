@@ -297,7 +297,7 @@ class Feasibility:
         if rows is not None:
             rows = union(rows, others)
         rejections = self._rejections
-        before = rejections.of_few(rows)
+        before = rejections.on_few(rows)
         rejections.update(rows, self._candidate)
         # After the pass without nominated pods: this pass can only reject more rows.
         counted = self.nominated.first_pass(
@@ -306,7 +306,7 @@ class Feasibility:
         if counted is not None:
             rejections.reject(*counted)
             rejections.prefer_node_filters(counted[0], self._candidate)
-        if before is None or before != rejections.of_few(rows):
+        if before is None or before != rejections.on_few(rows):
             self._outcome = None
         rejections.raise_errors()
         return self._update(rows)

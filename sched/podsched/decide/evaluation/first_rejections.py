@@ -33,9 +33,9 @@ NO_NODE = -3
 class FirstRejections:
     """The first rejection of each row; ``columns`` has the verdicts of the filters in order.
 
-    ``plugin``: the index of the rejecting plugin, or PASSED, EXCLUDED or NO_NODE, shape
-    ``(size,)``. ``bits``: its reason bits, of the same shape once there is ``any`` rejection; for
-    most classes no row is ever rejected, and no array is made.
+    ``plugin``: the index of the rejecting plugin, or PASSED, EXCLUDED or NO_NODE; int16, shape
+    ``(size,)``. ``bits``: its reason bits; uint64, shape ``(size,)``, but empty until ``any`` row
+    is rejected, because for most classes no row ever is.
     """
 
     def __init__(self, columns: Sequence[FilterColumn]) -> None:
@@ -92,8 +92,8 @@ class FirstRejections:
     def prefer_node_filters(self, rows: Rows, candidate: Bools) -> None:
         """Prefer rejections by plugins that read only Nodes and come earlier in the order.
 
-        For the rows after ``NominatedRows.first_pass``, which skips these plugins, because
-        nominated pods do not change their verdicts.
+        Call it for the rows that ``NominatedRows.first_pass`` has rejected: that pass skips these
+        plugins, because nominated pods do not change their verdicts.
         """
         of_nodes = [c for c in self._columns if c.only_nodes and c.active and c.rejects]
         if not of_nodes:
@@ -105,10 +105,10 @@ class FirstRejections:
         earlier = rows[(first != PASSED) & (first < now)]
         self.plugin[earlier], self.bits[earlier] = plugin[earlier], bits[earlier]
 
-    def of_few(self, rows: Rows | None) -> list[tuple[int, int]] | None:
+    def on_few(self, rows: Rows | None) -> list[tuple[int, int]] | None:
         """Return rejecting plugin and reason bits of each row; None for more than a few rows.
 
-        ``Feasibility.outcome`` may be kept if they are the same after a change. For many rows,
+        If they are the same after a change, ``Feasibility.outcome`` stays valid. For many rows,
         comparing them would take longer than computing the outcome again.
         """
         if rows is None or len(rows) > FEW_ROWS:

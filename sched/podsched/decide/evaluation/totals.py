@@ -104,7 +104,7 @@ class Totals:
         self._sums = self._by_row = np.full(size, NO_TOTAL, dtype=np.int64)
 
     def continue_from(self, other: Totals) -> None:
-        """Start with the totals of another class."""
+        """Start with a copy of another class's totals; no column is kept apart."""
         self._apart = None
         self._sums = self._by_row = other.by_row.copy()
 
@@ -144,7 +144,7 @@ class Totals:
         self._sums[rows] = sums
 
     def leaves_out(self, column: ScoreColumn) -> bool:
-        """Whether the sums leave a column out, and its groups are still the same."""
+        """Whether a column is kept apart from the sums, and its groups are still the same."""
         apart = self._apart
         return apart is not None and apart[0] is column and apart[1].groups is column.groups.groups
 
