@@ -15,7 +15,7 @@ Source: Kueue 0.20, pkg/scheduler/scheduler.go and fair_sharing_iterator.go.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
@@ -125,7 +125,10 @@ class Cycle:
             if assignment.mode is not Mode.FIT and not victims:
                 entry.lacks = lacks(snapshot, workload, rules)
             self._entries.append(entry)
-        self._decisions = _Decisions(snapshot, rules)
+        self._victims: dict[str, Workload] = {}
+        """The victims of earlier heads, by key."""
+        self._held: dict[str, tuple[str, Amounts]] = {}
+        """The usage that was added to the snapshot, with its queue, by workload."""
 
     def turns(self) -> Iterable[Entry]:
         """Return the heads in order; call ``take`` for each before the next is requested."""
@@ -138,12 +141,12 @@ class Cycle:
     @property
     def taken(self) -> list[tuple[str, Amounts]]:
         """The quota that heads have taken in this cycle so far, each with its ClusterQueue."""
-        return self._decisions.taken
+        return list(self._held.values())
 
     def take(self, entry: Entry) -> None:
         """Decide about a head, with what earlier heads have taken."""
-        self._decisions.take(entry)
-        self.has_taken |= not self.is_blocking(entry) and self._decisions.holds(entry)
+        self._decide(entry)
+        self.has_taken |= not self.is_blocking(entry) and entry.workload.key in self._held
 
     def is_blocking(self, entry: Entry) -> bool:
         """Whether a head comes from an earlier cycle, and only keeps quota in this one."""
@@ -158,11 +161,14 @@ class Cycle:
 
     def withdraw(self, entry: Entry) -> None:
         """Release the quota and the victims that an entry has taken."""
-        self._decisions.withdraw(entry)
+        queue, usage = self._held.pop(entry.workload.key, (entry.queue.name, {}))
+        self._snapshot.remove_usage(queue, usage)
+        for victim in entry.victims:
+            self._victims.pop(victim.workload.key, None)
 
     def claim(self, victims: Iterable[Victim]) -> None:
         """Keep later heads from taking these victims."""
-        self._decisions.claim(victims)
+        self._victims |= {victim.workload.key: victim.workload for victim in victims}
 
     def quota_returns(self, entry: Entry) -> bool:
         """Whether quota of the entry's tree is kept in this cycle, but free again in the next one.
@@ -179,7 +185,83 @@ class Cycle:
 
     def end(self) -> None:
         """Release in the snapshot whatever entries have taken; the caller's own changes stay."""
-        self._decisions.undo()
+        for queue, usage in self._held.values():
+            self._snapshot.remove_usage(queue, usage)
+
+    # ------------------------------------------------------------------ decisions
+
+    def _decide(self, entry: Entry) -> None:
+        """Admit a head, let it preempt, or note why it waits."""
+        # Before the mode is read, because a new nomination may change the mode and the victims.
+        fits = self._fits(entry)
+        if self._rules.recompute_overlap and self._overlaps(entry):
+            fits = self._recompute(entry)
+        if entry.mode is Mode.NO_FIT:
+            entry.requeue, entry.waiting = Requeue.NO_FIT, entry.assignment.waiting
+        elif entry.mode is Mode.PREEMPT and not entry.victims:
+            entry.requeue, entry.waiting = Requeue.NO_CANDIDATES, Waiting.QUOTA
+            # Not for a queue that reclaims from any workload: it can take back what others borrow.
+            if entry.queue.preemption.reclaim is not Policy.ANY:
+                node, borrowing = self._snapshot.node(entry.queue.name), entry.assignment.level > 0
+                self._hold(entry, reserved(node, entry.assignment.usage, borrowing=borrowing))
+        elif entry.mode is Mode.PREEMPT and entry.workload.gated:
+            _wait(entry, _GATED, Waiting.GATED, Requeue.GATED)
+        elif entry.mode is Mode.DEFERRED_FIT:
+            _wait(entry, _AFTER_OVERLAP, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
+            self._hold(entry, entry.assignment.usage)
+        elif self._overlaps(entry):
+            _wait(entry, _OVERLAP, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
+        elif not fits:
+            _wait(entry, _NO_LONGER, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
+        else:
+            self._succeed(entry)
+
+    def _succeed(self, entry: Entry) -> None:
+        """Admit a head, or have its victims evicted."""
+        self.claim(entry.victims)
+        self._hold(entry, entry.assignment.usage)
+        if entry.mode is Mode.FIT:
+            entry.admitted = True
+            return
+        entry.preempts = True
+        message = f"{entry.message}. Pending the preemption of {len(entry.victims)} workload(s)"
+        _wait(entry, message, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
+
+    def _hold(self, entry: Entry, usage: Amounts) -> None:
+        self._snapshot.add_usage(entry.queue.name, usage)
+        self._held[entry.workload.key] = entry.queue.name, usage
+
+    def _overlaps(self, entry: Entry) -> bool:
+        return any(victim.workload.key in self._victims for victim in entry.victims)
+
+    def _fits(self, entry: Entry) -> bool:
+        """Whether an entry fits without its own victims and those of earlier heads."""
+        own = {victim.workload.key: victim.workload for victim in entry.victims}
+        # Earlier heads count already, in place of their victims.
+        with self._snapshot.without_usage((self._victims | own).values()):
+            return self._snapshot.fits(entry.queue.name, entry.assignment.usage)
+
+    def _recompute(self, entry: Entry) -> bool:
+        """Nominate a head again without the victims of earlier heads, for the same flavors.
+
+        Returns whether it fits then.
+        """
+        nominated = {
+            (pods.name, resource): one.flavor
+            for pods in entry.assignment.pod_sets
+            for resource, one in pods.flavors.items()
+        }
+        with self._snapshot.without(self._victims.values()):
+            entry.assignment, entry.victims = nominate(
+                self._snapshot, entry.queue, entry.workload, self._rules, nominated
+            )
+        entry.mode, entry.message = entry.assignment.mode, entry.assignment.message
+        # What it lacked was counted before earlier heads took theirs: now any release may help.
+        entry.untried, entry.lacks = entry.assignment.untried, None
+        # It fits only into what the victims of others still use, so it cannot be admitted yet.
+        if entry.mode is Mode.FIT:
+            entry.mode = Mode.DEFERRED_FIT
+        return self._fits(entry)
 
 
 def _entry(
@@ -194,16 +276,14 @@ def nominate(
     queue: ClusterQueue,
     workload: Workload,
     rules: Rules,
-    nominated: dict[tuple[str, str], str] | None = None,
+    nominated: Mapping[tuple[str, str], str] | None = None,
 ) -> tuple[Assignment, list[Victim]]:
     """Return the flavors of a workload, and its victims if it needs some.
 
     If not all of its pods fit, and it may be admitted in part, this is the result for the most pods
     that do. ``nominated``: the only flavors to try, by pod set and resource.
     """
-    oracle = partial(_possibility, snapshot, queue, workload, rules)
-    assigner = Assigner(snapshot, queue, workload, oracle, rules.fair, nominated)
-    attempt = partial(_attempt, assigner, rules)
+    attempt = partial(_attempt, _assigner(snapshot, queue, workload, rules, nominated), rules)
 
     def succeed(counts: Sequence[int]) -> tuple[Assignment, list[Victim]] | None:
         tried = attempt(counts)
@@ -213,6 +293,17 @@ def nominate(
     if assignment.mode is Mode.FIT or victims or not workload.can_shrink:
         return assignment, victims
     return search_counts(workload.pod_sets, succeed) or (assignment, victims)
+
+
+def _assigner(
+    snapshot: Snapshot,
+    queue: ClusterQueue,
+    workload: Workload,
+    rules: Rules,
+    nominated: Mapping[tuple[str, str], str] | None = None,
+) -> Assigner:
+    oracle = partial(_possibility, snapshot, queue, workload, rules)
+    return Assigner(snapshot, queue, workload, oracle, rules.fair, nominated)
 
 
 def _attempt(
@@ -233,8 +324,7 @@ def nominate_parts(
     snapshot: Snapshot, queue: ClusterQueue, workload: Workload, rules: Rules, most: int
 ) -> Iterator[Assignment]:
     """Yield the flavors for fewer than ``most`` pods that fit with victims; more pods first."""
-    oracle = partial(_possibility, snapshot, queue, workload, rules)
-    assigner = Assigner(snapshot, queue, workload, oracle, rules.fair)
+    assigner = _assigner(snapshot, queue, workload, rules)
     for counts in some_counts(workload.pod_sets):
         if sum(counts) < most:
             assignment, victims = _attempt(assigner, rules, counts)
@@ -275,8 +365,7 @@ def nominate_fewer(
     snapshot: Snapshot, queue: ClusterQueue, workload: Workload, rules: Rules
 ) -> Assignment | None:
     """Return the flavors for the most pods of a workload that fit without victims; None: none."""
-    oracle = partial(_possibility, snapshot, queue, workload, rules)
-    assigner = Assigner(snapshot, queue, workload, oracle, rules.fair)
+    assigner = _assigner(snapshot, queue, workload, rules)
 
     def succeed(counts: Sequence[int]) -> Assignment | None:
         assignment = assigner.assign(counts)
@@ -439,116 +528,6 @@ class _Tournament:
         # As in Kueue, a node that borrows none of what is requested comes first.
         key = (share.borrows_on(usage), share.rank, -workload.priority, workload.queued_at)
         heappush(self._heaps.setdefault(node.parent, []), (key, index, node))
-
-
-class _Decisions:
-    """The decisions of a cycle, and the quota and victims that earlier heads have taken."""
-
-    def __init__(self, snapshot: Snapshot, rules: Rules) -> None:
-        self._snapshot = snapshot
-        self._rules = rules
-        self._victims: dict[str, Workload] = {}
-        """The victims of earlier heads, by key."""
-        self._held: dict[str, tuple[str, Amounts]] = {}
-        """The usage that was added to the snapshot, with its queue, by workload."""
-
-    def take(self, entry: Entry) -> None:
-        """Admit a head, let it preempt, or note why it waits."""
-        # Before the mode is read, because a new nomination may change the mode and the victims.
-        fits = self._fits(entry)
-        if self._rules.recompute_overlap and self._overlaps(entry):
-            fits = self._recompute(entry)
-        if entry.mode is Mode.NO_FIT:
-            entry.requeue, entry.waiting = Requeue.NO_FIT, entry.assignment.waiting
-        elif entry.mode is Mode.PREEMPT and not entry.victims:
-            entry.requeue, entry.waiting = Requeue.NO_CANDIDATES, Waiting.QUOTA
-            # Not for a queue that reclaims from any workload: it can take back what others borrow.
-            if entry.queue.preemption.reclaim is not Policy.ANY:
-                node, borrowing = self._snapshot.node(entry.queue.name), entry.assignment.level > 0
-                self._hold(entry, reserved(node, entry.assignment.usage, borrowing=borrowing))
-        elif entry.mode is Mode.PREEMPT and entry.workload.gated:
-            _wait(entry, _GATED, Waiting.GATED, Requeue.GATED)
-        elif entry.mode is Mode.DEFERRED_FIT:
-            _wait(entry, _AFTER_OVERLAP, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
-            self._hold(entry, entry.assignment.usage)
-        elif self._overlaps(entry):
-            _wait(entry, _OVERLAP, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
-        elif not fits:
-            _wait(entry, _NO_LONGER, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
-        else:
-            self._succeed(entry)
-
-    @property
-    def taken(self) -> list[tuple[str, Amounts]]:
-        """See ``Cycle``."""
-        return list(self._held.values())
-
-    def holds(self, entry: Entry) -> bool:
-        """Whether a head has taken quota."""
-        return entry.workload.key in self._held
-
-    def undo(self) -> None:
-        """Release all quota that heads have taken."""
-        for queue, usage in self._held.values():
-            self._snapshot.remove_usage(queue, usage)
-
-    def withdraw(self, entry: Entry) -> None:
-        """See ``Cycle``."""
-        queue, usage = self._held.pop(entry.workload.key, (entry.queue.name, {}))
-        self._snapshot.remove_usage(queue, usage)
-        for victim in entry.victims:
-            self._victims.pop(victim.workload.key, None)
-
-    def claim(self, victims: Iterable[Victim]) -> None:
-        """See ``Cycle``."""
-        self._victims |= {victim.workload.key: victim.workload for victim in victims}
-
-    def _succeed(self, entry: Entry) -> None:
-        """Admit a head, or have its victims evicted."""
-        self.claim(entry.victims)
-        self._hold(entry, entry.assignment.usage)
-        if entry.mode is Mode.FIT:
-            entry.admitted = True
-            return
-        entry.preempts = True
-        message = f"{entry.message}. Pending the preemption of {len(entry.victims)} workload(s)"
-        _wait(entry, message, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
-
-    def _hold(self, entry: Entry, usage: Amounts) -> None:
-        self._snapshot.add_usage(entry.queue.name, usage)
-        self._held[entry.workload.key] = entry.queue.name, usage
-
-    def _overlaps(self, entry: Entry) -> bool:
-        return any(victim.workload.key in self._victims for victim in entry.victims)
-
-    def _fits(self, entry: Entry) -> bool:
-        """Whether an entry fits without its own victims and those of earlier heads."""
-        own = {victim.workload.key: victim.workload for victim in entry.victims}
-        # Earlier heads count already, in place of their victims.
-        with self._snapshot.without_usage((self._victims | own).values()):
-            return self._snapshot.fits(entry.queue.name, entry.assignment.usage)
-
-    def _recompute(self, entry: Entry) -> bool:
-        """Nominate a head again without the victims of earlier heads, for the same flavors.
-
-        Returns whether it fits then.
-        """
-        nominated = {
-            (pods.name, resource): one.flavor
-            for pods in entry.assignment.pod_sets
-            for resource, one in pods.flavors.items()
-        }
-        with self._snapshot.without(self._victims.values()):
-            entry.assignment, entry.victims = nominate(
-                self._snapshot, entry.queue, entry.workload, self._rules, nominated
-            )
-        entry.mode, entry.message = entry.assignment.mode, entry.assignment.message
-        # What it lacked was counted before earlier heads took theirs: now any release may help.
-        entry.untried, entry.lacks = entry.assignment.untried, None
-        # It fits only into what the victims of others still use, so it cannot be admitted yet.
-        if entry.mode is Mode.FIT:
-            entry.mode = Mode.DEFERRED_FIT
-        return self._fits(entry)
 
 
 def _wait(entry: Entry, message: str, waiting: Waiting, requeue: Requeue) -> None:
