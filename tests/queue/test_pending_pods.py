@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from podsched.framework.pods import QueuedPodInfo
 from podsched.queue.hints import HintTable, Strategy
-from podsched.queue.observer import SilentObserver
+from podsched.queue.observer import QueueObserver
 from podsched.queue.pending_pods import ACTIVE, PendingPods
 from support.queue_world import PrioritySort, pod
 
 
 def pending_pods() -> PendingPods:
-    observer = SilentObserver()
+    observer = QueueObserver()
     hints = HintTable({}, observer)
     return PendingPods(PrioritySort(), {}, hints, observer, initial_backoff=1.0, max_backoff=10.0)
 

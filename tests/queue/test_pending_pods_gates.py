@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from podsched.framework.pods import QueuedPodInfo
-from podsched.queue.observer import SilentObserver
+from podsched.queue.observer import QueueObserver
 from podsched.queue.pending_pods import Gates
 from support.queue_world import PROFILE, Gate, pod
 
@@ -16,7 +16,7 @@ def gate(name: str, *, rejects: bool = True) -> Gate:
 
 def entered(admission: Gate, *plugins: Gate) -> tuple[Gates, QueuedPodInfo]:
     """The gates, and a new pod for which they were asked."""
-    gates = Gates({PROFILE: plugins}, SilentObserver(), admission)
+    gates = Gates({PROFILE: plugins}, QueueObserver(), admission)
     queued = QueuedPodInfo(pod("a"), 0.0)
     queued.gating_plugin = gates.rejecting(queued)
     return gates, queued

@@ -18,7 +18,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.pods import PodInfo
-from podsched.queue import SchedulingQueue
+from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.v1 import objects_pb2 as v1
 from support.queue_world import (
     NODE_ADD,

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from podsched.framework.events import ASSIGNED_POD_DELETE, ClusterEventWithHint, QueueingHint
 from podsched.framework.hint_index import KeyedIndex
 from podsched.framework.pods import PodInfo, QueuedPodInfo
-from podsched.queue import SchedulingQueue
+from podsched.queue.scheduling_queue import SchedulingQueue
 from support.examples import examples
 from support.queue_world import NODE_ADD, POD_DELETE, PROFILE, Gate, PrioritySort, pod, pod_class
 

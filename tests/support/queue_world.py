@@ -16,7 +16,7 @@ from podsched.framework.events import (
 )
 from podsched.framework.pods import PodAmounts, PodClass, PodInfo, QueuedPodInfo, SpecParts
 from podsched.framework.status import SUCCESS, Status, unresolvable
-from podsched.queue import SchedulingQueue
+from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.v1 import objects_pb2 as v1
 
 PROFILE = "default-scheduler"

@@ -24,8 +24,7 @@ from podsched.framework.status import SUCCESS
 from podsched.queue.backoff_queue import BackoffQueue, has_rejectors
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.key_heap import KeyHeap
-from podsched.queue.metric_counts import Incoming, Rejections
-from podsched.queue.observer import QueueObserver
+from podsched.queue.observer import Incoming, QueueObserver, Rejections
 from podsched.queue.unschedulable_pods import UnschedulablePods
 
 #: ``may_join(batch, pod)``: whether a pod may be popped together with the pods of a batch.
@@ -312,7 +311,7 @@ class Gates:
                 # Nearly every answer is this object; ``ok`` is a call for each plugin and pod.
                 if status is not SUCCESS and not status.ok:
                     return name
-        except Exception as error:  # As in ``_passes``, which is inlined here to save calls.
+        except Exception as error:  # Plugins may raise anything; like an error status it gates.
             self._observer.plugin_failed(name, "PreEnqueue", error)
             return name
         return ""
@@ -336,7 +335,11 @@ class Gates:
         gating = pod.gating_plugin
         for name, plugin in self._plugins.get(pod.info.cls.scheduler_name, ()) if gating else ():
             if name == gating:
-                return not self._passes(name, plugin, pod)
+                try:
+                    return not plugin.pre_enqueue(pod.info).ok
+                except Exception as error:  # As in ``rejecting``.
+                    self._observer.plugin_failed(name, "PreEnqueue", error)
+                    return True
         return False
 
     def refusal(self, pod: QueuedPodInfo) -> tuple[str, tuple[str, ...]]:
@@ -354,13 +357,6 @@ class Gates:
             if not status.ok:
                 return name, status.reasons
         return pod.gating_plugin, ()
-
-    def _passes(self, name: str, plugin: PreEnqueuePlugin, pod: QueuedPodInfo) -> bool:
-        try:
-            return plugin.pre_enqueue(pod.info).ok
-        except Exception as error:  # Plugins may raise anything; like an error status it gates.
-            self._observer.plugin_failed(name, "PreEnqueue", error)
-            return False
 
 
 def _name(plugin: PreEnqueuePlugin) -> str:

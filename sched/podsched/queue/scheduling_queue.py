@@ -78,7 +78,7 @@ from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.queue.backoff_queue import has_rejectors
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.in_flight import InFlight
-from podsched.queue.observer import QueueObserver, SilentObserver
+from podsched.queue.observer import QueueObserver
 from podsched.queue.pending_pods import MayJoin, PendingPods
 from podsched.queue.timeouts import Timeouts
 from podsched.queue.unschedulable_pods import group_key
@@ -115,7 +115,7 @@ class SchedulingQueue:
 
         ``admission`` rejects the pods of queues (``term.admission``), of all profiles.
         """
-        observer = observer or SilentObserver()
+        observer = observer or QueueObserver()
         self._hints = HintTable(hints, observer)
         self.pending = PendingPods(
             sort,

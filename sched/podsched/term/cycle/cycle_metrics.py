@@ -15,6 +15,7 @@ from podsched.decide.runtime.plugin_metrics import NO_PHASES, Phases, ProfileMet
 from podsched.framework.events import QueueingHint
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code, Status
+from podsched.queue.observer import QueueObserver
 from podsched.queue.scheduling_queue import SchedulingQueue
 from podsched.telemetry.former_metrics import FormerMetrics
 from podsched.telemetry.instruments import Gauge, MetricRegistry
@@ -52,8 +53,8 @@ def _by_profile(assignments: Sequence[Assignment]) -> Mapping[str, Sequence[Assi
     return found
 
 
-class QueueMeter:
-    """``QueueObserver`` that counts."""
+class QueueMeter(QueueObserver):
+    """Counts what the queue reports."""
 
     def __init__(self, metrics: SchedulerMetrics) -> None:
         self._incoming = metrics.queue_incoming_pods_total
