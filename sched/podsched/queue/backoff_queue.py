@@ -32,10 +32,7 @@ class BackoffQueue:
     """
 
     def __init__(
-        self,
-        initial: float,
-        maximum: float,
-        order: Callable[[QueuedPodInfo], tuple[Any, ...]],
+        self, initial: float, maximum: float, order: Callable[[QueuedPodInfo], tuple[Any, ...]]
     ) -> None:
         self._initial = initial
         self._maximum = maximum

@@ -184,11 +184,7 @@ class SchedulingQueue:
         return batch[0] if batch else None
 
     def pop_batch(
-        self,
-        now: float,
-        limit: int,
-        *,
-        may_join: MayJoin | None = of_one_class,
+        self, now: float, limit: int, *, may_join: MayJoin | None = of_one_class
     ) -> list[QueuedPodInfo]:
         """Remove and return the next pods in queue order, at most ``limit``.
 

@@ -164,8 +164,7 @@ class _Search:
     def _sorted_with_leader(self, domains: Iterable[Domain]) -> list[Domain]:
         sign = 1 if self._ascending else -1
         return sorted(
-            domains,
-            key=lambda one: (-one.leaders, sign * one.led_slices, one.led_pods, one.values),
+            domains, key=lambda one: (-one.leaders, sign * one.led_slices, one.led_pods, one.values)
         )
 
     def _top(self, level: int) -> tuple[int, list[Domain]]:

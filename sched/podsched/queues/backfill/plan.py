@@ -106,12 +106,7 @@ class Plan:
         return sum(one.queue == queue for one in others) < most
 
     def starts(
-        self,
-        key: str,
-        queue: str,
-        priority: int,
-        usage: Amounts,
-        seconds: float,
+        self, key: str, queue: str, priority: int, usage: Amounts, seconds: float
     ) -> list[float]:
         """Return the times, ascending, from which on quota has room for a unit for ``seconds``.
 

@@ -28,14 +28,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from podsched.api.conditions import FALSE, TRUE
-from podsched.api.objects import (
-    Job,
-    JobStatus,
-    Timestamp,
-    WorkloadCondition,
-    seconds_of,
-    timestamp,
-)
+from podsched.api.objects import Job, JobStatus, Timestamp, WorkloadCondition, seconds_of, timestamp
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.term.controllers.job_indexes import Indexes
 from podsched.term.controllers.job_pods import JobPods, Seen

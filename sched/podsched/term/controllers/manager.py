@@ -35,10 +35,7 @@ from podsched.term.controllers.disruption import DisruptionController
 from podsched.term.controllers.ephemeral_volumes import EphemeralVolumeController
 from podsched.term.controllers.garbage_collector import COLLECTED_KINDS, GarbageCollector
 from podsched.term.controllers.jobs import JobController
-from podsched.term.controllers.namespace_objects import (
-    RootCaPublisher,
-    ServiceAccountController,
-)
+from podsched.term.controllers.namespace_objects import RootCaPublisher, ServiceAccountController
 from podsched.term.controllers.namespaces import NamespaceController
 from podsched.term.controllers.node_lifecycle import NodeLifecycleController
 from podsched.term.controllers.pod_gc import PodGarbageCollector

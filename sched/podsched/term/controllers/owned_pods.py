@@ -23,21 +23,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import (
-    AnyObject,
-    OwnerReference,
-    Pod,
-)
+from podsched.api.objects import AnyObject, OwnerReference, Pod
 from podsched.api.owners import controller_of
 from podsched.api.selectors import Selector
-from podsched.term.controllers.controller import (
-    Objects,
-)
-from podsched.term.controllers.pod_records import (
-    OwnedPod,
-    PodSet,
-    record_of,
-)
+from podsched.term.controllers.controller import Objects
+from podsched.term.controllers.pod_records import OwnedPod, PodSet, record_of
 from podsched.term.controllers.rate import TokenBucket
 from podsched.term.controllers.selector_index import SelectorIndex
 
@@ -117,11 +107,7 @@ class PodsOfOwners:
     """
 
     def __init__(
-        self,
-        kind: str,
-        objects: Objects,
-        selector_of: Callable[[Any], Selector],
-        notify: Notify,
+        self, kind: str, objects: Objects, selector_of: Callable[[Any], Selector], notify: Notify
     ) -> None:
         self.kind = KINDS[kind]
         self.objects = objects

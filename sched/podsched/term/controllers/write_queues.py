@@ -261,10 +261,7 @@ class WriteQueues:
             return None
         except errors.ClientError as error:
             _log.warning(
-                "Skipped the writes that depend on it",
-                kind=kind,
-                name=name,
-                error=str(error),
+                "Skipped the writes that depend on it", kind=kind, name=name, error=str(error)
             )
             return errors.as_result(error) if error.retryable else _THERE
         return None if uid and found.metadata.uid != uid else _THERE

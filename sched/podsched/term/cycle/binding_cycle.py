@@ -47,11 +47,7 @@ class BindingCycle:
     Implements ``Outcomes`` (of Bind). ``waiting``: the pods at Permit or PreBind.
     """
 
-    def __init__(
-        self,
-        parts: TermParts,
-        failures: FailureHandler,
-    ) -> None:
+    def __init__(self, parts: TermParts, failures: FailureHandler) -> None:
         self._state = parts.state
         self._extenders = parts.extenders
         self._recorder = parts.recorder
@@ -139,11 +135,7 @@ class BindingCycle:
         self.bind(runtime, [assignment])
 
     def bind(
-        self,
-        runtime: ProfileRuntime,
-        assignments: Sequence[Assignment],
-        *,
-        at_once: bool = False,
+        self, runtime: ProfileRuntime, assignments: Sequence[Assignment], *, at_once: bool = False
     ) -> None:
         """Bind pods of a profile: by an extender that binds such pods, else by the Bind plugins.
 

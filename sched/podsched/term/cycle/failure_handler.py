@@ -36,11 +36,7 @@ class FailureHandler:
     It is also a ``PreemptionReport``, because a failed attempt may have requested evictions.
     """
 
-    def __init__(
-        self,
-        parts: TermParts,
-        statuses: StatusWriter,
-    ) -> None:
+    def __init__(self, parts: TermParts, statuses: StatusWriter) -> None:
         self._state = parts.state
         self._recorder = parts.recorder
         self._statuses = statuses
@@ -65,10 +61,7 @@ class FailureHandler:
         """Return a pod to the queue with the plugins that rejected it."""
         queued.info.node_name = ""
         self._state.queue.add_unschedulable_if_not_present(
-            queued,
-            self._clock(),
-            unschedulable_plugins=plugins - pending,
-            pending_plugins=pending,
+            queued, self._clock(), unschedulable_plugins=plugins - pending, pending_plugins=pending
         )
 
     # ------------------------------------------------------------------ after it was assumed

@@ -33,11 +33,7 @@ class FollowUp:
     """Carries out decisions about single pods of one term."""
 
     def __init__(
-        self,
-        parts: TermParts,
-        failures: FailureHandler,
-        binding: BindingCycle,
-        evictor: Evictor,
+        self, parts: TermParts, failures: FailureHandler, binding: BindingCycle, evictor: Evictor
     ) -> None:
         self._state = parts.state
         self._meter = parts.meter
@@ -74,12 +70,7 @@ class FollowUp:
 
     def assignment(self, decision: Decision) -> Assignment:
         """Return the assignment of a pod that was assumed."""
-        return Assignment(
-            decision.queued,
-            decision.node_name,
-            decision.state,
-            self._state.revision,
-        )
+        return Assignment(decision.queued, decision.node_name, decision.state, self._state.revision)
 
     def reserve(self, runtime: ProfileRuntime, assignment: Assignment) -> Status:
         """Call the Reserve plugins."""

@@ -66,11 +66,7 @@ class PodGroupFollowUp:
     """Carries out the decisions for pod groups of one term."""
 
     def __init__(
-        self,
-        parts: TermParts,
-        failures: FailureHandler,
-        follow_up: FollowUp,
-        starts: GroupStarts,
+        self, parts: TermParts, failures: FailureHandler, follow_up: FollowUp, starts: GroupStarts
     ) -> None:
         self._state = parts.state
         self._decider = parts.decider

@@ -26,11 +26,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from podsched.api.conditions import (
-    DISRUPTION_TARGET,
-    REASON_PREEMPTION_BY_SCHEDULER,
-    pod_condition,
-)
+from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER, pod_condition
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pod_groups import PodGroup, pod_group
 from podsched.framework.pods import PodInfo

@@ -49,11 +49,7 @@ class SchedulingCycle:
     """The scheduling cycles of one term."""
 
     def __init__(
-        self,
-        parts: TermParts,
-        failures: FailureHandler,
-        binding: BindingCycle,
-        follow_up: FollowUp,
+        self, parts: TermParts, failures: FailureHandler, binding: BindingCycle, follow_up: FollowUp
     ) -> None:
         self._turn = parts.turn
         self._state = parts.state

@@ -59,11 +59,7 @@ _REQUEUED: Final = {
 class UnitEndings:
     """Carries out the evictions of one term."""
 
-    def __init__(
-        self,
-        parts: TermParts,
-        failures: FailureHandler,
-    ) -> None:
+    def __init__(self, parts: TermParts, failures: FailureHandler) -> None:
         self._state = parts.state
         self._admission = parts.state.admission
         self._cluster = parts.state.cache.cluster

@@ -289,11 +289,7 @@ class LeaderElector:
         self._disconnect()
         assert self._tasks is not None
         connection = follow_leader(
-            effect.address,
-            effect.identity,
-            report,
-            chance=self._chance.random,
-            tls=self._peer_tls,
+            effect.address, effect.identity, report, chance=self._chance.random, tls=self._peer_tls
         )
         self._connection = self._tasks.start(connection, "connection")
 

@@ -107,10 +107,7 @@ class PodGroupConditions:
     """
 
     def __init__(
-        self,
-        cluster: ClusterState,
-        patch: PatchObjects,
-        wall: Callable[[], float] = time.time,
+        self, cluster: ClusterState, patch: PatchObjects, wall: Callable[[], float] = time.time
     ) -> None:
         """``patch`` patches the status of PodGroups; ``wall`` is wall time in seconds."""
         self._cluster = cluster
