@@ -20,7 +20,7 @@ from podsched.framework.status import SKIP, SUCCESS, Code, Status, error, unsche
 from podsched.lib.tasks import Changes
 from podsched.serve.client.errors import Unavailable
 from podsched.term.cycle.pre_bind import (
-    ObjectWrites,
+    PreBindCluster,
     run_pre_bind,
     wants_pre_bind,
 )
@@ -88,15 +88,10 @@ class World:
         return [self.creation] * len(items)
 
     async def run(self) -> Status:
-        cluster = cast(ClusterView, self)
+        view = cast(ClusterView, self)
+        cluster = PreBindCluster(view, self.changes, self.create, self.patch, self.turns)
         return await run_pre_bind(
-            self.runtime,
-            assignment("a"),
-            cluster,
-            ObjectWrites(self.create, self.patch, self.turns),
-            self.changes,
-            self.runs,
-            self.told.append,
+            self.runtime, assignment("a"), cluster, self.runs, self.told.append
         )
 
     def until(self, *answers: Status) -> Any:

@@ -66,7 +66,7 @@ class World:
         self.activated: list[str] = []
         self.results: list[tuple[str, float]] = []
         self.tasks = TaskSet("the test")
-        self.evictor = Evictor(self._evict, self, self, self.tasks)
+        self.evictor = Evictor(self._evict, self.preempt, self, self.tasks)
         self.preemptor = pod_info("vip")
 
     async def _evict(

@@ -52,7 +52,7 @@ class Server:
 class World:
     def __init__(self) -> None:
         self.server = Server()
-        self.writer = StatusWriter(self.server.send)
+        self.writer = StatusWriter(self.server.send, lambda seconds, failed: None)
         self.running = asyncio.create_task(self.writer.run())
 
 

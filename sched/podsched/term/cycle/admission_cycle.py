@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from podsched.api.conditions import QUOTA_RESERVED, TRUE
+from podsched.api.conditions import QUOTA_RESERVED, REASON_UNSCHEDULABLE, TRUE
 from podsched.decide.pod_group_members import GroupDecision
 from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import QueuedPodInfo
@@ -37,7 +37,7 @@ from podsched.term.admission.terms import (
 )
 from podsched.term.admission.units import Unit, unit_group
 from podsched.term.cycle.backfilling import Backfilling
-from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
+from podsched.term.cycle.failure import Failure
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.pod_group_cycle import NOTHING, Candidate, PodGroupCycle

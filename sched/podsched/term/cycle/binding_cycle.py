@@ -58,7 +58,7 @@ class BindingCycle:
         self._activator = parts.activator
         self._clock = parts.clock
         self._queue = BindQueue(parts.binder, parts.fence, self)
-        self.waiting = WaitingCycles(parts, failures, self._bind_one)
+        self.waiting = WaitingCycles(parts, failures, self.bind)
         self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
         #: A revision that includes the bindings by extenders that ``ask_again`` has found.
         self._by_extenders = 0
@@ -130,9 +130,6 @@ class BindingCycle:
             await self._room.wait()
 
     # ------------------------------------------------------------------ Bind
-
-    def _bind_one(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
-        self.bind(runtime, [assignment])
 
     def bind(
         self, runtime: ProfileRuntime, assignments: Sequence[Assignment], *, at_once: bool = False

@@ -190,9 +190,9 @@ class CycleMeter:
         for profile, own in _by_profile(assignments).items():
             meter = self.plugins.of(profile)
             meter.passed(ExtensionPoint.BIND, code, each * len(own), len(own))
-        self.api_called(BINDING_CALL, seconds, failed=bool(problem))
+        self.api_called(BINDING_CALL, seconds, bool(problem))
 
-    def api_called(self, call_type: str, seconds: float, *, failed: bool) -> None:
+    def api_called(self, call_type: str, seconds: float, failed: bool) -> None:
         """Count a call that writes bindings or statuses of pods."""
         labels = (call_type, "error" if failed else "success")
         self._binding.async_api_call_execution_total.labels(*labels).inc()

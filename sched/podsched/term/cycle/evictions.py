@@ -1,27 +1,30 @@
-"""Evict pods, again after a pause if an eviction fails, until each is evicted or gone."""
+"""Evict pods: one request for all evictions of the scheduler, and ``evict_all``, which retries."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from podsched.api.conditions import DISRUPTION_TARGET, TRUE
-from podsched.api.reasons import StatusCode
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.framework.pods import PodInfo
 from podsched.lib.backoff import Backoff
 from podsched.serve.client.errors import ClientError, FenceLost
 from podsched.telemetry.logs import get_logger
-from podsched.term.cycle.preemption import GONE, Evict
 from podsched.v1 import api_pb2
 from podsched.v1 import objects_pb2 as v1
 
+#: Results of an eviction that mean that the pod is already gone.
+GONE: Final = frozenset({StatusReason.NOT_FOUND, StatusReason.PRECONDITION_FAILED})
 _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 2.0
 
 _log = get_logger("scheduler")
 
+#: Asks the API for evictions. Raises ClientError.
+Evict = Callable[[Sequence[api_pb2.EvictRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
 #: Called for each pod that is evicted or gone; the bool: whether it still existed.
 Evicted = Callable[[PodInfo, bool], None]
 
@@ -29,9 +32,9 @@ Evicted = Callable[[PodInfo, bool], None]
 async def evict_all(
     evict: Evict, pods: Sequence[PodInfo], reason: str, message: str, evicted: Evicted
 ) -> None:
-    """Evict pods regardless of budgets. ``reason`` and ``message`` are those of DisruptionTarget.
+    """Evict pods, again after a pause if that fails, until each is evicted or gone.
 
-    Raises FenceLost.
+    ``reason`` and ``message`` as in ``eviction``, without the scheduler's name. Raises FenceLost.
     """
     pause, left = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random), list(pods)
     while True:
@@ -46,7 +49,9 @@ async def _evict(
 ) -> list[PodInfo]:
     """Evict pods; return those whose eviction has to be tried again."""
     try:
-        results = await evict([_request(pod, reason, message) for pod in pods])
+        results = await evict(
+            [eviction(pod, reason, f"{pod.cls.scheduler_name}: {message}") for pod in pods]
+        )
     except FenceLost:
         raise
     except ClientError as failure:
@@ -62,16 +67,17 @@ async def _evict(
     return left
 
 
-def _request(pod: PodInfo, reason: str, message: str) -> api_pb2.EvictRequest:
+def eviction(pod: PodInfo, reason: str, message: str) -> api_pb2.EvictRequest:
+    """Return the request that evicts a pod regardless of budgets.
+
+    ``reason`` and ``message`` are those of the condition DisruptionTarget.
+    """
     return api_pb2.EvictRequest(
         namespace=pod.namespace,
         name=pod.name,
         preconditions=api_pb2.Preconditions(uid=pod.uid),
         ignore_disruption_budgets=True,
         condition=v1.PodCondition(
-            type=DISRUPTION_TARGET,
-            status=TRUE,
-            reason=reason,
-            message=f"{pod.cls.scheduler_name}: {message}",
+            type=DISRUPTION_TARGET, status=TRUE, reason=reason, message=message
         ),
     )

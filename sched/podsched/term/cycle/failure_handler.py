@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
+from podsched.api.conditions import REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
 from podsched.api.objects import ObjectMeta
 from podsched.cache.changes import Change
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
@@ -11,13 +12,7 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
-from podsched.term.cycle.failure import (
-    REASON_SCHEDULER_ERROR,
-    REASON_UNSCHEDULABLE,
-    Failure,
-    not_scheduled,
-    status_patch,
-)
+from podsched.term.cycle.failure import Failure, not_scheduled, patch_of, status_patch
 from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED
 from podsched.term.cycle.preemption import Preemption
@@ -25,7 +20,6 @@ from podsched.term.cycle.reserve_permit import run_unreserve
 from podsched.term.writes.bind_queue import Assignment
 from podsched.term.writes.pod_group_conditions import QueueCondition
 from podsched.term.writes.status_writer import StatusWriter
-from podsched.v1 import api_pb2
 
 _log = get_logger("scheduler")
 
@@ -169,9 +163,7 @@ class FailureHandler:
             message = f"the pod cannot be used and is ignored until it changes: {reason}"
             metadata = pod.metadata
             self._record(metadata, scheduler, message)
-            patch = api_pb2.PodStatusPatch(
-                namespace=metadata.namespace, name=metadata.name, uid=metadata.uid
-            )
+            patch = patch_of(metadata)
             patch.conditions.append(not_scheduled(Failure(REASON_SCHEDULER_ERROR, message)))
             self._statuses.submit(patch)
 
@@ -201,13 +193,13 @@ class FailureHandler:
 
     def write_condition(self, pod: PodInfo, condition: QueueCondition) -> None:
         """Write a condition of admission."""
-        patch = api_pb2.PodStatusPatch(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+        patch = patch_of(pod.pod.metadata)
         patch.conditions.add(**condition._asdict())
         self._statuses.submit(patch)
 
     def write_nomination(self, pod: PodInfo, node_name: str) -> None:
         """Write only the pod's nominatedNodeName; "" clears it."""
-        patch = api_pb2.PodStatusPatch(namespace=pod.namespace, name=pod.name, uid=pod.uid)
+        patch = patch_of(pod.pod.metadata)
         patch.nominated_node_name = node_name
         self._statuses.submit(patch)
 

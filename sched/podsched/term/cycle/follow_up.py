@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from podsched.api.conditions import REASON_UNSCHEDULABLE
 from podsched.decide.decision import Decision
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PostFilterResult
@@ -17,7 +18,7 @@ from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.binding_cycle import BindingCycle
-from podsched.term.cycle.failure import REASON_UNSCHEDULABLE, Failure
+from podsched.term.cycle.failure import Failure
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermParts
 from podsched.term.cycle.outcomes import GONE, UNSCHEDULABLE

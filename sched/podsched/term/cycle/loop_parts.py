@@ -15,8 +15,8 @@ from podsched.serve.client.cluster import TermCluster
 from podsched.term.cycle.activation import Activator
 from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.decision_notes import DecisionNotes, DecisionSink
+from podsched.term.cycle.evictions import Evict
 from podsched.term.cycle.plugin_patches import PluginPatches
-from podsched.term.cycle.preemption import Evict
 from podsched.term.state import SchedulingState
 from podsched.term.writes.bind_queue import Binder
 from podsched.term.writes.event_recorder import EventRecorder
@@ -56,4 +56,3 @@ class TermParts(LoopParts):
     patches: PluginPatches
     conditions: PodGroupConditions
     evict: Evict
-    """Asks the API for evictions. Raises ClientError."""

@@ -40,12 +40,15 @@ _SEEN_WITHIN = 0.5
 _Results = Awaitable[Sequence[api_pb2.BatchResult]]
 
 
-class ObjectWrites(NamedTuple):
-    """The calls that write a plan's objects; they raise ClientError if they fail as a whole.
+class PreBindCluster(NamedTuple):
+    """The cluster that plans are made of, and the calls that write a plan's objects.
 
-    ``turns`` lets one pod at a time patch an object.
+    The calls raise ClientError if they fail as a whole. ``turns`` lets one pod at a time patch an
+    object.
     """
 
+    view: ClusterView
+    changes: Changes
     create: Callable[[Sequence[AnyObject]], _Results]
     patch: Callable[[Sequence[api_pb2.PatchRequest]], _Results]
     turns: ObjectTurns
@@ -86,9 +89,7 @@ def _pre_flight(named: Named[PreBindPlugin], assignment: Assignment) -> Status:
 async def run_pre_bind(
     runtime: ProfileRuntime,
     assignment: Assignment,
-    cluster: ClusterView,
-    writes: ObjectWrites,
-    changes: Changes,
+    cluster: PreBindCluster,
     runs: list[PluginRun],
     waits: Waits,
 ) -> Status:
@@ -98,7 +99,7 @@ async def run_pre_bind(
     """
     if assignment.tolerations:
         try:
-            status = await _done(writes.patch([tolerations_patch(assignment)]))
+            status = await _done(cluster.patch([tolerations_patch(assignment)]))
         except _ConflictError as conflict:  # By now another pod has this name.
             status = error(str(conflict))
         if not status.ok:
@@ -106,7 +107,7 @@ async def run_pre_bind(
     if not runtime.pre_bind:
         return SUCCESS
     began = time.monotonic()
-    status = await _pre_bind(runtime, assignment, cluster, writes, changes, runs, waits)
+    status = await _pre_bind(runtime, assignment, cluster, runs, waits)
     runtime.meter.passed(ExtensionPoint.PRE_BIND, status.code, time.monotonic() - began)
     return status
 
@@ -114,9 +115,7 @@ async def run_pre_bind(
 async def _pre_bind(
     runtime: ProfileRuntime,
     assignment: Assignment,
-    cluster: ClusterView,
-    writes: ObjectWrites,
-    changes: Changes,
+    cluster: PreBindCluster,
     runs: list[PluginRun],
     waits: Waits,
 ) -> Status:
@@ -127,7 +126,7 @@ async def _pre_bind(
         if status.skipped:
             continue
         if status.ok:
-            status = await _run_plugin(named, assignment, cluster, writes, changes, waits)
+            status = await _run_plugin(named, assignment, cluster, waits)
         point = ExtensionPoint.PRE_BIND.label
         runs.append(PluginRun(named.name, point, began, clock(), status.code.text))
         if status.code is Code.ERROR:
@@ -140,16 +139,14 @@ async def _pre_bind(
 async def _run_plugin(
     named: Named[PreBindPlugin],
     assignment: Assignment,
-    cluster: ClusterView,
-    writes: ObjectWrites,
-    changes: Changes,
+    cluster: PreBindCluster,
     waits: Waits,
 ) -> Status:
     name = named.name
     try:
-        plan, status = await _write_plan(named, assignment, cluster, writes, changes)
+        plan, status = await _write_plan(named, assignment, cluster)
         if status.ok and plan.wait is not None:
-            status = await _wait(name, plan, plan.wait, cluster, changes, waits)
+            status = await _wait(name, plan, plan.wait, cluster, waits)
     except PluginFailure as failure:
         return failure.status
     if status.code is not Code.ERROR:
@@ -160,34 +157,32 @@ async def _run_plugin(
 async def _write_plan(
     named: Named[PreBindPlugin],
     assignment: Assignment,
-    cluster: ClusterView,
-    writes: ObjectWrites,
-    changes: Changes,
+    cluster: PreBindCluster,
 ) -> tuple[PreBindPlan, Status]:
     """Write the plugin's plan; plan again after a conflict, and after other pods' writes."""
-    plan = await _plan(named, assignment, cluster)
+    plan = await _plan(named, assignment, cluster.view)
     objects = [(of.kind, of.namespace, of.name) for of in plan.patches if of.resource_version]
-    async with writes.turns.of(objects) as waited:
+    async with cluster.turns.of(objects) as waited:
         # Others have written these objects meanwhile.
         if waited:
-            plan = await _plan(named, assignment, cluster)
+            plan = await _plan(named, assignment, cluster.view)
         for _ in range(_PLANS):
             status = plan.status
             if not status.ok:
                 break
             try:
-                status = await _write(named.name, plan, writes)
+                status = await _write(named.name, plan, cluster)
             except _ConflictError as conflict:
                 status = error(str(conflict))
                 if not plan.plans_again:
                     break
-                await _seen(plan.patches, cluster, changes)
-                plan = await _plan(named, assignment, cluster)
+                await _seen(plan.patches, cluster)
+                plan = await _plan(named, assignment, cluster.view)
                 continue
             # Keep the turn until the informer shows the write; otherwise the next pod would plan
             # with the old object, and its patch would be refused.
-            if writes.turns.others_wait(objects):
-                await _seen(plan.patches, cluster, changes)
+            if cluster.turns.others_wait(objects):
+                await _seen(plan.patches, cluster)
             break
     return plan, status
 
@@ -207,23 +202,23 @@ async def _plan(
         await asyncio.sleep(0)
 
 
-async def _seen(patches: Sequence[ObjectPatch], cluster: ClusterView, changes: Changes) -> None:
+async def _seen(patches: Sequence[ObjectPatch], cluster: PreBindCluster) -> None:
     """Wait until the cluster no longer has the versions of objects that the patches are for."""
 
     def is_old(patch: ObjectPatch) -> bool:
-        found = cluster.get(patch.kind, patch.namespace, patch.name)
+        found = cluster.view.get(patch.kind, patch.namespace, patch.name)
         return found is not None and found.metadata.resource_version == patch.resource_version
 
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _SEEN_WITHIN
     while any(map(is_old, patches)) and (left := deadline - loop.time()) > 0:
-        await changes.next(left)
+        await cluster.changes.next(left)
 
 
-async def _write(name: str, plan: PreBindPlan, writes: ObjectWrites) -> Status:
+async def _write(name: str, plan: PreBindPlan, cluster: PreBindCluster) -> Status:
     """Store the new objects, then write the patches. Raises _ConflictError."""
     if plan.creates:
-        status = await _done(writes.create(plan.creates))
+        status = await _done(cluster.create(plan.creates))
         if not status.ok:
             return status
         if plan.created is not None:
@@ -233,7 +228,7 @@ async def _write(name: str, plan: PreBindPlan, writes: ObjectWrites) -> Status:
         requests.append(patch_request(patch))
         if len(requests) % _REQUESTS_PER_PAUSE == 0:
             await asyncio.sleep(0)
-    return await _done(writes.patch(requests)) if requests else SUCCESS
+    return await _done(cluster.patch(requests)) if requests else SUCCESS
 
 
 async def _done(call: _Results) -> Status:
@@ -254,8 +249,7 @@ async def _wait(
     name: str,
     plan: PreBindPlan,
     wait: Callable[[ClusterView], Status],
-    cluster: ClusterView,
-    changes: Changes,
+    cluster: PreBindCluster,
     waits: Waits,
 ) -> Status:
     """Wait until a plan is done, or its time is over."""
@@ -263,7 +257,7 @@ async def _wait(
     deadline = loop.time() + plan.timeout
     told = False
     while True:
-        status = guarded(name, PRE_BIND_WORDING, wait, cluster)
+        status = guarded(name, PRE_BIND_WORDING, wait, cluster.view)
         if status.code is not Code.PENDING:
             return status
         if not told:
@@ -274,7 +268,7 @@ async def _wait(
             if plan.timed_out is not None:
                 guarded(name, PRE_BIND_WORDING, plan.timed_out)
             return error(f"timed out after {plan.timeout:g}s: {status.message}")
-        await changes.next(left)
+        await cluster.changes.next(left)
 
 
 def tolerations_patch(assignment: Assignment) -> api_pb2.PatchRequest:

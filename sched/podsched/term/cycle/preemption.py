@@ -20,12 +20,12 @@ Source: ``framework/preemption/executor.go`` of kube-scheduler v1.36.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER
-from podsched.api.reasons import StatusCode, StatusReason
+from podsched.api.conditions import REASON_PREEMPTION_BY_SCHEDULER
+from podsched.api.reasons import StatusCode
 from podsched.decide.runtime.plugin_calls import PluginFailure, guarded
 from podsched.framework.plugin import Victims
 from podsched.framework.pod_groups import PodGroup
@@ -34,20 +34,15 @@ from podsched.framework.preemption import EvictionListener
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.errors import ClientError
 from podsched.telemetry.logs import get_logger
+from podsched.term.cycle.evictions import GONE, Evict, eviction
 from podsched.v1 import api_pb2
-from podsched.v1 import objects_pb2 as v1
 
 LISTENER_WORDING = 'notifying plugin "{}" of its evictions'
 
 #: The reason for rejecting a pod that was preempted before it was bound.
 PREEMPTED = "preempted"
-#: Results of an eviction that mean that the victim is already gone.
-GONE = frozenset({StatusReason.NOT_FOUND, StatusReason.PRECONDITION_FAILED})
-
 #: Seconds after which the cache has certainly seen an eviction.
 SEEN_WITHIN = 5.0
-
-Evict = Callable[[Sequence[api_pb2.EvictRequest]], Awaitable[Sequence[api_pb2.BatchResult]]]
 
 _log = get_logger("scheduler")
 
@@ -102,14 +97,6 @@ class Preemption:
         return not all(victim.terminating for victim in self.victims.pods)
 
 
-class AssumedPods(Protocol):
-    """The pods in their binding cycle, which a preemptor may replace."""
-
-    def preempt(self, victim: PodInfo, plugin: str) -> bool:
-        """Return a pod that waits at Permit or in PreBind to the queue; False if it does not."""
-        ...
-
-
 class PreemptionReport(Protocol):
     """Receives the outcomes of preemptions."""
 
@@ -128,11 +115,15 @@ class Evictor:
     """Carries out preemptions, each in its own task."""
 
     def __init__(
-        self, evict: Evict, assumed: AssumedPods, report: PreemptionReport, tasks: TaskSet
+        self,
+        evict: Evict,
+        preempt_waiting: Callable[[PodInfo, str], bool],
+        report: PreemptionReport,
+        tasks: TaskSet,
     ) -> None:
-        """``evict`` asks the API for evictions; it raises ClientError."""
+        """``preempt_waiting``: see ``WaitingCycles.preempt``."""
         self._evict = evict
-        self._assumed = assumed
+        self._preempt_waiting = preempt_waiting
         self._report = report
         self._tasks = tasks
         #: Preemptions whose evictions the cache may not show yet.
@@ -185,10 +176,10 @@ class Evictor:
         requests, evicted = [], []
         for victim in victims:
             # A pod that is not bound yet gives up its place without an eviction.
-            if self._assumed.preempt(victim, preemption.plugin):
+            if self._preempt_waiting(victim, preemption.plugin):
                 self._report.preempted(victim, preemption)
             else:
-                requests.append(_request(victim, preemption))
+                requests.append(_eviction_of(victim, preemption))
                 evicted.append(victim)
         if not requests:
             return False
@@ -209,21 +200,11 @@ class Evictor:
         return gone
 
 
-def _request(victim: PodInfo, preemption: Preemption) -> api_pb2.EvictRequest:
-    scheduler = preemption.scheduler_name
+def _eviction_of(victim: PodInfo, preemption: Preemption) -> api_pb2.EvictRequest:
     preemptor = "pod" if preemption.group is None else "podgroup"
-    return api_pb2.EvictRequest(
-        namespace=victim.namespace,
-        name=victim.name,
-        preconditions=api_pb2.Preconditions(uid=victim.uid),
-        ignore_disruption_budgets=True,
-        condition=v1.PodCondition(
-            type=DISRUPTION_TARGET,
-            status="True",
-            reason=REASON_PREEMPTION_BY_SCHEDULER,
-            message=f"{scheduler}: preempting to accommodate a higher priority {preemptor}",
-        ),
-    )
+    text = f"preempting to accommodate a higher priority {preemptor}"
+    message = f"{preemption.scheduler_name}: {text}"
+    return eviction(victim, REASON_PREEMPTION_BY_SCHEDULER, message)
 
 
 def _notify(

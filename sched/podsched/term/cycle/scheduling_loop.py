@@ -94,7 +94,7 @@ class SchedulingLoop:
         )
         self._failures = failures = FailureHandler(parts, self._statuses)
         self.binding = BindingCycle(parts, failures)
-        self.evictor = Evictor(parts.evict, self.binding.waiting, failures, parts.tasks)
+        self.evictor = Evictor(parts.evict, self.binding.waiting.preempt, failures, parts.tasks)
         self._make_cycles(parts, failures)
         self._recent = RecentEvents()
         self._decides = asyncio.Event()

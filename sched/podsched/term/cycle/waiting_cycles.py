@@ -16,7 +16,7 @@ from podsched.framework.status import Code, Status, error
 from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermParts
-from podsched.term.cycle.pre_bind import ObjectWrites, run_pre_bind
+from podsched.term.cycle.pre_bind import PreBindCluster, run_pre_bind
 from podsched.term.cycle.preemption import PREEMPTED
 from podsched.term.cycle.reserve_permit import refused
 from podsched.term.faulty_pods import working_on
@@ -43,20 +43,16 @@ class _Cycle:
 
 
 class WaitingCycles:
-    """The binding cycles that cannot bind at once, from Permit to the end of PreBind.
-
-    Implements ``AssumedPods`` (for preemption).
-    """
+    """The binding cycles that cannot bind at once, from Permit to the end of PreBind."""
 
     def __init__(
         self,
         parts: TermParts,
         failures: FailureHandler,
-        bind: Callable[[ProfileRuntime, Assignment], None],
+        bind: Callable[[ProfileRuntime, list[Assignment]], None],
     ) -> None:
         """``bind`` takes the pods that have passed PreBind and belong to no group."""
         self._state = parts.state
-        self._changes = parts.changes
         self._recorder = parts.recorder
         self._meter = parts.meter
         self._tasks = parts.tasks
@@ -70,7 +66,13 @@ class WaitingCycles:
         self._creations: SharedCalls[AnyObject] = SharedCalls(
             lambda items: cluster.create_many(items, fence=fence)
         )
-        self._writes = ObjectWrites(self._creations.call, self._patches.call, ObjectTurns())
+        self._pre_bind_cluster = PreBindCluster(
+            parts.state.cache.cluster,
+            parts.changes,
+            self._creations.call,
+            self._patches.call,
+            ObjectTurns(),
+        )
         self._cycles: dict[str, _Cycle] = {}
 
     def __len__(self) -> int:
@@ -124,17 +126,9 @@ class WaitingCycles:
         # As in kube-scheduler, Permit is the last point at which a pod can become unschedulable. A
         # pod that fails later waits for its backoff, so no events are needed for it.
         self._state.queue.in_flight.done(assignment.pod.uid)
-        cluster = self._state.cache.cluster
         runs: list[PluginRun] = []
-        status = await run_pre_bind(
-            runtime,
-            assignment,
-            cluster,
-            self._writes,
-            self._changes,
-            runs,
-            partial(self._waits, assignment),
-        )
+        waits = partial(self._waits, assignment)
+        status = await run_pre_bind(runtime, assignment, self._pre_bind_cluster, runs, waits)
         self._meter.traces.phase(
             assignment.queued, SpanName.PRE_BIND, began, self._clock(), status.message, runs
         )
@@ -182,7 +176,7 @@ class WaitingCycles:
         elif group is not None:
             group.ready(assignment)
         else:
-            self._bind(runtime, assignment)
+            self._bind(runtime, [assignment])
 
     def preempt(self, victim: PodInfo, plugin: str) -> bool:
         """Return a pod at Permit or PreBind to the queue, because ``plugin`` needs its place.

@@ -14,7 +14,6 @@ Source: ``updatePodGroupCondition`` in ``schedule_one_podgroup.go`` of kube-sche
 from __future__ import annotations
 
 import json
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -107,7 +106,7 @@ class PodGroupConditions:
     """
 
     def __init__(
-        self, cluster: ClusterState, patch: PatchObjects, wall: Callable[[], float] = time.time
+        self, cluster: ClusterState, patch: PatchObjects, wall: Callable[[], float]
     ) -> None:
         """``patch`` patches the status of PodGroups; ``wall`` is wall time in seconds."""
         self._cluster = cluster

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
 
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
@@ -28,19 +27,14 @@ PatchStatuses = Callable[
 ]
 
 
-class Called(Protocol):
-    """Takes note of a call that has ended."""
-
-    def __call__(self, seconds: float, *, failed: bool) -> None: ...
-
-
 class StatusWriter:
     """Sends PodStatusPatches."""
 
-    def __init__(
-        self, send: PatchStatuses, called: Called = lambda seconds, *, failed: None
-    ) -> None:
-        """``send`` returns a result for each patch and raises ClientError; ``called`` counts."""
+    def __init__(self, send: PatchStatuses, called: Callable[[float, bool], None]) -> None:
+        """``send`` returns a result for each patch and raises ClientError.
+
+        ``called`` gets the seconds of each call, and whether it failed.
+        """
         self._send_patches = send
         self._called = called
         self._outbox: Outbox[api_pb2.PodStatusPatch] = Outbox(
@@ -68,7 +62,7 @@ class StatusWriter:
             results = await self._send_patches(patches)
             failed = False
         finally:
-            self._called(clock() - began, failed=failed)
+            self._called(clock() - began, failed)
         raise_if_fence_lost(results)
         return results
 
