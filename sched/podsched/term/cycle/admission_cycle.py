@@ -39,7 +39,7 @@ from podsched.term.admission.units import Unit, unit_group
 from podsched.term.cycle.backfilling import Backfilling
 from podsched.term.cycle.failure import Failure
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_cycle import NOTHING, Candidate, PodGroupCycle
 from podsched.term.cycle.pod_group_follow_up import Attempted
 from podsched.term.cycle.queue_statuses import QueueStatuses
@@ -79,7 +79,7 @@ class _Joined(NamedTuple):
         )
 
 
-class AdmissionCycle:
+class AdmissionCycle(TermPart):
     """The cycles of admission of one term."""
 
     def __init__(
@@ -90,16 +90,13 @@ class AdmissionCycle:
         statuses: QueueStatuses,
         failures: FailureHandler,
     ) -> None:
-        self._state = parts.state
+        super().__init__(parts)
         self._admission = parts.state.admission
         self._cluster = parts.state.cache.cluster
         self._groups = groups
-        self._conditions = parts.conditions
         self._endings = endings
         self._statuses = statuses
         self._failures = failures
-        self._clock = parts.clock
-        self._turn = parts.turn
         self._nodes = FlavorNodes(self._admission, self._cluster)
         self._tolerations = FlavorTolerations(self._admission, parts.state.cache.classes)
         kinds = self._nodes, self._tolerations

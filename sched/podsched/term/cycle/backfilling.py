@@ -30,7 +30,7 @@ from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolera
 from podsched.term.admission.timetable import with_usage
 from podsched.term.admission.units import Unit, level_of, unit_group
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_cycle import NOTHING
 from podsched.term.writes.pod_group_conditions import QueueCondition
 
@@ -41,7 +41,7 @@ _WITHDRAWN_EVENT: Final = "StartWithdrawn"
 _NO_ROOM: Final = ("Insufficient ", "Too many pods")
 
 
-class Backfilling:
+class Backfilling(TermPart):
     """Applies backfill in the admission cycles of one term."""
 
     def __init__(
@@ -54,9 +54,8 @@ class Backfilling:
         self._admission = parts.state.admission
         self._reservations = parts.state.admission.reservations
         self._cluster = parts.state.cache.cluster
-        self._recorder = parts.recorder
+        super().__init__(parts)
         self._metrics = parts.meter.backfill
-        self._conditions = parts.conditions
         self._failures = failures
         self._nodes = nodes
         self._tolerations = tolerations

@@ -26,7 +26,7 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.reserve_permit import run_post_bind
 from podsched.term.cycle.waiting_cycles import WaitingCycles
 from podsched.term.faulty_pods import PodFault, working_on
@@ -41,22 +41,16 @@ _LOOK_EVERY = 0.02
 BIND_WORDING = 'running Bind plugin "{}"'
 
 
-class BindingCycle:
+class BindingCycle(TermPart):
     """The binding cycles of one term. It owns all assignments and gets their outcomes.
 
     Implements ``Outcomes`` (of Bind). ``waiting``: the pods at Permit or PreBind.
     """
 
     def __init__(self, parts: TermParts, failures: FailureHandler) -> None:
-        self._state = parts.state
+        super().__init__(parts)
         self._extenders = parts.extenders
-        self._recorder = parts.recorder
-        self._meter = parts.meter
-        self._tasks = parts.tasks
         self._failures = failures
-        self._notes = parts.notes
-        self._activator = parts.activator
-        self._clock = parts.clock
         self._queue = BindQueue(parts.binder, parts.fence, self)
         self.waiting = WaitingCycles(parts, failures, self.bind)
         self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)

@@ -13,7 +13,7 @@ from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
 from podsched.term.cycle.failure import Failure, not_scheduled, patch_of, status_patch
-from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED
 from podsched.term.cycle.preemption import Preemption
 from podsched.term.cycle.reserve_permit import run_unreserve
@@ -24,21 +24,15 @@ from podsched.term.writes.status_writer import StatusWriter
 _log = get_logger("scheduler")
 
 
-class FailureHandler:
+class FailureHandler(TermPart):
     """Reports failures and returns pods to the queue, for one term.
 
     It is also a ``PreemptionReport``, because a failed attempt may have requested evictions.
     """
 
     def __init__(self, parts: TermParts, statuses: StatusWriter) -> None:
-        self._state = parts.state
-        self._recorder = parts.recorder
+        super().__init__(parts)
         self._statuses = statuses
-        self._meter = parts.meter
-        self._notes = parts.notes
-        self._activator = parts.activator
-        self._patches = parts.patches
-        self._clock = parts.clock
 
     # ------------------------------------------------------------------ before a pod is assumed
 

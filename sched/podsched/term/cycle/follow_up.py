@@ -20,7 +20,7 @@ from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.failure import Failure
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.outcomes import GONE, UNSCHEDULABLE
 from podsched.term.cycle.pre_bind import wants_pre_bind
 from podsched.term.cycle.preemption import Evictor, Preemption
@@ -30,21 +30,16 @@ from podsched.term.writes.bind_queue import Assignment
 _log = get_logger("scheduler")
 
 
-class FollowUp:
+class FollowUp(TermPart):
     """Carries out decisions about single pods of one term."""
 
     def __init__(
         self, parts: TermParts, failures: FailureHandler, binding: BindingCycle, evictor: Evictor
     ) -> None:
-        self._state = parts.state
-        self._meter = parts.meter
+        super().__init__(parts)
         self._failures = failures
         self._binding = binding
         self._evictor = evictor
-        self._notes = parts.notes
-        self._activator = parts.activator
-        self._patches = parts.patches
-        self._clock = parts.clock
 
     def not_skipped(self, pods: Sequence[QueuedPodInfo]) -> list[QueuedPodInfo]:
         """Return the pods that can still be scheduled; drop the others."""
@@ -66,6 +61,12 @@ class FollowUp:
         self._meter.dropped(queued)
         self._notes.ended(queued, GONE)
         return True
+
+    def return_untried(self, pods: Sequence[QueuedPodInfo]) -> None:
+        """Put pods back into the queue as if they had not been popped."""
+        self._state.queue.return_unattempted(pods, self._clock())
+        for queued in pods:
+            self._meter.postponed(queued)
 
     # ------------------------------------------------------------------ a node was found
 

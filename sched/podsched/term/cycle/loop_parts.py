@@ -56,3 +56,21 @@ class TermParts(LoopParts):
     patches: PluginPatches
     conditions: PodGroupConditions
     evict: Evict
+
+
+class TermPart:
+    """Base class of the loop's parts, which have what they share as attributes."""
+
+    def __init__(self, parts: TermParts) -> None:
+        self._state = parts.state
+        self._decider = parts.decider
+        self._meter = parts.meter
+        self._recorder = parts.recorder
+        self._notes = parts.notes
+        self._conditions = parts.conditions
+        self._patches = parts.patches
+        self._evict = parts.evict
+        self._activator = parts.activator
+        self._tasks = parts.tasks
+        self._clock = parts.clock
+        self._turn = parts.turn

@@ -45,7 +45,7 @@ from podsched.term.admission.devices import CLAIM
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
-from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_follow_up import (
     VICTIMS_OF,
     Attempted,
@@ -74,7 +74,7 @@ class Candidate(NamedTuple):
     terms: Terms
 
 
-class PodGroupCycle:
+class PodGroupCycle(TermPart):
     """The cycles of pod groups of one term."""
 
     def __init__(
@@ -86,16 +86,11 @@ class PodGroupCycle:
         carrying_out: PodGroupFollowUp,
         starts: GroupStarts,
     ) -> None:
-        self._state = parts.state
-        self._decider = parts.decider
-        self._meter = parts.meter
+        super().__init__(parts)
         self._failures = failures
         self._binding = binding
         self._follow_up = follow_up
-        self._notes = parts.notes
         self._starts = starts
-        self._clock = parts.clock
-        self._turn = parts.turn
         self._carrying_out = carrying_out
         #: Of the running attempt, by uid: the members that were placed.
         self._assignments: dict[str, Assignment] = {}
@@ -172,7 +167,7 @@ class PodGroupCycle:
         if all(members):
             results = await self._decide_together(units, members, nodes, now)
         if results is None:
-            self._return(flat)
+            self._follow_up.return_untried(flat)
             return None
         attempted = [Attempted(*one) for one in zip(results, (u.terms for u in units), strict=True)]
         runtime = self._state.profiles[flat[0].info.cls.scheduler_name]
@@ -234,12 +229,6 @@ class PodGroupCycle:
             raise
         except Exception as bug:
             self._give_up(members, bug)
-
-    def _return(self, members: Sequence[QueuedPodInfo]) -> None:
-        """Put members back into the queue as if they had not been popped."""
-        self._state.queue.return_unattempted(members, self._clock())
-        for queued in members:
-            self._meter.postponed(queued)
 
     def _give_up(self, members: Sequence[QueuedPodInfo], bug: Exception) -> None:
         _log.error(
@@ -329,7 +318,7 @@ class PodGroupCycle:
         is_binding = self._starts.may_be_partial(group.key)
         run = partial(attempt.run, preempts=not is_binding)
         if not await self._run(runtime, run, lambda: [attempt.result]):
-            self._return(members)
+            self._follow_up.return_untried(members)
             return None
         result = attempt.result
         if isinstance(attempt, TermsAttempt):

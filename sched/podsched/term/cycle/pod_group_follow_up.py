@@ -19,7 +19,7 @@ from podsched.lib.event_loop import ROUND
 from podsched.term.admission.admission import AdmissionGate
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
-from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_start import GroupStart, GroupStarts
 from podsched.term.cycle.preemption import Preemption
 from podsched.term.writes.bind_queue import Assignment
@@ -62,22 +62,16 @@ class DecidedGroup:
     start: GroupStart | None = None
 
 
-class PodGroupFollowUp:
+class PodGroupFollowUp(TermPart):
     """Carries out the decisions for pod groups of one term."""
 
     def __init__(
         self, parts: TermParts, failures: FailureHandler, follow_up: FollowUp, starts: GroupStarts
     ) -> None:
-        self._state = parts.state
-        self._decider = parts.decider
-        self._meter = parts.meter
+        super().__init__(parts)
         self._failures = failures
         self._follow_up = follow_up
-        self._activator = parts.activator
-        self._conditions = parts.conditions
         self._starts = starts
-        self._clock = parts.clock
-        self._turn = parts.turn
 
     async def carry_out(self, decided: DecidedGroup) -> None:
         """Bind, nominate or requeue the members, and write the group's condition."""
@@ -111,8 +105,7 @@ class PodGroupFollowUp:
         """Return a member that was tried on no node to the queue, with the group's reason."""
         result, status = decided.result, decided.result.status
         if status.ok:  # The group starts without it, as quota permits.
-            self._meter.postponed(queued)
-            self._state.queue.return_unattempted([queued], self._clock())
+            self._follow_up.return_untried([queued])
             return
         if status.code is Code.ERROR:
             self._failures.fail_with_error(queued, status.message)

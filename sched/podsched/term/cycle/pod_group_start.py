@@ -36,7 +36,7 @@ from podsched.term.admission.endings import REASONS
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.evictions import evict_all
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.writes.bind_queue import Assignment
 
 #: The reason of the condition DisruptionTarget and of the event on members that are taken back.
@@ -129,7 +129,7 @@ class GroupStart:
         self.members, self.refused = [], []
 
 
-class GroupStarts:
+class GroupStarts(TermPart):
     """The starts of one term."""
 
     def __init__(
@@ -141,15 +141,10 @@ class GroupStarts:
     ) -> None:
         """``victims`` returns the uids of the pods that are being preempted."""
         self.failures = failures
-        self._state = parts.state
+        super().__init__(parts)
         self._term = parts.fence.term
-        self._recorder = parts.recorder
         self._binding = binding
-        self._conditions = parts.conditions
-        self._evict = parts.evict
         self._victims = victims
-        self._activator = parts.activator
-        self._tasks = parts.tasks
         #: By key, the starts that wait until the group's record is written.
         self._recording: dict[str, list[GroupStart]] = {}
         #: By key, the number of starts whose bindings have no outcome yet.

@@ -31,7 +31,7 @@ from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.binding_cycle import BindingCycle
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
-from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.cycle.loop_parts import TermPart, TermParts
 
 _log = get_logger("scheduler")
 
@@ -45,22 +45,16 @@ _LONGEST_PREPARATION = 1.0
 _CHECKED = 64
 
 
-class SchedulingCycle:
+class SchedulingCycle(TermPart):
     """The scheduling cycles of one term."""
 
     def __init__(
         self, parts: TermParts, failures: FailureHandler, binding: BindingCycle, follow_up: FollowUp
     ) -> None:
-        self._turn = parts.turn
-        self._state = parts.state
-        self._decider = parts.decider
-        self._meter = parts.meter
+        super().__init__(parts)
         self._failures = failures
         self._binding = binding
         self._follow_up = follow_up
-        self._notes = parts.notes
-        self._activator = parts.activator
-        self._clock = parts.clock
         self._extended: ExtendedDecider | None = None
         if parts.extenders is not None:
             running = parts.meter.prioritizing_extender
@@ -86,7 +80,7 @@ class SchedulingCycle:
         Pods are decided in order, so the first pod that is not assumed is at fault. Evaluations of
         pods like the first may be incomplete, so they are dropped.
         """
-        first, now = batch[0].info, self._clock()
+        first = batch[0].info
         runtime = self._state.profiles[first.cls.scheduler_name]
         self._decider.discard(first)
         # Pods that are no longer in flight, or are at Permit, were handled before the bug.
@@ -109,9 +103,7 @@ class SchedulingCycle:
             self._failures.undo(runtime, assignment, status, at_once=True)
         for queued in others[:1]:
             self._failures.fail_with_error(queued, status.message)
-        self._state.queue.return_unattempted(others[1:], now)
-        for queued in others[1:]:
-            self._meter.postponed(queued)
+        self._follow_up.return_untried(others[1:])
 
     async def _schedule(self, batch: Sequence[QueuedPodInfo], now: float) -> None:
         pods = self._follow_up.not_skipped(batch)
@@ -276,9 +268,7 @@ class SchedulingCycle:
         for at, queued in enumerate(pods):
             began = self._clock()
             if at and began - popped_at > MAX_WAIT_FOR_EXTENDERS:
-                self._state.queue.return_unattempted(pods[at:], began)
-                for returned in pods[at:]:
-                    self._meter.postponed(returned)
+                self._follow_up.return_untried(pods[at:])
                 return
             if at and self._follow_up.skip(queued):
                 continue

@@ -33,7 +33,7 @@ from podsched.term.cycle.cycle_metrics import BINDING_CALL, STATUS_CALL
 from podsched.term.cycle.decision_notes import DecisionNotes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
-from podsched.term.cycle.loop_parts import LoopParts, TermParts
+from podsched.term.cycle.loop_parts import LoopParts, TermPart, TermParts
 from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from podsched.term.cycle.pod_group_follow_up import PodGroupFollowUp
@@ -63,7 +63,7 @@ COMPARING = 0.002
 FINISH = 2.0
 
 
-class SchedulingLoop:
+class SchedulingLoop(TermPart):
     """One term of leadership; ``run`` ends when it is cancelled, the fence is lost or a task fails.
 
     Create it in an event loop. The owner of the state notifies it of events in the cluster.
@@ -77,16 +77,9 @@ class SchedulingLoop:
             lambda requests: cluster.evict_pods(requests, fence=fence)
         )
         parts = self._parts_of(given)
-        self._state = parts.state
-        self._decider = parts.decider
+        super().__init__(parts)
         self._term = parts.fence.term
-        self._meter = parts.meter
         self._settings = parts.settings
-        self._clock = parts.clock
-        self._turn = parts.turn
-        self._tasks = parts.tasks
-        self._activator = parts.activator
-        self._notes = parts.notes
         self.group_conditions = parts.conditions
         self._statuses = StatusWriter(
             lambda patches: cluster.patch_pod_statuses(patches, fence=fence),

@@ -35,7 +35,7 @@ from podsched.term.admission.places import PLACE
 from podsched.term.admission.units import unit_group
 from podsched.term.cycle.evictions import evict_all
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.writes.pod_group_conditions import QueueCondition
 
 REQUEUED: Final = "Requeued"
@@ -56,19 +56,14 @@ _REQUEUED: Final = {
 }
 
 
-class UnitEndings:
+class UnitEndings(TermPart):
     """Carries out the evictions of one term."""
 
     def __init__(self, parts: TermParts, failures: FailureHandler) -> None:
-        self._state = parts.state
+        super().__init__(parts)
         self._admission = parts.state.admission
         self._cluster = parts.state.cache.cluster
-        self._recorder = parts.recorder
-        self._conditions = parts.conditions
         self._failures = failures
-        self._evict = parts.evict
-        self._tasks = parts.tasks
-        self._clock = parts.clock
         self._admission.endings.epoch = parts.wall() - parts.clock()
         #: The keys of units whose eviction was reported, and the uids of pods whose eviction was
         #: requested.

@@ -15,7 +15,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code, Status, error
 from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.failure_handler import FailureHandler
-from podsched.term.cycle.loop_parts import TermParts
+from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pre_bind import PreBindCluster, run_pre_bind
 from podsched.term.cycle.preemption import PREEMPTED
 from podsched.term.cycle.reserve_permit import refused
@@ -42,7 +42,7 @@ class _Cycle:
         self.task.cancel()
 
 
-class WaitingCycles:
+class WaitingCycles(TermPart):
     """The binding cycles that cannot bind at once, from Permit to the end of PreBind."""
 
     def __init__(
@@ -52,15 +52,11 @@ class WaitingCycles:
         bind: Callable[[ProfileRuntime, list[Assignment]], None],
     ) -> None:
         """``bind`` takes the pods that have passed PreBind and belong to no group."""
-        self._state = parts.state
-        self._recorder = parts.recorder
-        self._meter = parts.meter
-        self._tasks = parts.tasks
+        super().__init__(parts)
         self._failures = failures
         self._bind = bind
-        self._clock = parts.clock
         cluster, fence = parts.cluster, parts.fence
-        self._patches: SharedCalls[api_pb2.PatchRequest] = SharedCalls(
+        self._object_patches: SharedCalls[api_pb2.PatchRequest] = SharedCalls(
             lambda patches: cluster.patch_many(patches, fence=fence)
         )
         self._creations: SharedCalls[AnyObject] = SharedCalls(
@@ -70,7 +66,7 @@ class WaitingCycles:
             parts.state.cache.cluster,
             parts.changes,
             self._creations.call,
-            self._patches.call,
+            self._object_patches.call,
             ObjectTurns(),
         )
         self._cycles: dict[str, _Cycle] = {}
@@ -84,7 +80,7 @@ class WaitingCycles:
 
     def start(self) -> None:
         """Start the tasks that write objects."""
-        self._patches.start(self._tasks, "patch objects")
+        self._object_patches.start(self._tasks, "patch objects")
         self._creations.start(self._tasks, "create objects")
 
     def begin(
