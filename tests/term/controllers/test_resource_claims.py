@@ -407,4 +407,4 @@ def test_nothing_is_remembered_of_pods_and_claims_that_are_gone(world: Controlle
             world.remove(kind, key)
     world.settle()
     kept = vars(world.controller)
-    assert not any(kept[name] for name in ("_users", "_used", "_owned", "_waiting", "_dirty"))
+    assert not any(kept[name] for name in ("_users", "_used", "_owned", "_waiting", "_queue"))

@@ -40,6 +40,7 @@ from podsched.term.controllers.device_taint_status import (
     status_patch,
 )
 from podsched.term.controllers.timed_evictions import Meters, Notices, TimedEvictions
+from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 from podsched.term.writes.event_recorder import EventRecorder
 
@@ -101,9 +102,9 @@ class DeviceTaintEvictionController:
         """The claims that have devices of a pool."""
         self._evicting: dict[str, DeviceTaintRule] = {}
         """The rules whose taint evicts."""
-        self._changed_pools: dict[_PoolKey, None] = {}
-        self._changed_claims: dict[str, None] = {}
-        self._changed_pods: dict[str, None] = {}
+        self._changed_pools = WorkQueue[_PoolKey]()
+        self._changed_claims = WorkQueue[str]()
+        self._changed_pods = WorkQueue[str]()
         self._causes: dict[str, frozenset[str]] = {}
         """The uids of the rules that evict a pod, by the pod's key."""
         self._evicted: Counter[str] = Counter()
@@ -135,7 +136,7 @@ class DeviceTaintEvictionController:
         if pod is None or not (_has_claims(pod) or _has_claims(former)):
             return
         if former is None or not _is_used_equally(former, pod):
-            self._changed_pods[event.key] = None
+            self._changed_pods.add(event.key)
 
     def _note(
         self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None, now: Instant
@@ -155,7 +156,7 @@ class DeviceTaintEvictionController:
         (slices.add if is_there else slices.discard)(key)
         if not slices:
             del self._slices[pool]
-        self._changed_pools[pool] = None
+        self._changed_pools.add(pool)
 
     def _note_claim(self, key: str, claim: ResourceClaim, *, is_there: bool) -> None:
         for pool in _pools_of(claim):
@@ -167,7 +168,7 @@ class DeviceTaintEvictionController:
             if not users:
                 del self._users[pool]
         # Called with the old claim, too, for pods that it was reserved for.
-        self._changed_pods.update(dict.fromkeys(_consumers(claim)))
+        self._changed_pods.update(_consumers(claim))
 
     def _note_rule(
         self, key: str, old: DeviceTaintRule | None, new: DeviceTaintRule | None, now: Instant
@@ -197,23 +198,21 @@ class DeviceTaintEvictionController:
         self._look_at_claims()
         # Before the evictions, so that a rule's status announces them.
         status_due = self._write_statuses(now)
-        for key in list(self._changed_pods)[:_MOST_PODS]:
-            del self._changed_pods[key]
+        for key in self._changed_pods.take(_MOST_PODS):
             with self._writes.skipping("Pod", key):
                 self._look_at_pod(key, now)
         rest = now.monotonic if self._changed_pods else None
         return earliest(rest, status_due, self._evictions.work(now))
 
     def _look_at_pools(self) -> None:
-        changed, self._changed_pools = self._changed_pools, {}
-        for pool in changed:
+        for pool in self._changed_pools.take():
             taints = self._taints_of_pool(pool)
             if taints == self._taints.get(pool, {}):
                 continue
             self._taints.pop(pool, None)
             if taints:
                 self._taints[pool] = taints
-            self._changed_claims.update(self._users.get(pool, {}))
+            self._changed_claims.update(self._users.get(pool, ()))
 
     def _taints_of_pool(self, pool: _PoolKey) -> _Taints:
         found: _Taints = {}
@@ -231,11 +230,10 @@ class DeviceTaintEvictionController:
         return [piece for piece in slices if piece.spec.pool.generation == newest]
 
     def _look_at_claims(self) -> None:
-        changed, self._changed_claims = self._changed_claims, {}
-        for key in changed:
+        for key in self._changed_claims.take():
             claim = self._objects.get(_CLAIM, key)
             if isinstance(claim, ResourceClaim):
-                self._changed_pods.update(dict.fromkeys(_consumers(claim)))
+                self._changed_pods.update(_consumers(claim))
 
     def _look_at_pod(self, key: str, now: Instant) -> None:
         pod = self._objects.get("Pod", key)

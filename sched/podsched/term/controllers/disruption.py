@@ -38,6 +38,7 @@ from podsched.term.controllers.disruption_status import (
     status_patch,
 )
 from podsched.term.controllers.selector_index import SelectorIndex
+from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 
 #: Max pods examined, or statuses computed, per step: 1 ms.
@@ -64,7 +65,7 @@ class DisruptionController:
         self._counted_now: dict[str, None] = {}
         """Budgets counted in the current pass."""
         self._passing: Iterator[None] | None = None
-        self._dirty: dict[str, None] = {}
+        self._queue = WorkQueue[str]()
         self._rechecks: dict[str, float] = {}
         """Unix time at which a budget's status changes without an event."""
 
@@ -90,20 +91,19 @@ class DisruptionController:
         else:
             namespace = event.key.partition("/")[0]
             if (budgets := self._budgets.get(namespace)) is not None:
-                self._dirty.update(dict.fromkeys(budgets.items))
+                self._queue.update(budgets.items)
 
     def work(self, now: Instant) -> float | None:
         """Write the statuses that have changed."""
         for key, at in list(self._rechecks.items()):
             if at <= now.wall:
                 del self._rechecks[key]
-                self._dirty[key] = None
+                self._queue.add(key)
         self._go_on_counting()
-        for key in list(islice(self._dirty, _STEP)):
-            del self._dirty[key]
+        for key in self._queue.take(_STEP):
             with self._writes.skipping("PodDisruptionBudget", key):
                 self._sync(key, now)
-        if self._dirty or self._uncounted or self._passing is not None:
+        if self._queue or self._uncounted or self._passing is not None:
             return now.monotonic
         if not self._rechecks:
             return None
@@ -123,10 +123,7 @@ class DisruptionController:
             self._rechecks[key] = recheck
         patch = status_patch(budget, status)
         if patch is not None:
-            self._writes.patch(key, patch, lambda: self._mark(key))
-
-    def _mark(self, key: str) -> None:
-        self._dirty[key] = None
+            self._writes.patch(key, patch, self._queue.adder(key))
 
     def _scale_in(self, namespace: str) -> Callable[[Owner], int | None]:
         def scale(owner: Owner) -> int | None:
@@ -154,7 +151,7 @@ class DisruptionController:
         if known is None or known.selector != selector:
             budgets.put(key, selector, Counts(selector))
             self._uncounted[key] = None
-        self._dirty[key] = None
+        self._queue.add(key)
 
     # ------------------------------------------------------------------ counting
 
@@ -185,7 +182,7 @@ class DisruptionController:
                 cost = 0.0
                 yield
         counted, self._counted_now = self._counted_now, {}
-        self._dirty.update(counted)
+        self._queue.update(counted)
 
     def _pod_changed(self, event: Event) -> None:
         namespace, _, name = event.key.partition("/")
@@ -205,4 +202,4 @@ class DisruptionController:
         for key, counts in asking.items():
             counted = member if member is not None and counts.selector.matches(labels) else None
             if counts.put(name, counted):
-                self._dirty[key] = None
+                self._queue.add(key)

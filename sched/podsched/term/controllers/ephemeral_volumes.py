@@ -9,12 +9,12 @@ pkg/controller/volume/ephemeral of Kubernetes 1.36.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume
 from podsched.api.owners import add_controller
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 
 _CLAIM = "PersistentVolumeClaim"
@@ -32,7 +32,7 @@ class EphemeralVolumeController:
         self._writes = writes
         self._pods: dict[str, str] = {}
         """The key of the pod by the key of its claim."""
-        self._dirty: dict[str, None] = {}
+        self._queue = WorkQueue[str]()
 
     def start(self, now: Instant) -> Iterator[None]:
         """Read the existing pods."""
@@ -45,7 +45,7 @@ class EphemeralVolumeController:
         """Record an added or deleted pod, or a deleted claim."""
         if event.kind == _CLAIM:
             if event.new is None and event.key in self._pods:
-                self._dirty[self._pods[event.key]] = None
+                self._queue.add(self._pods[event.key])
             return
         if event.new is None:
             for key in _claims_of(event.old):
@@ -56,12 +56,11 @@ class EphemeralVolumeController:
     def _note(self, key: str, pod: AnyObject | None) -> None:
         for claim in _claims_of(pod):
             self._pods[claim] = key
-            self._dirty[key] = None
+            self._queue.add(key)
 
     def work(self, now: Instant) -> float | None:
         """Create the missing claims."""
-        for key in list(self._dirty):
-            del self._dirty[key]
+        for key in self._queue.take():
             with self._writes.skipping("Pod", key):
                 self._make_claims(key)
         return None
@@ -73,9 +72,7 @@ class EphemeralVolumeController:
         for volume in _ephemeral_volumes(pod):
             claim_key = f"{key}-{volume.name}"
             if self._objects.get(_CLAIM, claim_key) is None:
-                self._writes.create(
-                    claim_key, _claim(pod, volume), partial(self._dirty.update, {key: None})
-                )
+                self._writes.create(claim_key, _claim(pod, volume), self._queue.adder(key))
 
 
 def _ephemeral_volumes(pod: Pod) -> Iterator[Volume]:

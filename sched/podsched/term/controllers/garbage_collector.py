@@ -15,8 +15,7 @@ pkg/controller/garbagecollector of Kubernetes 1.36.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from podsched.api.kinds import KINDS
@@ -31,6 +30,7 @@ from podsched.term.controllers.controller import (
     metadata_patch,
     without_finalizer,
 )
+from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import DeleteRequest
 
@@ -79,7 +79,7 @@ class GarbageCollector:
         self._owners: dict[_Ref, tuple[str, ...]] = {}
         self._waiting: dict[str, _Ref] = {}
         """Owners with a finalizer of the garbage collector, by uid."""
-        self._dirty: dict[_Ref, None] = {}
+        self._queue = WorkQueue[_Ref]()
 
     def start(self, now: Instant) -> Iterator[None]:
         """Read the existing objects."""
@@ -98,7 +98,7 @@ class GarbageCollector:
         after = new.metadata if new is not None else None
         if before is not None and (after is None or after.uid != before.uid):
             self._waiting.pop(before.uid, None)
-            self._dirty.update(self._dependents.get(before.uid, {}))
+            self._queue.update(self._dependents.get(before.uid, ()))
         if (after is not None and after.owner_references) or (
             before is not None and before.owner_references
         ):
@@ -108,8 +108,8 @@ class GarbageCollector:
             ref = _Ref(kind, key)
             if after.uid not in self._waiting:
                 self._waiting[after.uid] = ref
-                self._dirty.update(self._dependents.get(after.uid, {}))
-            self._dirty[ref] = None
+                self._queue.update(self._dependents.get(after.uid, ()))
+            self._queue.add(ref)
 
     def _index(self, ref: _Ref, references: Sequence[OwnerReference]) -> None:
         uids = tuple(dict.fromkeys(reference.uid for reference in references))
@@ -117,7 +117,7 @@ class GarbageCollector:
         # Reexamine waiting owners: this dependent may have been the last one.
         for uid in before:
             if uid in self._waiting:
-                self._dirty[self._waiting[uid]] = None
+                self._queue.add(self._waiting[uid])
         if uids == before:
             return
         for uid in before:
@@ -129,23 +129,18 @@ class GarbageCollector:
             self._dependents.setdefault(uid, {})[ref] = None
         if uids:
             self._owners[ref] = uids
-            self._dirty[ref] = None
+            self._queue.add(ref)
         else:
             self._owners.pop(ref, None)
 
     def work(self, now: Instant) -> float | None:
         """Examine changed objects, up to a limit."""
-        for _ in range(_AT_ONCE):
-            if not self._dirty:
-                return None
-            ref = next(iter(self._dirty))
-            del self._dirty[ref]
+        for ref in self._queue.take(_AT_ONCE):
             item = self._objects.get(ref.kind, ref.key)
-            if item is None:
-                continue
-            with self._writes.skipping(ref.kind, ref.key):
-                self._decide(ref, item)
-        return now.monotonic + _PAUSE if self._dirty else None
+            if item is not None:
+                with self._writes.skipping(ref.kind, ref.key):
+                    self._decide(ref, item)
+        return now.monotonic + _PAUSE if self._queue else None
 
     def _decide(self, ref: _Ref, item: AnyObject) -> None:
         metadata = item.metadata
@@ -176,7 +171,7 @@ class GarbageCollector:
             propagation_policy=policy,
         )
         request.preconditions.uid = metadata.uid
-        self._writes.delete(ref.key, request, self._retry_of(ref), without=absent)
+        self._writes.delete(ref.key, request, self._queue.adder(ref), without=absent)
 
     def _judged(self, item: AnyObject) -> _Owners:
         owners = _Owners([], [], [], [])
@@ -228,13 +223,10 @@ class GarbageCollector:
         uids = {owner.uid for owner in owners}
         kept = [reference for reference in shown if reference["uid"] in uids]
         patch = metadata_patch(item, {"ownerReferences": kept or None})
-        self._writes.patch(ref.key, patch, self._retry_of(ref), without=absent)
+        self._writes.patch(ref.key, patch, self._queue.adder(ref), without=absent)
 
     def _drop_finalizer(self, ref: _Ref, item: AnyObject, finalizer: str) -> None:
-        self._writes.patch(ref.key, without_finalizer(item, finalizer), self._retry_of(ref))
-
-    def _retry_of(self, ref: _Ref) -> Callable[[], None]:
-        return partial(self._dirty.update, {ref: None})
+        self._writes.patch(ref.key, without_finalizer(item, finalizer), self._queue.adder(ref))
 
 
 def _policy_of(metadata: Any) -> str:

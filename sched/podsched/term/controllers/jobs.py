@@ -11,7 +11,6 @@ Source: pkg/controller/job of Kubernetes 1.36.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -37,6 +36,7 @@ from podsched.term.controllers.job_pods import Seen, is_indexed
 from podsched.term.controllers.owned_pods import MOST_AT_ONCE, Owned
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, JOB_TRACKING, OwnedPod
 from podsched.term.controllers.workload_controller import WorkloadController
+from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 from podsched.term.writes.event_recorder import EventRecorder
 
@@ -63,7 +63,7 @@ class JobController(WorkloadController):
         self._gangs = (
             JobGangs(objects, writes, self._pod_writes.record, self._notify) if gangs else None
         )
-        self._orphans: dict[str, None] = {}
+        self._orphans = WorkQueue[str]()
         """Pods that may have a finalizer that no Job removes."""
 
     @property
@@ -86,7 +86,7 @@ class JobController(WorkloadController):
 
     def _owner_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
-            self._orphans.update(dict.fromkeys(self._pods.of(old.metadata.uid).pods.all))
+            self._orphans.update(self._pods.of(old.metadata.uid).pods.all)
         super()._owner_changed(key, old, new)
 
     def _searches(self, owner: AnyObject) -> bool:
@@ -99,7 +99,7 @@ class JobController(WorkloadController):
         if JOB_TRACKING in new.metadata.finalizers:
             owner = controller_of(new.metadata)
             if owner is None or (owner.kind == "Job" and self._job_of(new) is None):
-                self._orphans[key] = None
+                self._orphans.add(key)
 
     def _job_of(self, pod: Pod) -> Job | None:
         """Return the Job that controls a pod, if it exists."""
@@ -114,8 +114,7 @@ class JobController(WorkloadController):
     def work(self, now: Instant) -> float | None:
         """Examine the Jobs that are due; remove the finalizer of pods that no Job counts."""
         due = super().work(now)
-        for key in list(itertools.islice(self._orphans, _ORPHANS_AT_ONCE)):
-            del self._orphans[key]
+        for key in self._orphans.take(_ORPHANS_AT_ONCE):
             self._free(key)
         return now.monotonic if self._orphans else due
 
@@ -130,19 +129,15 @@ class JobController(WorkloadController):
             return
         if owner is None and self._pods.owners_for(pod):
             return  # It will be adopted.
-
-        def again() -> None:
-            self._orphans[key] = None
-
-        self._writes.patch(key, without_finalizer(pod, JOB_TRACKING), again)
+        self._writes.patch(key, without_finalizer(pod, JOB_TRACKING), self._orphans.adder(key))
 
     def _examine(self, key: str, owner: Job, owned: Owned, now: Instant) -> None:
         """Plan for a Job, and carry the plan out."""
         if owner.spec.managed_by not in ("", _OWN_NAME):
             return
         if finished(owner) is not None:
-            self._orphans.update(dict.fromkeys(owned.pods.uncounted))
-            self._orphans.update((key, None) for key, p in owned.pods.live.items() if p.is_tracked)
+            self._orphans.update(owned.pods.uncounted)
+            self._orphans.update(key for key, p in owned.pods.live.items() if p.is_tracked)
             return
         self._adoption.claim(key, owner, finalizer=JOB_TRACKING)
         # Before the evicted pods are released: they tell the next leader of it, too.
@@ -168,7 +163,7 @@ class JobController(WorkloadController):
         todo = plan(seen)
         self._act(key, owner, owned, todo, gang.group)
         if todo.wait is not None:
-            self._agenda.put(key, now.monotonic + todo.wait)
+            self._due.put(key, now.monotonic + todo.wait)
 
     def _is_deactivated(self, owned: Owned) -> bool:
         """Whether a unit of a Job may not run again, and has no PodGroup that remembers it."""
@@ -201,7 +196,7 @@ class JobController(WorkloadController):
         for record in release[:MOST_AT_ONCE]:
             self._release(owned, record)
         if max(map(len, (todo.delete, todo.drop, release))) > MOST_AT_ONCE:
-            self._agenda.put(key, self._now)
+            self._due.put(key, self._now)
 
         def written(error: ClientError | None) -> None:
             for type_, reason, message in todo.events if error is None else ():

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS
@@ -24,6 +23,7 @@ from podsched.api.service_accounts import DEFAULT_ACCOUNT, ROOT_CA_CONFIG_MAP
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 
 _HASH = "podsched.io/root-ca-hash"
@@ -45,7 +45,7 @@ class _NamespaceObjects:
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects
         self._writes = writes
-        self._dirty: dict[str, None] = {}
+        self._queue = WorkQueue[str]()
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -56,22 +56,21 @@ class _NamespaceObjects:
         """Examine all namespaces."""
         for name in list(self._objects.objects("Namespace")):
             yield
-            self._dirty[name] = None
+            self._queue.add(name)
 
     def changed(self, event: Event, now: Instant) -> None:
         """Note a namespace that is new, or whose object has changed."""
         if event.kind == "Namespace":
             if event.old is None:
-                self._dirty[event.key] = None
+                self._queue.add(event.key)
             return
         namespace, _, name = event.key.partition("/")
         if name == self.object_name:
-            self._dirty[namespace] = None
+            self._queue.add(namespace)
 
     def work(self, now: Instant) -> float | None:
         """Create the missing objects, and update the outdated ones."""
-        for namespace in list(self._dirty):
-            del self._dirty[namespace]
+        for namespace in self._queue.take():
             with self._writes.skipping("Namespace", namespace):
                 self._ensure(namespace)
         return None
@@ -82,7 +81,7 @@ class _NamespaceObjects:
             return
         key = local_key(KINDS[self.kind], namespace, self.object_name)
         present = self._objects.get(self.kind, key)
-        retry = partial(self._dirty.update, {namespace: None})
+        retry = self._queue.adder(namespace)
         if present is None:
             self._writes.create(key, self._made(namespace), retry)
         else:

@@ -17,7 +17,6 @@ Source: pkg/controller/nodelifecycle of Kubernetes 1.36.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 
 from podsched.api.conditions import NODE_READY, is_node_ready, is_pod_ready, node_condition
 from podsched.api.objects import Lease, Node, Pod
@@ -43,6 +42,7 @@ from podsched.term.controllers.node_taints import (
     wanted_taints,
 )
 from podsched.term.controllers.rate import TokenBucket
+from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 
 _HELD_BACK_PERIOD = 1.0
@@ -78,8 +78,8 @@ class NodeLifecycleController:
         """The zone of each node with a Ready condition, and whether that is True."""
         self._buckets: dict[str, TokenBucket] = {}
         self._all_down = False
-        self._dirty: dict[str, None] = {}
-        self._lost: dict[str, None] = {}
+        self._queue = WorkQueue[str]()
+        self._lost = WorkQueue[str]()
         """Nodes that have become not Ready: their pods must be marked."""
         self._tainted: set[str] = set()
         """Nodes that may have a NoExecute taint until they are Ready."""
@@ -102,7 +102,7 @@ class NodeLifecycleController:
                 if isinstance(node, Node):
                     self._see_node(name, node, now)
                     if is_lost(node):
-                        self._lost[name] = None
+                        self._lost.add(name)
 
     def changed(self, event: Event, now: Instant) -> None:
         """Record a change of a Lease or a node."""
@@ -118,7 +118,7 @@ class NodeLifecycleController:
             self._see_node(event.key, event.new, now)
             was_ready = not isinstance(event.old, Node) or not is_lost(event.old)
             if is_lost(event.new) and was_ready:
-                self._lost[event.key] = None
+                self._lost.add(event.key)
 
     def _see_lease(self, lease: object, now: Instant) -> None:
         if isinstance(lease, Lease) and lease.metadata.namespace == LEASE_NAMESPACE:
@@ -126,7 +126,7 @@ class NodeLifecycleController:
 
     def _see_node(self, name: str, node: Node, now: Instant) -> None:
         self._heartbeats.see_node(node, now)
-        self._dirty[name] = None
+        self._queue.add(name)
         if node_condition(node.status, NODE_READY) is not None:
             self._health[name] = (zone_of(node), is_node_ready(node.status))
 
@@ -135,16 +135,15 @@ class NodeLifecycleController:
         if now.monotonic >= self._next_monitor:
             self._monitor(now)
         if not self._in_parts:
-            self._dirty.update(self._held_back)
-        dirty, self._dirty = _part(self._dirty)
-        self._in_parts = bool(self._dirty)
-        lost, self._lost = self._lost, {}
-        for names, act in ((dirty, self._sync), (lost, self._mark_pods)):
+            self._queue.update(self._held_back)
+        changed, lost = self._queue.take(_AT_ONCE), self._lost.take()
+        for names, act in ((changed, self._sync), (lost, self._mark_pods)):
             for name in names:
                 node = self._objects.get("Node", name)
                 if isinstance(node, Node):
                     with self._writes.skipping("Node", name):
                         act(name, node, now)
+        self._in_parts = bool(self._queue)
         if self._in_parts:
             return now.monotonic + _PAUSE
         if self._held_back:
@@ -157,7 +156,7 @@ class NodeLifecycleController:
         self._look_at_zones(now)
         for name in self._objects.objects("Node"):
             if self._heartbeats.is_silent(name, now):
-                self._dirty[name] = None
+                self._queue.add(name)
 
     def _look_at_zones(self, now: Instant) -> None:
         silent = self._heartbeats.is_silent
@@ -167,7 +166,7 @@ class NodeLifecycleController:
         rates, all_down = eviction_rates(counts, self._settings)
         if all_down != self._all_down:
             self._all_down = all_down
-            self._dirty.update(dict.fromkeys(self._objects.objects("Node")))
+            self._queue.update(self._objects.objects("Node"))
         for zone, rate in rates.items():
             self._bucket(zone).set_rate(rate, now.monotonic)
 
@@ -185,7 +184,7 @@ class NodeLifecycleController:
         taints = wanted_taints(node, no_schedule_keys(node, conditions), execute, now.wall)
         patch = node_patch(node, conditions, taints)
         if patch is not None:
-            self._writes.patch(name, patch, lambda: self._mark(name))
+            self._writes.patch(name, patch, self._queue.adder(name))
 
     def _allowed_key(self, name: str, node: Node, key: str, now: Instant) -> str:
         """Return the key of the NoExecute taint that the node may have now, given its zone."""
@@ -201,9 +200,6 @@ class NodeLifecycleController:
         self._held_back[name] = None
         return ""
 
-    def _mark(self, name: str) -> None:
-        self._dirty[name] = None
-
     def _mark_pods(self, name: str, node: Node, now: Instant) -> None:
         """Mark the pods of a node that is not Ready as not Ready."""
         if not is_lost(node):
@@ -212,15 +208,4 @@ class NodeLifecycleController:
             pod = self._objects.get("Pod", key)
             if isinstance(pod, Pod) and is_pod_ready(pod):
                 patch = not_ready_patch(pod, now.wall)
-                self._writes.patch(key, patch, lambda: self._mark_lost(name))
-
-    def _mark_lost(self, name: str) -> None:
-        self._lost[name] = None
-
-
-def _part(names: dict[str, None]) -> tuple[dict[str, None], dict[str, None]]:
-    """Split names into the first ones, up to a limit, and the others."""
-    if len(names) <= _AT_ONCE:
-        return names, {}
-    first = dict.fromkeys(islice(names, _AT_ONCE))
-    return first, {name: None for name in names if name not in first}
+                self._writes.patch(key, patch, self._lost.adder(name))

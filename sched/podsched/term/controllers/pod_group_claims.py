@@ -23,6 +23,7 @@ from podsched.api.owners import controller_of
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects
+from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 
 _GROUP: Final = "PodGroup"
@@ -47,8 +48,7 @@ class PodGroupClaimController:
         """The keys of the claims that a group controls, by the group's uid."""
         self._waiting: dict[str, dict[str, None]] = {}
         """By key of a template that does not exist, the keys of the groups that wait for it."""
-        self._dirty: dict[str, None] = {}
-        """The keys of groups to examine."""
+        self._queue = WorkQueue[str]()
 
     def start(self, now: Instant) -> Iterator[None]:
         """Read the existing claims and groups."""
@@ -63,14 +63,14 @@ class PodGroupClaimController:
 
     def _changed(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         if kind == _TEMPLATE:
-            self._dirty.update(self._waiting.pop(key, {}) if new is not None else {})
+            self._queue.update(self._waiting.pop(key, ()) if new is not None else ())
         elif kind == _CLAIM:
             if old is not None:
                 self._claim_changed(key, old, is_there=False)
             if new is not None:
                 self._claim_changed(key, new, is_there=True)
         elif isinstance(new, PodGroup) and new.spec.resource_claims:
-            self._dirty[key] = None
+            self._queue.add(key)
 
     def _claim_changed(self, key: str, claim: AnyObject, *, is_there: bool) -> None:
         owner = controller_of(claim.metadata)
@@ -83,15 +83,14 @@ class PodGroupClaimController:
             owned.pop(key, None)
         if not owned:
             del self._owned[owner.uid]
-        self._dirty[f"{claim.metadata.namespace}/{owner.name}"] = None
+        self._queue.add(f"{claim.metadata.namespace}/{owner.name}")
 
     def work(self, now: Instant) -> float | None:
         """Examine groups, up to a limit."""
-        for key in list(self._dirty)[:_AT_ONCE]:
-            del self._dirty[key]
+        for key in self._queue.take(_AT_ONCE):
             with self._writes.skipping(_GROUP, key):
                 self._examine(key)
-        return now.monotonic + _PAUSE if self._dirty else None
+        return now.monotonic + _PAUSE if self._queue else None
 
     def _examine(self, key: str) -> None:
         group = self._objects.get(_GROUP, key)
@@ -108,7 +107,7 @@ class PodGroupClaimController:
             statuses = [{"name": n, "resourceClaimName": c} for n, c in {**known, **found}.items()]
             request = object_patch(group, {"status": {"resourceClaimStatuses": statuses}})
             request.resource_version = 0  # Only this controller writes these.
-            self._writes.patch(key, request, partial(self._dirty.update, {key: None}))
+            self._writes.patch(key, request, self._queue.adder(key))
 
     def _claim_of(self, key: str, group: PodGroup, ref: PodResourceClaim, name: str) -> str:
         """Return the name of the claim that was generated; if there is none, create it."""
@@ -123,8 +122,7 @@ class PodGroupClaimController:
         template = self._objects.get(_TEMPLATE, wanted)
         if isinstance(template, ResourceClaimTemplate):
             made = claim_of_template(group, ref, template, partial(self._exists, namespace))
-            retry = partial(self._dirty.update, {key: None})
-            self._writes.create(object_key(made), made, retry)
+            self._writes.create(object_key(made), made, self._queue.adder(key))
         else:
             self._waiting.setdefault(wanted, {})[key] = None
         return name

@@ -8,13 +8,13 @@ finalizer again if a client has removed it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from podsched.api.conditions import is_finished
 from podsched.api.objects import AnyObject, Pod, PodGroup
 from podsched.api.pod_groups import PROTECTION_FINALIZER, group_key
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects, without_finalizer
+from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 
 _GROUP = "PodGroup"
@@ -34,19 +34,19 @@ class PodGroupProtectionController:
         """The unfinished pods that name each group, by their keys."""
         self._counted_for: dict[str, str] = {}
         """By the key of a pod, its group: reading that from the pod's old version takes longer."""
-        self._dirty: dict[str, None] = {}
+        self._queue = WorkQueue[str]()
 
     def start(self, now: Instant) -> Iterator[None]:
         """Read the existing pods and groups."""
         for key in list(self._objects.objects("Pod")):
             yield
             self._pod_changed(key, self._objects.get("Pod", key))
-        self._dirty.update(dict.fromkeys(self._objects.objects(_GROUP)))
+        self._queue.update(self._objects.objects(_GROUP))
 
     def changed(self, event: Event, now: Instant) -> None:
         """Note a changed group, or a pod that names another group or has ended."""
         if event.kind == _GROUP:
-            self._dirty[event.key] = None
+            self._queue.add(event.key)
         else:
             self._pod_changed(event.key, event.new)
 
@@ -59,7 +59,7 @@ class PodGroupProtectionController:
             members.discard(key)
             if not members:
                 del self._members[left]
-                self._dirty[left] = None
+                self._queue.add(left)
             del self._counted_for[key]
         if joined:
             self._members.setdefault(joined, set()).add(key)
@@ -67,8 +67,7 @@ class PodGroupProtectionController:
 
     def work(self, now: Instant) -> float | None:
         """Remove the finalizer of deleted groups without members."""
-        for key in list(self._dirty):
-            del self._dirty[key]
+        for key in self._queue.take():
             with self._writes.skipping(_GROUP, key):
                 self._release_group(key)
         return None
@@ -80,7 +79,7 @@ class PodGroupProtectionController:
         metadata = group.metadata
         if metadata.HasField("deletion_timestamp") and PROTECTION_FINALIZER in metadata.finalizers:
             patch = without_finalizer(group, PROTECTION_FINALIZER)
-            self._writes.patch(key, patch, partial(self._dirty.update, {key: None}))
+            self._writes.patch(key, patch, self._queue.adder(key))
 
 
 def _group_of(pod: AnyObject | None) -> str:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
 from typing import Any, Final
 
 from podsched.api.conditions import is_finished
@@ -53,6 +52,7 @@ from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import AbsentObject, Instant, Objects
+from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 from podsched.term.writes.event_recorder import EventRecorder
 from podsched.v1.api_pb2 import DeleteRequest
@@ -91,7 +91,7 @@ class ResourceClaimController:
         """The pods with claims of each PodGroup."""
         self._idle: dict[str, float] = {}
         """By claim that is allocated and unused: since when (monotonic), the earliest first."""
-        self._dirty: dict[tuple[str, str], None] = {}
+        self._queue = WorkQueue[tuple[str, str]]()
         """Pods and claims to examine, by kind and key."""
 
     @property
@@ -130,7 +130,7 @@ class ResourceClaimController:
         return found if isinstance(found, ResourceClaim) else None
 
     def _examine(self, kind: str, keys: Iterable[str]) -> None:
-        self._dirty.update(dict.fromkeys((kind, key) for key in keys))
+        self._queue.update((kind, key) for key in keys)
 
     # ------------------------------------------------------------------ changes
 
@@ -157,7 +157,7 @@ class ResourceClaimController:
         if _is_done(new):
             self._examine(_CLAIM, (*used, *self._owned.get(new.metadata.uid, ())))
         elif new.spec.resource_claims:
-            self._dirty["Pod", key] = None
+            self._queue.add(("Pod", key))
 
     def _note_member(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         """Note which pods with claims a PodGroup has."""
@@ -200,10 +200,10 @@ class ResourceClaimController:
                 self._owned.setdefault(after, {})[key] = None
         self._examine("Pod", self._users.get(key, ()))
         if new is not None:
-            self._dirty[_CLAIM, key] = None
+            self._queue.add((_CLAIM, key))
             for owner in new.metadata.owner_references:
                 if owner.uid == after:  # The pod's status does not name it yet.
-                    self._dirty["Pod", f"{new.metadata.namespace}/{owner.name}"] = None
+                    self._queue.add(("Pod", f"{new.metadata.namespace}/{owner.name}"))
 
     # ------------------------------------------------------------------ work
 
@@ -212,15 +212,14 @@ class ResourceClaimController:
         for key, since in self._idle.items():
             if since + IDLE > now.monotonic:
                 break
-            self._dirty[_CLAIM, key] = None
-        for kind, key in list(islice(self._dirty, _AT_ONCE)):
-            del self._dirty[kind, key]
+            self._queue.add((_CLAIM, key))
+        for kind, key in self._queue.take(_AT_ONCE):
             with self._writes.skipping(kind, key):
                 if kind == _CLAIM:
                     self._examine_claim(key, now)
                 else:
                     self._examine_pod(key)
-        if self._dirty:
+        if self._queue:
             return now.monotonic + _PAUSE
         return next((since + IDLE for since in self._idle.values()), None)
 
@@ -250,7 +249,7 @@ class ResourceClaimController:
             kept = [{"name": name} for name in known if name not in found]
             request = object_patch(pod, {"status": {"resourceClaimStatuses": [*kept, *statuses]}})
             request.resource_version = 0  # Only this controller writes these.
-            self._writes.patch(key, request, partial(self._examine, "Pod", [key]))
+            self._writes.patch(key, request, self._queue.adder(("Pod", key)))
 
     def _generated_claim(
         self, key: str, pod: Pod, ref: PodResourceClaim, name: str | None
@@ -283,7 +282,7 @@ class ResourceClaimController:
             if failed is not None and not failed.retryable:
                 self._record(pod, ref, f"create ResourceClaim {made.metadata.name}: {failed}")
 
-        retry = partial(self._examine, "Pod", [key])
+        retry = self._queue.adder(("Pod", key))
         self._writes.create(object_key(made), made, retry, done=written)
         return name
 
@@ -375,7 +374,7 @@ class ResourceClaimController:
                     kind=_CLAIM, namespace=claim.metadata.namespace, name=claim.metadata.name
                 )
                 request.preconditions.uid = claim.metadata.uid
-                self._writes.delete(key, request, partial(self._examine, _CLAIM, [key]))
+                self._writes.delete(key, request, self._queue.adder((_CLAIM, key)))
 
     def _change(
         self, claim: ResourceClaim, body: dict[str, Any], absent: Iterable[AbsentObject]
@@ -385,7 +384,7 @@ class ResourceClaimController:
         self._writes.patch(key, object_patch(claim, body), retry, without=tuple(absent))
 
     def _look_again_at_claim(self, key: str) -> None:
-        self._dirty[_CLAIM, key] = None
+        self._queue.add((_CLAIM, key))
         self._examine("Pod", self._users.get(key, ()))
 
     def _record(self, pod: Pod, ref: PodResourceClaim, why: str) -> None:

@@ -11,9 +11,9 @@ from functools import partial
 
 from podsched.api.objects import AnyObject, Job, seconds_of
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.agenda import Agenda
 from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.job_plan import finished
+from podsched.term.controllers.workqueue import DelayingQueue
 from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import DeleteRequest
 
@@ -28,7 +28,7 @@ class TtlAfterFinishedController:
     def __init__(self, objects: Objects, writes: Writes) -> None:
         self._objects = objects
         self._writes = writes
-        self._agenda = Agenda()
+        self._due = DelayingQueue()
 
     def start(self, now: Instant) -> Iterator[None]:
         """Read the existing Jobs."""
@@ -42,11 +42,11 @@ class TtlAfterFinishedController:
 
     def _note(self, key: str, job: AnyObject | None, now: Instant) -> None:
         if isinstance(job, Job) and (at := _ends_at(job)) is not None:
-            self._agenda.put(key, now.monotonic + max(0.0, at - now.wall))
+            self._due.put(key, now.monotonic + max(0.0, at - now.wall))
 
     def work(self, now: Instant) -> float | None:
         """Delete the Jobs whose time has come."""
-        for key in self._agenda.due(now.monotonic):
+        for key in self._due.due(now.monotonic):
             job = self._objects.get("Job", key)
             at = _ends_at(job) if isinstance(job, Job) else None
             if job is None or at is None:
@@ -63,7 +63,7 @@ class TtlAfterFinishedController:
             )
             request.preconditions.uid = metadata.uid
             self._writes.delete(key, request, partial(self._note, key, job, now))
-        return self._agenda.next
+        return self._due.next
 
 
 def _ends_at(job: Job) -> float | None:

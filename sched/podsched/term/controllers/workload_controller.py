@@ -22,7 +22,6 @@ from podsched.api.selectors import Selector, compile_selector
 from podsched.serve.client.cluster import object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
-from podsched.term.controllers.agenda import Agenda
 from podsched.term.controllers.controller import Done, Instant, Objects, earliest, metadata_patch
 from podsched.term.controllers.owned_pods import (
     EXPECTED_FOR,
@@ -33,6 +32,7 @@ from podsched.term.controllers.owned_pods import (
 )
 from podsched.term.controllers.pod_records import COMPLETION_INDEX, OwnedPod, completion_index
 from podsched.term.controllers.pod_writes import PodWrites
+from podsched.term.controllers.workqueue import DelayingQueue
 from podsched.term.controllers.write_queues import Writes
 from podsched.term.writes.event_recorder import EventRecorder
 
@@ -55,7 +55,7 @@ class WorkloadController(ABC):
     def __init__(self, objects: Objects, writes: Writes, recorder: EventRecorder) -> None:
         self._objects = objects
         self._writes = writes
-        self._agenda = Agenda()
+        self._due = DelayingQueue()
         self._now = 0.0
         """Monotonic time of the last call of ``changed`` or ``work``."""
         self._written: dict[str, str] = {}
@@ -101,7 +101,7 @@ class WorkloadController(ABC):
         self._written.pop(key, None)
         self._pods.owner_changed(key, new)
         if new is not None:
-            self._agenda.put(key, self._now)
+            self._due.put(key, self._now)
 
     def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         self._pods.pod_changed(key, old, new)
@@ -114,7 +114,7 @@ class WorkloadController(ABC):
         owner = self._objects.get(self.owner_kind, key)
         if owner is not None:
             pods = 0 if at_once else len(self._pods.of(owner.metadata.uid).pods.all)
-            self._agenda.put(key, self._now + pods * _PER_POD)
+            self._due.put(key, self._now + pods * _PER_POD)
 
     def work(self, now: Instant) -> float | None:
         """Examine the owners that are due, up to a number of pods."""
@@ -122,7 +122,7 @@ class WorkloadController(ABC):
         self._pods.now = now.monotonic
         more = self._adoption.search()
         budget = _POD_BUDGET
-        for key in self._agenda.due(now.monotonic):
+        for key in self._due.due(now.monotonic):
             owner = self._objects.get(self.owner_kind, key)
             if owner is None or key in self._adoption.unsearched:
                 continue
@@ -134,13 +134,13 @@ class WorkloadController(ABC):
             budget -= _PER_OWNER + len(owned.pods.all)
             if budget <= 0:
                 break
-        return earliest(self._agenda.next, now.monotonic + _PAUSE if more else None)
+        return earliest(self._due.next, now.monotonic + _PAUSE if more else None)
 
     def _come_back(self, key: str, owned: Owned, now: Instant) -> None:
         if owned.not_before > now.monotonic:
-            self._agenda.put(key, owned.not_before)
+            self._due.put(key, owned.not_before)
         if owned.creating:
-            self._agenda.put(key, next(iter(owned.creating.values())).until)
+            self._due.put(key, next(iter(owned.creating.values())).until)
 
     @abstractmethod
     def _examine(self, key: str, owner: Any, owned: Owned, now: Instant) -> None:
