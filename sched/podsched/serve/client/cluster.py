@@ -122,6 +122,17 @@ class ControlledCluster(Cluster, Protocol):
         ...
 
 
+def object_deletion(item: AnyObject, propagation_policy: str = "") -> v1.DeleteRequest:
+    """Return the request that deletes this object, but no later one of its name."""
+    return v1.DeleteRequest(
+        kind=kind_of(item).name,
+        namespace=item.metadata.namespace,
+        name=item.metadata.name,
+        propagation_policy=propagation_policy,
+        preconditions=v1.Preconditions(uid=item.metadata.uid),
+    )
+
+
 def object_patch(item: AnyObject, body: Mapping[str, Any]) -> v1.PatchRequest:
     """Return a merge patch that applies only to this version of the object."""
     return v1.PatchRequest(

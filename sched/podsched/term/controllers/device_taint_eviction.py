@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from podsched.api.conditions import is_terminating
 from podsched.api.device_claims import claim_names, is_claim_for, is_reserved_for
 from podsched.api.device_taints import rule_matches
 from podsched.api.objects import (
@@ -25,6 +26,7 @@ from podsched.api.objects import (
     ResourceClaim,
     ResourceSlice,
     Taint,
+    copy_of,
     seconds_of,
 )
 from podsched.api.tolerations import NO_EXECUTE, tolerates
@@ -126,7 +128,7 @@ class DeviceTaintEvictionController:
             return
         old, new = event.old, event.new
         pod = new if isinstance(new, Pod) else None
-        if pod is None or pod.metadata.HasField("deletion_timestamp"):
+        if pod is None or is_terminating(pod):
             forget = self._evictions.is_gone if pod is None else self._evictions.leaves_already
             causes = self._causes.pop(event.key, frozenset())
             if forget(event.key):
@@ -237,7 +239,7 @@ class DeviceTaintEvictionController:
 
     def _look_at_pod(self, key: str, now: Instant) -> None:
         pod = self._objects.get("Pod", key)
-        if not isinstance(pod, Pod) or pod.metadata.HasField("deletion_timestamp"):
+        if not isinstance(pod, Pod) or is_terminating(pod):
             return
         times: list[float] = []
         causes: set[str] = set()
@@ -339,7 +341,7 @@ class DeviceTaintEvictionController:
     def _bound_consumers(self, claim: ResourceClaim) -> Iterator[str]:
         for key in _consumers(claim):
             pod = self._objects.get("Pod", key)
-            if not isinstance(pod, Pod) or pod.metadata.HasField("deletion_timestamp"):
+            if not isinstance(pod, Pod) or is_terminating(pod):
                 continue
             if any(of is claim for of in self._claims_of(key, pod)):
                 yield key
@@ -373,8 +375,7 @@ def _selected(
 
 def _evicting(rule: DeviceTaintRule) -> Taint:
     """Return the taint of a rule as if its effect were NoExecute."""
-    taint = Taint()
-    taint.CopyFrom(rule.spec.taint)
+    taint = copy_of(rule.spec.taint)
     taint.effect = NO_EXECUTE
     return taint
 

@@ -15,6 +15,7 @@ from podsched.api.codec import write
 from podsched.api.conditions import (
     FALSE,
     is_pod_ready,
+    is_terminating,
     set_budget_condition,
     set_disruption_allowed,
 )
@@ -24,6 +25,7 @@ from podsched.api.objects import (
     Pod,
     PodDisruptionBudget,
     PodDisruptionBudgetStatus,
+    copy_of,
     seconds_of,
     timestamp,
 )
@@ -93,7 +95,7 @@ def member_of(pod: Pod) -> Member:
     owner = controller_of(pod.metadata)
     return Member(
         is_pod_ready(pod),
-        pod.metadata.HasField("deletion_timestamp"),
+        is_terminating(pod),
         None if owner is None else Owner(owner.kind, owner.name, owner.uid),
     )
 
@@ -106,8 +108,7 @@ def new_status(
     ``scale`` returns the replicas that a controller asks for, None if the controller does not
     exist.
     """
-    status = PodDisruptionBudgetStatus()
-    status.CopyFrom(budget.status)
+    status = copy_of(budget.status)
     status.observed_generation = budget.metadata.generation
     found = _expected(budget, counts, scale)
     if isinstance(found, Owner):

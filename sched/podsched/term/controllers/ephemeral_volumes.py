@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from podsched.api.conditions import is_terminating
 from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume
 from podsched.api.owners import add_controller
 from podsched.serve.client.informer import Event
@@ -67,7 +68,7 @@ class EphemeralVolumeController:
 
     def _make_claims(self, key: str) -> None:
         pod = self._objects.get("Pod", key)
-        if not isinstance(pod, Pod) or pod.metadata.HasField("deletion_timestamp"):
+        if not isinstance(pod, Pod) or is_terminating(pod):
             return
         for volume in _ephemeral_volumes(pod):
             claim_key = f"{key}-{volume.name}"

@@ -22,6 +22,7 @@ from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, OwnerReference
 from podsched.api.owners import FOREGROUND_FINALIZER, KEPT_KINDS, ORPHAN_FINALIZER, owner_kind
+from podsched.serve.client.cluster import object_deletion
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import (
     AbsentObject,
@@ -32,7 +33,6 @@ from podsched.term.controllers.controller import (
 )
 from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
-from podsched.v1.api_pb2 import DeleteRequest
 
 COLLECTED_KINDS = tuple(
     kind.name for kind in KINDS.values() if kind.name != "Event" and not kind.secret
@@ -164,13 +164,7 @@ class GarbageCollector:
             # An owner waits until all below it is gone, so this object has to wait for its own
             # dependents as well.
             policy = "Foreground"
-        request = DeleteRequest(
-            kind=ref.kind,
-            namespace=metadata.namespace,
-            name=metadata.name,
-            propagation_policy=policy,
-        )
-        request.preconditions.uid = metadata.uid
+        request = object_deletion(item, policy)
         self._writes.delete(ref.key, request, self._queue.adder(ref), without=absent)
 
     def _judged(self, item: AnyObject) -> _Owners:

@@ -27,8 +27,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from podsched.api.conditions import FALSE, TRUE
-from podsched.api.objects import Job, JobStatus, Timestamp, WorkloadCondition, seconds_of, timestamp
+from podsched.api.conditions import FALSE, TRUE, is_terminating
+from podsched.api.objects import (
+    Job,
+    JobStatus,
+    Timestamp,
+    WorkloadCondition,
+    copy_of,
+    seconds_of,
+    timestamp,
+)
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.term.controllers.job_indexes import Indexes
 from podsched.term.controllers.job_pods import JobPods, Seen
@@ -94,8 +102,7 @@ class _Planner:
         self._seen = seen
         self._spec = seen.job.spec
         self._stored = seen.job.status
-        self._status = JobStatus()
-        self._status.CopyFrom(seen.job.status)
+        self._status = copy_of(seen.job.status)
         self._status.uncounted_terminated_pods.SetInParent()
         self._plan = Plan(self._status)
         self._active: Sequence[OwnedPod] = seen.active
@@ -215,7 +222,7 @@ class _Planner:
     def _manage(self) -> Sequence[OwnedPod]:
         """Decide which pods to create and to drop; return those that stay active."""
         active = self._active
-        if not self._job.metadata.HasField("deletion_timestamp"):
+        if not is_terminating(self._job):
             if self._spec.suspend:
                 self._plan.drop = active
             else:

@@ -16,6 +16,7 @@ from podsched.api.objects import (
     PodFailurePolicyOnExitCodes,
     PodFailurePolicyRule,
 )
+from podsched.lib.backoff import exponential
 from podsched.term.controllers.job_indexes import Indexes
 from podsched.term.controllers.pod_records import OwnedPod
 
@@ -114,10 +115,7 @@ def _was_dropped(pod: OwnedPod) -> bool:
 
 def pause_left(failures: int, last: float, now: float) -> float:
     """Return the seconds left of the backoff after ``failures`` failures, the last at ``last``."""
-    if not failures:
-        return 0.0
-    pause = min(_FIRST_BACKOFF * 2.0 ** min(failures - 1, 10), _LONGEST_BACKOFF)
-    return max(0.0, last + pause - now)
+    return max(0.0, last + exponential(_FIRST_BACKOFF, _LONGEST_BACKOFF, failures) - now)
 
 
 def restarts_exceed(job: Job, pods: Iterable[OwnedPod]) -> bool:

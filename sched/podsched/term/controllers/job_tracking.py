@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from podsched.api.conditions import is_terminating
 from podsched.api.objects import JobStatus
 from podsched.term.controllers.job_indexes import Indexes
 from podsched.term.controllers.job_pods import JobPods, Seen
@@ -58,14 +59,14 @@ class Tracking:
 
     def _to_track(self) -> list[OwnedPod]:
         found = self._pods.ended()
-        if self._end is not None or self._seen.job.metadata.HasField("deletion_timestamp"):
+        if self._end is not None or is_terminating(self._seen.job):
             dropping = self._seen.dropping
             live = self._seen.pods.live.values()
             found += [pod for pod in live if pod.is_tracked and pod.uid not in dropping]
         return sorted(found, key=lambda pod: pod.completion) if self._pods.indexed else found
 
     def _may_be_released(self, pod: OwnedPod) -> bool:
-        is_over = self._seen.job.metadata.HasField("deletion_timestamp") or self._end is not None
+        is_over = is_terminating(self._seen.job) or self._end is not None
         if is_over or pod.phase == "Succeeded":
             return True
         return self._pods.is_failed(pod) and self._pods.delayed.get(pod.completion) is not pod

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from podsched.api.kinds import KINDS
-from podsched.api.objects import AnyObject, Job, Pod, PodGroup, PodTemplateSpec
+from podsched.api.objects import AnyObject, Job, Pod, PodGroup, PodTemplateSpec, copy_of
 from podsched.api.owners import controller_of
 from podsched.api.queue_labels import (
     MAX_EXEC_TIME,
@@ -241,8 +241,7 @@ class JobController(WorkloadController):
     # ------------------------------------------------------------------ new pods
 
     def _new_pods(self, job: Job, wanted: Sequence[NewPod], group: PodGroup | None) -> list[Pod]:
-        template = PodTemplateSpec()
-        template.CopyFrom(job.spec.template)
+        template = copy_of(job.spec.template)
         # They may have changed since the API server gave them to the template.
         for name in (QUEUE_NAME, QUEUE_PRIORITY_CLASS, MAX_EXEC_TIME):
             if name in job.metadata.labels:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 
+from podsched.api.conditions import is_terminating
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS
 from podsched.api.objects import AnyObject, ConfigMap, ServiceAccount
@@ -77,7 +78,7 @@ class _NamespaceObjects:
 
     def _ensure(self, namespace: str) -> None:
         found = self._objects.get("Namespace", namespace)
-        if found is None or found.metadata.HasField("deletion_timestamp"):
+        if found is None or is_terminating(found):
             return
         key = local_key(KINDS[self.kind], namespace, self.object_name)
         present = self._objects.get(self.kind, key)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from podsched.api.conditions import is_terminating
 from podsched.api.objects import AnyObject
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects, earliest
@@ -61,7 +62,7 @@ class NamespaceController:
                 found.due = min(found.due, now.monotonic + _FIRST_PAUSE)
 
     def _note(self, name: str, namespace: AnyObject | None, now: Instant) -> None:
-        if namespace is None or not namespace.metadata.HasField("deletion_timestamp"):
+        if namespace is None or not is_terminating(namespace):
             self._terminating.pop(name, None)
             return
         known = self._terminating.get(name)

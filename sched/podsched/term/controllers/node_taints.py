@@ -10,7 +10,7 @@ from typing import Any
 
 from podsched.api.codec import write
 from podsched.api.conditions import FALSE, NODE_READY, TRUE, UNKNOWN
-from podsched.api.objects import Node, NodeCondition, Pod, PodCondition, Taint, timestamp
+from podsched.api.objects import Node, NodeCondition, Pod, Taint, copy_of, timestamp
 from podsched.api.tolerations import (
     NO_EXECUTE,
     NO_SCHEDULE,
@@ -41,8 +41,7 @@ def silent_conditions(node: Node, now: float) -> list[NodeCondition]:
     conditions: list[NodeCondition] = []
     seen = set()
     for old in node.status.conditions:
-        condition = NodeCondition()
-        condition.CopyFrom(old)
+        condition = copy_of(old)
         seen.add(old.type)
         if old.type in _UNKNOWN_WHEN_SILENT and old.status != UNKNOWN:
             condition.status = UNKNOWN
@@ -75,8 +74,8 @@ def no_schedule_keys(node: Node, conditions: Sequence[NodeCondition]) -> list[st
 
 def no_execute_key(conditions: Sequence[NodeCondition]) -> str:
     """Return the key of the NoExecute taint of a node that is not Ready; "" if it is Ready."""
-    ready = next((c for c in conditions if c.type == NODE_READY), None)
-    return _TAINTS.get((NODE_READY, ready.status), "") if ready is not None else ""
+    ready = next((c.status for c in conditions if c.type == NODE_READY), "")
+    return _TAINTS.get((NODE_READY, ready), "")
 
 
 def wanted_taints(
@@ -95,8 +94,7 @@ def wanted_taints(
         if ours and (old.key, old.effect) not in wanted:
             continue
         wanted.discard((old.key, old.effect))
-        taint = Taint()
-        taint.CopyFrom(old)
+        taint = copy_of(old)
         if old.effect == NO_EXECUTE and not old.HasField("time_added"):
             # tolerationSeconds count from this time; the next leader must find the same one.
             taint.time_added.CopyFrom(stamp)
@@ -121,8 +119,7 @@ def not_ready_patch(pod: Pod, now: float) -> PatchRequest:
     """Return the patch that marks a pod as not Ready because its node is not Ready."""
     conditions = []
     for old in pod.status.conditions:
-        condition = PodCondition()
-        condition.CopyFrom(old)
+        condition = copy_of(old)
         if old.type == "Ready":
             condition.status, condition.reason = FALSE, NOT_READY_REASON
             condition.last_transition_time.CopyFrom(timestamp(now, whole=True))

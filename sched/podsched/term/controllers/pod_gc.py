@@ -123,24 +123,12 @@ class PodGarbageCollector:
         self._nodes.missing({p.spec.node_name for p in scan.orphans}, now)
         quarantine = self._settings.pod_gc_quarantine
         for pod in surplus(scan.finished, self._settings.terminated_pod_gc_threshold):
-            self._delete(pod, _deletion(pod))
+            self._delete(pod, eviction(pod, "", "", grace=0))
         for pod in scan.orphans:
             if self._nodes.for_long(pod.spec.node_name, quarantine, now):
                 request = eviction(pod, REASON, NODE_GONE, grace=0)
                 self._delete(pod, request, without_node=pod.spec.node_name)
 
     def _delete(self, pod: Pod, request: EvictRequest, without_node: str = "") -> None:
-        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
         # The next scan retries what failed.
-        self._writes.evict(key, request, lambda: None, without_node=without_node)
-
-
-def _deletion(pod: Pod) -> EvictRequest:
-    request = EvictRequest(
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        ignore_disruption_budgets=True,
-        grace_period_seconds=0,
-    )
-    request.preconditions.uid = pod.metadata.uid
-    return request
+        self._writes.evict(object_key(pod), request, lambda: None, without_node=without_node)

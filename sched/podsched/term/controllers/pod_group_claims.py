@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from podsched.api.conditions import is_terminating
 from podsched.api.device_claims import POD_CLAIM_NAME, claim_of_template
 from podsched.api.objects import (
     AnyObject,
@@ -94,7 +95,7 @@ class PodGroupClaimController:
 
     def _examine(self, key: str) -> None:
         group = self._objects.get(_GROUP, key)
-        if not isinstance(group, PodGroup) or group.metadata.HasField("deletion_timestamp"):
+        if not isinstance(group, PodGroup) or is_terminating(group):
             return
         known = {of.name: of.resource_claim_name for of in group.status.resource_claim_statuses}
         found: dict[str, str] = {}

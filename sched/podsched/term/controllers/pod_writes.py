@@ -9,6 +9,7 @@ from functools import partial
 from podsched.api.metadata_defaulting import generated_name
 from podsched.api.objects import AnyObject, ObjectMeta, Pod, PodTemplateSpec, object_key
 from podsched.api.owners import add_controller
+from podsched.lib.backoff import exponential
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
 from podsched.term.controllers.controller import Done, without_finalizer
 from podsched.term.controllers.owned_pods import (
@@ -116,8 +117,8 @@ class PodWrites:
             owned.failures, owned.error = 0, ""
             return
         owned.batch, owned.error = 1, str(failed[0])
-        pause = min(_FIRST_PAUSE * 2.0**owned.failures, _LONGEST_PAUSE)
-        owned.failures = min(owned.failures + 1, 10)
+        owned.failures += 1
+        pause = exponential(_FIRST_PAUSE, _LONGEST_PAUSE, owned.failures)
         owned.not_before = self._pods.now + pause
         self.record(owner.metadata, "FailedCreate", f"Error creating: {owned.error}", "Warning")
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from podsched.api.conditions import TRUE
+from podsched.api.conditions import TRUE, is_terminating
 from podsched.api.objects import ReplicaSet, ReplicaSetStatus, timestamp
 from podsched.api.owners import controller_of
 from podsched.term.controllers.controller import Instant
@@ -53,7 +53,7 @@ class ReplicaSetController(WorkloadController):
         """Create or delete pods, and write the status."""
         self._adoption.claim(key, owner)
         seen = _Seen(key, owner, owned, owned.active(), now)
-        if not owner.metadata.HasField("deletion_timestamp"):
+        if not is_terminating(owner):
             self._scale(seen)
         self._write_status(key, owner, self._status(seen))
 

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
-from podsched.api.conditions import is_finished
+from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.device_claims import (
     CLAIM_FINALIZER,
     GROUPS,
@@ -48,14 +48,13 @@ from podsched.api.objects import (
     ResourceClaimTemplate,
     object_key,
 )
-from podsched.serve.client.cluster import object_patch
+from podsched.serve.client.cluster import object_deletion, object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import AbsentObject, Instant, Objects
 from podsched.term.controllers.workqueue import WorkQueue
 from podsched.term.controllers.write_queues import Writes
 from podsched.term.writes.event_recorder import EventRecorder
-from podsched.v1.api_pb2 import DeleteRequest
 
 _CLAIM, _TEMPLATE, _GROUP = "ResourceClaim", "ResourceClaimTemplate", "PodGroup"
 #: Max deleted pods remembered. For others the API server is asked whether they exist.
@@ -225,7 +224,7 @@ class ResourceClaimController:
 
     def _examine_pod(self, key: str) -> None:
         pod = self._pod(key)
-        if pod is None or _is_done(pod) or pod.metadata.HasField("deletion_timestamp"):
+        if pod is None or _is_done(pod) or is_terminating(pod):
             return
         statuses = []
         group = self._objects.get(_GROUP, _group_of(pod))
@@ -295,7 +294,7 @@ class ResourceClaimController:
         is_own = is_claim_for(pod, claim) or is_group_claim_for(pod, claim)
         if ref.resource_claim_template_name and not is_own:
             return
-        if claim.metadata.HasField("deletion_timestamp"):
+        if is_terminating(claim):
             return
         consumers = to_manifest(claim)["status"].get("reservedFor", [])
         if len(consumers) < MOST_CONSUMERS:
@@ -323,13 +322,13 @@ class ResourceClaimController:
             elif missing is not None:
                 absent.append(missing)
         is_free = not kept and CLAIM_FINALIZER in claim.metadata.finalizers
-        if is_free and (claim.status.reserved_for or claim.metadata.HasField("deletion_timestamp")):
+        if is_free and (claim.status.reserved_for or is_terminating(claim)):
             self._change(claim, _deallocation(claim), absent)
         elif len(kept) < len(claim.status.reserved_for):
             consumers = to_manifest(claim)["status"]["reservedFor"]
             left = [consumer for consumer in consumers if consumer["uid"] in kept] or None
             self._change(claim, {"status": {"reservedFor": left}}, absent)
-        elif not kept and not claim.metadata.HasField("deletion_timestamp"):
+        elif not kept and not is_terminating(claim):
             self._delete_of_ended_pod(claim)
 
     def _is_idle(self, key: str, claim: ResourceClaim) -> bool:
@@ -370,11 +369,7 @@ class ResourceClaimController:
             pod = self._pod(f"{claim.metadata.namespace}/{reference.name}")
             if pod is not None and pod.metadata.uid == owner and _is_done(pod):
                 key = object_key(claim)
-                request = DeleteRequest(
-                    kind=_CLAIM, namespace=claim.metadata.namespace, name=claim.metadata.name
-                )
-                request.preconditions.uid = claim.metadata.uid
-                self._writes.delete(key, request, self._queue.adder((_CLAIM, key)))
+                self._writes.delete(key, object_deletion(claim), self._queue.adder((_CLAIM, key)))
 
     def _change(
         self, claim: ResourceClaim, body: dict[str, Any], absent: Iterable[AbsentObject]
@@ -414,7 +409,7 @@ def _group_of(pod: Pod) -> str:
 
 def _is_done(pod: Pod) -> bool:
     """Return whether a pod has ended, or is deleted before it was bound."""
-    never_runs = pod.metadata.HasField("deletion_timestamp") and not pod.spec.node_name
+    never_runs = is_terminating(pod) and not pod.spec.node_name
     return is_finished(pod) or never_runs
 
 

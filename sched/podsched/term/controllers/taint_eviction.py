@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from podsched.api.conditions import TRUE, pod_condition
+from podsched.api.conditions import TRUE, is_terminating, pod_condition
 from podsched.api.objects import Node, Pod, Taint, Timestamp, seconds_of
 from podsched.api.tolerations import NO_EXECUTE, tolerates
 from podsched.serve.client.informer import Event
@@ -191,7 +191,7 @@ class TaintEvictionController:
 
     def _look_at_pod(self, key: str, pod: Pod, taints: Sequence[Taint], now: Instant) -> None:
         name = pod.spec.node_name
-        if pod.metadata.HasField("deletion_timestamp"):
+        if is_terminating(pod):
             self._evictions.leaves_already(key)
             return
         at: float | None = None

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from podsched.api.conditions import is_terminating
 from podsched.api.objects import AnyObject, Job, seconds_of
+from podsched.serve.client.cluster import object_deletion
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.job_plan import finished
 from podsched.term.controllers.workqueue import DelayingQueue
 from podsched.term.controllers.write_queues import Writes
-from podsched.v1.api_pb2 import DeleteRequest
 
 
 class TtlAfterFinishedController:
@@ -54,14 +55,7 @@ class TtlAfterFinishedController:
             if at > now.wall:  # The time was changed.
                 self._note(key, job, now)
                 continue
-            metadata = job.metadata
-            request = DeleteRequest(
-                kind="Job",
-                namespace=metadata.namespace,
-                name=metadata.name,
-                propagation_policy="Foreground",
-            )
-            request.preconditions.uid = metadata.uid
+            request = object_deletion(job, "Foreground")
             self._writes.delete(key, request, partial(self._note, key, job, now))
         return self._due.next
 
@@ -70,6 +64,6 @@ def _ends_at(job: Job) -> float | None:
     """Return the Unix time at which a Job is to be deleted, None for never."""
     end = finished(job)
     is_wanted = end is not None and job.spec.HasField("ttl_seconds_after_finished")
-    if end is None or not is_wanted or job.metadata.HasField("deletion_timestamp"):
+    if end is None or not is_wanted or is_terminating(job):
         return None
     return seconds_of(end.last_transition_time) + job.spec.ttl_seconds_after_finished

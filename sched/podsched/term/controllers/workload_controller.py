@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, ClassVar, Final
 
 from podsched.api.codec import write
-from podsched.api.conditions import is_finished
+from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.manifest import merge_patch, to_manifest
 from podsched.api.objects import AnyObject, ObjectMeta, Pod
 from podsched.api.owners import add_controller, controller_of
@@ -204,7 +204,7 @@ class Adoption:
         ``finalizer``: is added to adopted pods and removed from released ones.
         """
         owned = self._pods.of(owner.metadata.uid)
-        if owner.metadata.HasField("deletion_timestamp"):
+        if is_terminating(owner):
             owned.adoptable.clear()
             return
         for pod_key in list(islice(owned.adoptable, MOST_AT_ONCE)):

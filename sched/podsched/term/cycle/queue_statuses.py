@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from podsched.api import codec
-from podsched.api.conditions import FALSE, TRUE, set_condition
-from podsched.api.objects import ClusterQueue, Cohort, LocalQueue, timestamp
+from podsched.api.conditions import FALSE, TRUE, is_terminating, set_condition
+from podsched.api.objects import ClusterQueue, Cohort, LocalQueue, copy_of, timestamp
 from podsched.queues.amounts import amount_text
 from podsched.queues.quota import FlavorResource
 from podsched.queues.shares import dominant_share
@@ -81,8 +81,7 @@ class QueueStatuses:
         item = self._cluster.get(kind, namespace, name)
         if item is None:
             return
-        after = type(item.status)()
-        after.CopyFrom(item.status)
+        after = copy_of(item.status)
         if isinstance(item, ClusterQueue):
             self._of_cluster_queue(item, after)
         elif isinstance(item, LocalQueue):
@@ -126,7 +125,7 @@ class QueueStatuses:
 
     def inactive(self, item: ClusterQueue) -> tuple[str, str]:
         """Return the reason and message why a ClusterQueue admits nothing; "" if it does."""
-        if item.metadata.HasField("deletion_timestamp"):
+        if is_terminating(item):
             return "Terminating", "Can't admit new workloads; clusterQueue is terminating"
         found: list[tuple[str, str]] = []
         if item.spec.stop_policy not in ("", "None"):

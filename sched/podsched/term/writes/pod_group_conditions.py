@@ -34,7 +34,7 @@ from podsched.api.conditions import (
     remove_condition,
     set_condition,
 )
-from podsched.api.objects import object_key, timestamp
+from podsched.api.objects import copy_of, object_key, timestamp
 from podsched.api.reasons import StatusCode
 from podsched.cache.objects import ClusterState
 from podsched.framework.pod_groups import KIND, PodGroup, stored_group
@@ -288,8 +288,7 @@ def _conditions_patch(
     changed: Mapping[str, Timestamp],
     now: Timestamp,
 ) -> api_pb2.PatchRequest:
-    after = v1.PodGroupStatus()
-    after.CopyFrom(status)
+    after = copy_of(status)
     for type_, it in wanted.items():
         if it is None:
             remove_condition(after, type_)
