@@ -231,9 +231,8 @@ async def test_a_callback_that_fails_ends_the_elector_loudly(replicas: Replicas)
         ElectionCallbacks(on_started_leading=fail),
         options=ElectionOptions(listen_host=None),
     )
-    with pytest.raises(ExceptionGroup) as raised:
+    with pytest.raises(RuntimeError, match=r"^no"):
         await elector.run()
-    assert raised.group_contains(RuntimeError)
     assert not elector.is_leader()
 
 

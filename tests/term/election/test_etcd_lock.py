@@ -44,10 +44,10 @@ async def test_a_read_that_is_answered_late_does_not_give_the_lease_another_uid(
     async with aclosing(changes):  # type: ignore[type-var]
         watching = asyncio.create_task(anext(changes))  # type: ignore[arg-type]
         await asyncio.sleep(0)
-        won = await first.acquire(TryAcquire(1, NO_REVISION, record("a")))
+        won = await first.write(TryAcquire(1, NO_REVISION, record("a")))
         assert won is not None
         before = await uid(store)
-        renewed = await first.renew(Renew(2, won[0], Term(won[0]), record("a")))
+        renewed = await first.write(Renew(2, won[0], Term(won[0]), record("a")))
         assert renewed is not None
         seen = await watching
         while seen is None:
@@ -55,7 +55,7 @@ async def test_a_read_that_is_answered_late_does_not_give_the_lease_another_uid(
     answered.set()
     assert (await reading).record is None
 
-    taken = await second.acquire(TryAcquire(3, Revision(seen.record_revision), record("b")))
+    taken = await second.write(TryAcquire(3, Revision(seen.record_revision), record("b")))
 
     assert taken is not None
     assert await uid(store) == before
@@ -77,13 +77,13 @@ async def test_a_renewal_is_seen_without_a_read_and_an_expired_liveness_key_asks
 
     watching = [asyncio.create_task(follow(name)) for name in seen]
     await asyncio.sleep(0)
-    won = await lock.acquire(TryAcquire(1, NO_REVISION, record("a")))
+    won = await lock.write(TryAcquire(1, NO_REVISION, record("a")))
     assert won is not None
     await _settle()
     for of_key in seen.values():
         of_key.clear()
 
-    renewed = await lock.renew(Renew(2, won[0], Term(won[0]), record("a")))
+    renewed = await lock.write(Renew(2, won[0], Term(won[0]), record("a")))
     await _settle()
 
     assert renewed is not None

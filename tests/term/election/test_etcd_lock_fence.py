@@ -23,7 +23,7 @@ KEYS = LockKeys("kube-system", "kube-scheduler")
 async def acquired(lock: EtcdLock, holder: str, expected: Revision) -> tuple[Fence, Revision]:
     """Take the lock as the election does; the fence of the term, and the record's revision."""
     record = LeaderElectionRecord(holder_identity=holder, lease_duration_seconds=15)
-    won = await lock.acquire(TryAcquire(1, expected, record))
+    won = await lock.write(TryAcquire(1, expected, record))
     assert won is not None
     revision, _ = won
     return Fence(lock=KEYS.lock, term=Term(revision)), revision

@@ -12,8 +12,7 @@ import pytest
 
 from podsched.term.election import holding, step
 from podsched.term.election.events import Event, Refused, TimerFired, Unanswered, Written
-from podsched.term.election.states import Leading, Standby, State, in_flight
-from podsched.term.election.transition import Transition
+from podsched.term.election.states import Leading, Standby, State, Transition, in_flight
 from support.election_model import (
     Violation,
     World,

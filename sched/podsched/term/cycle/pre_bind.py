@@ -137,10 +137,7 @@ async def _pre_bind(
 
 
 async def _run_plugin(
-    named: Named[PreBindPlugin],
-    assignment: Assignment,
-    cluster: PreBindCluster,
-    waits: Waits,
+    named: Named[PreBindPlugin], assignment: Assignment, cluster: PreBindCluster, waits: Waits
 ) -> Status:
     name = named.name
     try:
@@ -155,9 +152,7 @@ async def _run_plugin(
 
 
 async def _write_plan(
-    named: Named[PreBindPlugin],
-    assignment: Assignment,
-    cluster: PreBindCluster,
+    named: Named[PreBindPlugin], assignment: Assignment, cluster: PreBindCluster
 ) -> tuple[PreBindPlan, Status]:
     """Write the plugin's plan; plan again after a conflict, and after other pods' writes."""
     plan = await _plan(named, assignment, cluster.view)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Protocol
 
 from podsched.lib.ids import Revision
-from podsched.term.election.events import Release, Renew, TryAcquire
+from podsched.term.election.events import Renew, Write
 from podsched.term.election.record import LeaderElectionRecord, Snapshot
 
 Stored = tuple[Revision, LeaderElectionRecord] | None
@@ -24,16 +26,8 @@ class ElectionLock(Protocol):
         """Return the lock at one revision."""
         ...
 
-    async def acquire(self, effect: TryAcquire) -> Stored:
-        """Make the candidate the holder, if the record is unchanged."""
-        ...
-
-    async def renew(self, effect: Renew) -> Stored:
-        """Renew the record, if record and term are unchanged."""
-        ...
-
-    async def release(self, effect: Release) -> Stored:
-        """Empty the record, if record and term are unchanged."""
+    async def write(self, write: Write) -> Stored:
+        """Make a write, if the record and, except for an acquisition, the term are unchanged."""
         ...
 
     def watches(self) -> Mapping[str, Callable[[], AsyncIterator[Snapshot | None]]]:
@@ -47,3 +41,10 @@ class ElectionLock(Protocol):
     async def revoke(self) -> None:
         """Remove the candidate's liveness key."""
         ...
+
+
+def stamped(write: Write) -> LeaderElectionRecord:
+    """Return the record of a write as of now; a renewal keeps the acquireTime."""
+    now = datetime.now(UTC)
+    acquired = write.record.acquire_time if isinstance(write, Renew) else now
+    return replace(write.record, acquire_time=acquired, renew_time=now)

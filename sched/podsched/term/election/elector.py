@@ -17,6 +17,7 @@ from dataclasses import replace
 
 from podsched.config.leader_election import LeaderElectionSettings
 from podsched.lib.ids import Term
+from podsched.lib.tasks import TaskSet
 from podsched.telemetry.logs import get_logger
 from podsched.term.election.election_lock import ElectionLock
 from podsched.term.election.events import (
@@ -40,7 +41,7 @@ from podsched.term.election.events import (
     TimerFired,
     TryAcquire,
 )
-from podsched.term.election.lock_io import BackgroundTasks, LockIO
+from podsched.term.election.lock_io import LockIO
 from podsched.term.election.lock_view import Candidate, LockView
 from podsched.term.election.options import ElectionCallbacks, ElectionOptions
 from podsched.term.election.peers import PeerListener, PeerTls, advertised_address, follow_leader
@@ -62,7 +63,6 @@ class LeaderElector:
         callbacks: ElectionCallbacks,
         *,
         options: ElectionOptions | None = None,
-        chance: random.Random | None = None,
     ) -> None:
         """Raise CertificateError for unusable TLS files in the options.
 
@@ -73,7 +73,7 @@ class LeaderElector:
         self._settings = settings
         self._options = options or ElectionOptions()
         self._callbacks = callbacks
-        self._chance = chance or random.Random(identity)
+        self._chance = random.Random(identity)
         self._lock = lock
         self._peer_tls = PeerTls(self._options.tls) if self._options.tls else None
         self._listener = PeerListener(identity, self._peer_tls)
@@ -91,8 +91,15 @@ class LeaderElector:
         self._entered = False
         self._leading = False
         self._timer: asyncio.TimerHandle | None = None
-        self._tasks: BackgroundTasks | None = None
-        self._io: LockIO | None = None
+        self._tasks = TaskSet("the election")
+        self._io = LockIO(
+            lock,
+            self._tasks,
+            longest=settings.retry_period,
+            shortest=2 * candidate.heartbeat_interval,
+            post=self._post,
+            on_renewal=callbacks.on_renewal,
+        )
         self._connection: asyncio.Task[None] | None = None
         self.slow_paths = 0
 
@@ -138,19 +145,18 @@ class LeaderElector:
     async def run(self) -> None:
         """Race, lead, and race again, until stopped.
 
-        Raises OSError if it cannot listen for peers, and an ExceptionGroup if a callback raised; in
-        that case the lock is not released, but its liveness key expires.
+        Raises OSError if it cannot listen for peers, and whatever a callback raised; in that case
+        the lock is not released, but its liveness key expires.
         """
         if self._entered:
             raise RuntimeError("an elector runs once")
         self._entered = True
         try:
             await self._listen()
-            async with asyncio.TaskGroup() as group:
-                tasks = BackgroundTasks(group)
-                self._start_tasks(tasks)
-                await self._loop()
-                tasks.cancel()
+            self._io.watch()
+            self._tasks.start(self._lock.keep_alive(), "election: keep-alive")
+            self._tasks.start(self._loop(), "election: loop")
+            await self._tasks.run()
             if self._settings.release_on_cancel:
                 # Otherwise the key expires later, so that other candidates do not race early.
                 await self._lock.revoke()
@@ -207,19 +213,6 @@ class LeaderElector:
         view = replace(view, candidate=replace(view.candidate, address=address))
         self._state = replace(self._state, view=view)
 
-    def _start_tasks(self, tasks: BackgroundTasks) -> None:
-        self._tasks = tasks
-        self._io = LockIO(
-            self._lock,
-            tasks,
-            longest=self._settings.retry_period,
-            shortest=2 * self._state.view.candidate.heartbeat_interval,
-            post=self._post,
-            on_renewal=self._callbacks.on_renewal,
-        )
-        self._io.watch()
-        tasks.start(self._lock.keep_alive(), "keep-alive")
-
     async def _loop(self) -> None:
         loop = asyncio.get_running_loop()
         # The first event makes the candidate read the lock.
@@ -228,6 +221,7 @@ class LeaderElector:
             event, not_before = await self._events.get()
             # A timer may fire slightly early; ``step`` would find nothing due and set it again.
             self._handle(event, max(loop.time(), not_before))
+        self._tasks.end()
 
     def _post(self, event: Event, not_before: float = 0.0) -> None:
         """not_before: the event's time at the earliest, because a timer may fire slightly early."""
@@ -245,7 +239,6 @@ class LeaderElector:
     # -- effects -----------------------------------------------------------------------------
 
     def _perform(self, effect: Effect) -> None:
-        assert self._io is not None
         match effect:
             case ReadRecord():
                 self.slow_paths += isinstance(self._state, Leading)
@@ -287,11 +280,10 @@ class LeaderElector:
             self._post(LeaderConnectionBroken(effect.identity, effect.term, confirmed))
 
         self._disconnect()
-        assert self._tasks is not None
         connection = follow_leader(
             effect.address, effect.identity, report, chance=self._chance.random, tls=self._peer_tls
         )
-        self._connection = self._tasks.start(connection, "connection")
+        self._connection = self._tasks.start(connection, "election: connection to the leader")
 
     def _disconnect(self) -> None:
         if self._connection:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -22,8 +20,8 @@ from podsched.lib.ids import Revision, Term
 from podsched.serve.store.errors import LeaseNotFound, StoreError
 from podsched.serve.store.protocol import Compare, Delete, EventType, KeyValue, Put, Store, TxnOp
 from podsched.telemetry.logs import get_logger
-from podsched.term.election.election_lock import Stored
-from podsched.term.election.events import Release, Renew, TryAcquire
+from podsched.term.election.election_lock import Stored, stamped
+from podsched.term.election.events import Release, Renew, TryAcquire, Write
 from podsched.term.election.record import (
     NO_REVISION,
     NO_TERM,
@@ -76,34 +74,23 @@ class EtcdLock:
             live_holder=liveness.value.decode(errors="replace") if liveness else "",
         )
 
-    async def acquire(self, effect: TryAcquire) -> Stored:
-        now = datetime.now(UTC)
-        record = replace(effect.record, acquire_time=now, renew_time=now)
-        lease = encode_lease(record, self.keys, self._base(effect.expected_revision))
-        ops: list[TxnOp] = [
-            Put(self.keys.record, lease.SerializeToString()),
-            Put(self.keys.term, record.holder_identity.encode()),
-        ]
-        compares = [Compare.mod_revision_is(self.keys.record, effect.expected_revision)]
+    async def write(self, write: Write) -> Stored:
+        keys, record = self.keys, stamped(write)
+        lease = encode_lease(
+            record,
+            keys,
+            self._base(write.expected_revision),
+            term=write.term if isinstance(write, Renew) else NO_TERM,
+        )
+        compares = [Compare.mod_revision_is(keys.record, write.expected_revision)]
+        ops: list[TxnOp] = [Put(keys.record, lease.SerializeToString())]
+        if isinstance(write, TryAcquire):
+            ops.append(Put(keys.term, record.holder_identity.encode()))
+        else:
+            compares.append(Compare.mod_revision_is(keys.term, write.term))
+        if isinstance(write, Release):
+            ops += [Delete(keys.term), Delete(keys.liveness)]
         return await self._commit(compares, ops, record, lease)
-
-    async def renew(self, effect: Renew) -> Stored:
-        record = replace(effect.record, renew_time=datetime.now(UTC))
-        base = self._base(effect.expected_revision)
-        lease = encode_lease(record, self.keys, base, term=effect.term)
-        ops: list[TxnOp] = [Put(self.keys.record, lease.SerializeToString())]
-        return await self._commit(self._held(effect), ops, record, lease)
-
-    async def release(self, effect: Release) -> Stored:
-        now = datetime.now(UTC)
-        record = replace(effect.record, acquire_time=now, renew_time=now)
-        lease = encode_lease(record, self.keys, self._base(effect.expected_revision))
-        ops: list[TxnOp] = [
-            Put(self.keys.record, lease.SerializeToString()),
-            Delete(self.keys.term),
-            Delete(self.keys.liveness),
-        ]
-        return await self._commit(self._held(effect), ops, record, lease)
 
     def watches(self) -> Mapping[str, Callable[[], AsyncIterator[Snapshot | None]]]:
         """Return a watch of each key that others may change."""
@@ -154,12 +141,6 @@ class EtcdLock:
             term=term,
             live_holder=record.holder_identity,
         )
-
-    def _held(self, effect: Renew | Release) -> list[Compare]:
-        return [
-            Compare.mod_revision_is(self.keys.record, effect.expected_revision),
-            Compare.mod_revision_is(self.keys.term, effect.term),
-        ]
 
     async def _commit(
         self,

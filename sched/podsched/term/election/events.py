@@ -169,6 +169,9 @@ class Release:
     record: LeaderElectionRecord
 
 
+Write = TryAcquire | Renew | Release
+
+
 @dataclass(frozen=True, slots=True)
 class StartLeading:
     """The candidate leads; every write from now on carries this term."""

@@ -27,8 +27,15 @@ from podsched.term.election.lock_view import learned_own_write, tenure_in
 from podsched.term.election.racing import HAND_OVER_GRACE
 from podsched.term.election.record import NO_REVISION, NO_TERM, whole_seconds
 from podsched.term.election.silence import deposed, gave_up, must_give_back
-from podsched.term.election.states import Leading, Releasing, Standby, State, Stopped, Withdrawing
-from podsched.term.election.transition import Transition
+from podsched.term.election.states import (
+    Leading,
+    Releasing,
+    Standby,
+    State,
+    Stopped,
+    Transition,
+    Withdrawing,
+)
 
 # -- LEADING ---------------------------------------------------------------------------------
 

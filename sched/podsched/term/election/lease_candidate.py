@@ -45,24 +45,16 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 class LeaseCandidate:
     """Publishes one candidate; ``run`` it once, as a task. The caller closes ``http``."""
 
-    def __init__(
-        self,
-        http: KubeHttp,
-        settings: LeaderElectionSettings,
-        identity: str,
-        *,
-        jitter: random.Random | None = None,
-    ) -> None:
+    def __init__(self, http: KubeHttp, settings: LeaderElectionSettings, identity: str) -> None:
         self._http = http
         self._settings = settings
         self._identity = identity
-        self._jitter = jitter or random.Random()
         #: Why this candidate cannot be appointed, "" if it is published.
         self.problem = "the LeaseCandidate is not published yet"
 
     async def run(self) -> None:
         """Publish the candidate and answer pings until cancelled; after failures, try again."""
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, self._jitter.random)
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         async for _ in list_and_watch(
             self._stream, self._on_error, transient=(ClientError,), backoff=backoff
         ):

@@ -17,7 +17,6 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
@@ -33,8 +32,8 @@ from podsched.serve.kube.paths import collection, of_object
 from podsched.serve.kube.writes import micro_time
 from podsched.serve.store.errors import StoreError, Unavailable
 from podsched.telemetry.logs import get_logger
-from podsched.term.election.election_lock import Stored
-from podsched.term.election.events import Release, Renew, TryAcquire
+from podsched.term.election.election_lock import Stored, stamped
+from podsched.term.election.events import TryAcquire, Write
 from podsched.term.election.record import (
     ADDRESS_ANNOTATION,
     NO_REVISION,
@@ -85,22 +84,6 @@ class LeaseLock:
             except ClientError as error:
                 raise _translated(error) from error
             return self._snapshot(lease)
-
-    async def acquire(self, effect: TryAcquire) -> Stored:
-        """Create the Lease, or replace the one expected."""
-        now = datetime.now(UTC)
-        record = replace(effect.record, acquire_time=now, renew_time=now)
-        return await self._write(effect.expected_revision, record, new_term=True)
-
-    async def renew(self, effect: Renew) -> Stored:
-        record = replace(effect.record, renew_time=datetime.now(UTC))
-        return await self._write(effect.expected_revision, record)
-
-    async def release(self, effect: Release) -> Stored:
-        """Replace the Lease with one without a holder."""
-        now = datetime.now(UTC)
-        record = replace(effect.record, acquire_time=now, renew_time=now)
-        return await self._write(effect.expected_revision, record)
 
     def watches(self) -> Mapping[str, Callable[[], AsyncIterator[Snapshot | None]]]:
         return {"lease": self._changes}
@@ -200,9 +183,9 @@ class LeaseLock:
 
     # ------------------------------------------------------------------ writing
 
-    async def _write(
-        self, expected: Revision, record: LeaderElectionRecord, *, new_term: bool = False
-    ) -> Stored:
+    async def write(self, write: Write) -> Stored:
+        """Replace the Lease that is expected, or create it if there is none."""
+        expected, record = write.expected_revision, stamped(write)
         async with self._one_at_a_time:
             base = self._known.get(expected)
             if base is None and expected != NO_REVISION:
@@ -215,7 +198,7 @@ class LeaseLock:
                 raise _translated(error) from error
             revision = self._remember(lease, self._next())
             self._note(lease)
-            if new_term:
+            if isinstance(write, TryAcquire):
                 # A new term even if the holder, time and transitions are those of the last
                 # acquisition.
                 self._acquisition = ()

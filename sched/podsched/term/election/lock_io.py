@@ -8,9 +8,9 @@ etcd, and a slow etcd does not make all of them fail. The timeout of other write
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator, Callable
 
+from podsched.lib.tasks import TaskSet
 from podsched.serve.store.errors import Compacted, Restored, StoreError
 from podsched.telemetry.logs import get_logger
 from podsched.term.election.election_lock import ElectionLock, Stored
@@ -19,34 +19,15 @@ from podsched.term.election.events import (
     HistoryLost,
     Observed,
     Refused,
-    Release,
     Renew,
     TryAcquire,
     Unanswered,
+    Write,
     Written,
 )
 from podsched.term.election.record import Snapshot
 
 _log = get_logger("election")
-
-
-class BackgroundTasks:
-    """The named tasks of one elector, which are cancelled together."""
-
-    def __init__(self, group: asyncio.TaskGroup) -> None:
-        self._group = group
-        self._running: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        """Start a task; an exception in it ends the group."""
-        task = self._group.create_task(work, name=f"election:{name}")
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return task
-
-    def cancel(self) -> None:
-        for task in self._running:
-            task.cancel()
 
 
 class GrowingTimeout:
@@ -69,7 +50,7 @@ class LockIO:
     def __init__(
         self,
         lock: ElectionLock,
-        tasks: BackgroundTasks,
+        tasks: TaskSet,
         *,
         longest: float,
         shortest: float,
@@ -93,11 +74,11 @@ class LockIO:
         """Watch the lock, and read it whenever it changes or a watch begins."""
         # Most changes only cause a read: a watch shows one key, a read shows all of them.
         for name, changes in self._lock.watches().items():
-            self._tasks.start(self._watch(name, changes), f"watch-{name}")
+            self._tasks.start(self._watch(name, changes), f"election: watch {name}", endless=True)
 
-    def write(self, write: TryAcquire | Renew | Release) -> None:
+    def write(self, write: Write) -> None:
         """Start a write; it results in Written, Refused or Unanswered."""
-        self._tasks.start(self._write(write), "write")
+        self._tasks.start(self._write(write), "election: write")
 
     def read(self) -> None:
         """Start a read; if one is running, another follows it."""
@@ -105,13 +86,17 @@ class LockIO:
             self._read_again = True
             return
         self._reading = True
-        self._tasks.start(self._read(), "read")
+        self._tasks.start(self._read(), "election: read")
 
-    async def _write(self, write: TryAcquire | Renew | Release) -> None:
+    async def _write(self, write: Write) -> None:
         renewals = self._for_renewals if isinstance(write, Renew) else None
+        if isinstance(write, TryAcquire):
+            _log.info("Claiming the lock", identity=write.record.holder_identity)
         try:
             async with asyncio.timeout(renewals.seconds if renewals else self._longest):
-                stored = await self._store_write(write)
+                stored = await (
+                    self._renew(write) if isinstance(write, Renew) else self._lock.write(write)
+                )
         # The store may have applied it, or may still do so.
         except (StoreError, TimeoutError) as error:
             if renewals:
@@ -123,21 +108,11 @@ class LockIO:
             renewals.answered()
         self._post(Written(write.attempt, *stored) if stored else Refused(write.attempt))
 
-    async def _store_write(self, write: TryAcquire | Renew | Release) -> Stored:
-        match write:
-            case TryAcquire():
-                _log.info("Claiming the lock", identity=write.record.holder_identity)
-                return await self._lock.acquire(write)
-            case Renew():
-                return await self._renew(write)
-            case Release():
-                return await self._lock.release(write)
-
     async def _renew(self, write: Renew) -> Stored:
         clock = asyncio.get_running_loop().time
         outcome, began = "error", clock()
         try:
-            stored = await self._lock.renew(write)
+            stored = await self._lock.write(write)
             outcome = "renewed" if stored else "refused"
             return stored
         finally:

@@ -20,8 +20,14 @@ from podsched.term.election.events import (
 from podsched.term.election.lock_view import LockView, learned_own_write, tenure_in
 from podsched.term.election.record import NO_REVISION, NO_TERM, LeaderElectionRecord, whole_seconds
 from podsched.term.election.silence import answered, look
-from podsched.term.election.states import Acquiring, Leading, Standby, State, Withdrawing
-from podsched.term.election.transition import Transition
+from podsched.term.election.states import (
+    Acquiring,
+    Leading,
+    Standby,
+    State,
+    Transition,
+    Withdrawing,
+)
 
 #: Seconds for which only the successor may claim a lock that was handed over.
 HAND_OVER_GRACE = 0.5

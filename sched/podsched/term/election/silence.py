@@ -35,8 +35,7 @@ from dataclasses import replace
 from podsched.term.election.events import Observed, ReadRecord
 from podsched.term.election.lock_view import LockView
 from podsched.term.election.record import NO_TERM
-from podsched.term.election.states import Leading, Standby
-from podsched.term.election.transition import Transition
+from podsched.term.election.states import Leading, Standby, Transition
 
 #: Seconds for which a candidate is wary after its first wrong suspicion, and at most.
 FIRST_WARY, LONGEST_WARY = 5.0, 80.0

@@ -1,4 +1,4 @@
-"""The states of a candidate, one class per phase; ``State`` is their union.
+"""The states of a candidate, one class per phase, and the context of a step between them.
 
 Each phase has only the fields that it needs; all share the ``LockView``. The transitions are drawn
 in ``podsched.term.election.step``. Times are seconds of one monotonic clock of this process.
@@ -6,10 +6,16 @@ in ``podsched.term.election.step``. Times are seconds of one monotonic clock of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from podsched.lib.ids import Revision, Term
-from podsched.term.election.events import Release, Renew, TryAcquire
+from podsched.term.election.events import (
+    ConnectToLeader,
+    DisconnectFromLeader,
+    Effect,
+    NewLeader,
+    Write,
+)
 from podsched.term.election.lock_view import LockView, Tenure
 from podsched.term.election.record import NO_REVISION, NO_TERM
 
@@ -18,7 +24,7 @@ from podsched.term.election.record import NO_REVISION, NO_TERM
 class InFlight:
     """The pending write, and when it was sent."""
 
-    write: TryAcquire | Renew | Release
+    write: Write
     sent_at: float
 
 
@@ -149,3 +155,45 @@ def is_stuck(state: State, now: float) -> bool:
         return False
     lease_end = state.renewed_at + state.view.settings.lease_duration
     return now > lease_end + HEALTH_TOLERANCE
+
+
+@dataclass(slots=True)
+class Transition:
+    """The context of one step: the time, a random number in [0, 1), and the effects so far."""
+
+    now: float
+    chance: float
+    effects: list[Effect] = field(default_factory=list)
+
+    def emit(self, effect: Effect) -> None:
+        """Append an effect."""
+        self.effects.append(effect)
+
+    def send(self, view: LockView, write: Write) -> tuple[LockView, InFlight]:
+        """Send a write. Its time counts from now, which is not later than it is really sent."""
+        self.emit(write)
+        return replace(view, attempt=write.attempt), InFlight(write, self.now)
+
+    def announce(self, view: LockView, *, leading: bool) -> LockView:
+        """Report a new leader, and connect to it if it is another replica."""
+        snapshot = view.snapshot
+        if snapshot is None:
+            return view
+        # If the record names this candidate but it does not lead, the answer to a claim was lost.
+        holder = snapshot.holder if leading or snapshot.holder != view.identity else ""
+        if holder and holder != view.announced:
+            self.emit(NewLeader(holder))
+        followed = None
+        if holder and not leading and snapshot.record and snapshot.record.address:
+            followed = (holder, snapshot.term)
+            if followed != view.followed:
+                self.emit(ConnectToLeader(holder, snapshot.record.address, snapshot.term))
+        if followed is None and view.followed is not None:
+            self.emit(DisconnectFromLeader())
+        return replace(view, announced=holder, followed=followed)
+
+    def halt(self, view: LockView) -> Stopped:
+        """Stop the candidate for good."""
+        if view.followed is not None:
+            self.emit(DisconnectFromLeader())
+        return Stopped(view=replace(view, followed=None))

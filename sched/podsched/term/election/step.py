@@ -150,11 +150,11 @@ from podsched.term.election.states import (
     Standby,
     State,
     Stopped,
+    Transition,
     Withdrawing,
     in_flight,
     leads,
 )
-from podsched.term.election.transition import Transition
 
 
 def step(
