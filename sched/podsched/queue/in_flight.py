@@ -81,7 +81,6 @@ class InFlight:
         return self._flights.get(uid)
 
     def start(self, pod: QueuedPodInfo) -> None:
-        """Register a popped pod."""
         self._flights[pod.info.uid] = Flight(pod, self._position, pod.info)
 
     def record(self, event: ClusterEvent, old: Any, new: Any) -> None:

@@ -53,12 +53,10 @@ class KeyHeap(Generic[T]):
         self._tidy(2)
 
     def get(self, name: str) -> T | None:
-        """Return the item of this name."""
         found = self._entries.get(name)
         return None if found is None else found[1]
 
     def remove(self, name: str) -> T | None:
-        """Remove and return the item of this name."""
         found = self._entries.pop(name, None)
         if found is None:
             return None
@@ -66,17 +64,14 @@ class KeyHeap(Generic[T]):
         return found[1]
 
     def first_key(self) -> tuple[Any, ...] | None:
-        """Return the key of the first item."""
         entry = self._first()
         return None if entry is None else entry[0]
 
     def peek(self) -> T | None:
-        """Return the first item."""
         entry = self._first()
         return None if entry is None else self._entries[entry[2]][1]
 
     def pop(self) -> T | None:
-        """Remove and return the first item."""
         entry = self._first()
         if entry is None:
             return None

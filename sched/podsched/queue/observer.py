@@ -57,7 +57,6 @@ class Incoming:
         self._held = True
 
     def release(self) -> None:
-        """Report what was held back."""
         self._held = False
         self.report()
 
@@ -71,12 +70,10 @@ class Rejections:
             self.add(pod)
 
     def add(self, pod: QueuedPodInfo) -> None:
-        """Count a pod that enters."""
         for name in _rejecting(pod):
             self.counts[name] += 1
 
     def remove(self, pod: QueuedPodInfo) -> None:
-        """Forget a pod that leaves."""
         if not pod.unschedulable_plugins and not pod.pending_plugins:
             return
         for name in _rejecting(pod):

@@ -120,7 +120,6 @@ class PendingPods:
     # ------------------------------------------------------------------ entering
 
     def enter(self, pod: PodInfo, event: str, now: float) -> None:
-        """Add a new pod."""
         queued = QueuedPodInfo(pod, now)
         self._stamp(queued, now)
         self.to_active(queued, event, now)
@@ -197,7 +196,6 @@ class PendingPods:
         _ = self.active.remove(uid) or self.backoff.remove(uid) or self.unschedulable.remove(uid)
 
     def delete(self, pod: QueuedPodInfo) -> None:
-        """Remove a pod."""
         self.take_out(pod)
         self.rejections.remove(pod)
 

@@ -152,7 +152,6 @@ class UnschedulablePods:
         self._ages.add(uid, (now if pod.gating_plugin else pod.timestamp,), pod)
 
     def remove(self, uid: str) -> QueuedPodInfo | None:
-        """Remove and return a pod."""
         entry = self._pods.pop(uid, None)
         if entry is None:
             return None

@@ -32,7 +32,6 @@ class Snapshot:
         """The admitted workloads, by ClusterQueue and key."""
 
     def node(self, queue: str) -> Node:
-        """Return the node of a ClusterQueue in its tree."""
         return self.forest.queues[queue]
 
     def admits(self, queue: str) -> bool:
@@ -49,12 +48,10 @@ class Snapshot:
         return found is not None and bool(found.levels or not found.topology)
 
     def add(self, workload: Workload) -> None:
-        """Add an admitted workload and its usage."""
         self.workloads[workload.queue][workload.key] = workload
         self.add_usage(workload.queue, workload.usage)
 
     def remove(self, workload: Workload) -> None:
-        """Remove an admitted workload and its usage."""
         del self.workloads[workload.queue][workload.key]
         self.remove_usage(workload.queue, workload.usage)
 

@@ -93,7 +93,6 @@ class Domain:
         self.clear()
 
     def clear(self) -> None:
-        """Set all counts to 0."""
         self.pods = self.slices = self.led_pods = self.led_slices = self.leaders = 0
 
     @property

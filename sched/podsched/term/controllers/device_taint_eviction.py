@@ -122,7 +122,6 @@ class DeviceTaintEvictionController:
                 self._note(kind, key, None, self._objects.get(kind, key), now)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Record a change."""
         if event.kind != "Pod":
             self._note(event.kind, event.key, event.old, event.new, now)
             return

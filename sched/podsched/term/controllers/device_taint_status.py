@@ -62,7 +62,6 @@ def new_condition(
 
 
 def _state(effect: str, effects: Effects, evicted: int) -> tuple[str, str, str]:
-    """Return status, reason and message."""
     if effect == NO_EXECUTE:
         if not effects.pods:
             return FALSE, "Completed" if evicted else "NotStarted", ""

@@ -75,7 +75,6 @@ class DisruptionController:
         return not self._budgets
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Count the pods of all budgets."""
         for key in list(self._objects.objects("PodDisruptionBudget")):
             yield
             with self._writes.skipping("PodDisruptionBudget", key):
@@ -83,7 +82,6 @@ class DisruptionController:
         yield from self._pass()
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Record a change of a budget, a pod or a pod's controller."""
         if event.kind == "Pod":
             self._pod_changed(event)
         elif event.kind == "PodDisruptionBudget":
@@ -94,7 +92,6 @@ class DisruptionController:
                 self._queue.update(budgets.items)
 
     def work(self, now: Instant) -> float | None:
-        """Write the statuses that have changed."""
         for key, at in list(self._rechecks.items()):
             if at <= now.wall:
                 del self._rechecks[key]

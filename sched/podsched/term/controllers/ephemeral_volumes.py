@@ -36,14 +36,12 @@ class EphemeralVolumeController:
         self._queue = WorkQueue[str]()
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing pods."""
         for key in list(self._objects.objects("Pod")):
             yield
             if (pod := self._objects.get("Pod", key)) is not None:
                 self._note(key, pod)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Record an added or deleted pod, or a deleted claim."""
         if event.kind == _CLAIM:
             if event.new is None and event.key in self._pods:
                 self._queue.add(self._pods[event.key])
@@ -60,7 +58,6 @@ class EphemeralVolumeController:
             self._queue.add(key)
 
     def work(self, now: Instant) -> float | None:
-        """Create the missing claims."""
         for key in self._queue.take():
             with self._writes.skipping("Pod", key):
                 self._make_claims(key)

@@ -82,7 +82,6 @@ class GarbageCollector:
         self._queue = WorkQueue[_Ref]()
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing objects."""
         for kind in COLLECTED_KINDS:
             for key in list(self._objects.objects(kind)):
                 yield
@@ -90,7 +89,6 @@ class GarbageCollector:
                     self._note(kind, key, None, item)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Record the owners and the dependents of a changed object."""
         self._note(event.kind, event.key, event.old, event.new)
 
     def _note(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
@@ -134,7 +132,6 @@ class GarbageCollector:
             self._owners.pop(ref, None)
 
     def work(self, now: Instant) -> float | None:
-        """Examine changed objects, up to a limit."""
         for ref in self._queue.take(_AT_ONCE):
             item = self._objects.get(ref.kind, ref.key)
             if item is not None:

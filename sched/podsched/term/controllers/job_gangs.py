@@ -56,14 +56,12 @@ class JobGangs:
         """The Workloads by the Job's key with its kind, the PodGroups by the Workload's."""
 
     def start(self) -> Iterator[None]:
-        """Read the existing Workloads and PodGroups."""
         for kind in GANG_KINDS:
             for key in list(self._objects.objects(kind)):
                 yield
                 self.changed(key, None, self._objects.get(kind, key))
 
     def changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
-        """Note a change of a Workload or of a PodGroup."""
         before, after = _whole_of(old), _whole_of(new)
         if before != after:
             if before:

@@ -17,7 +17,6 @@ class Indexes:
 
     @classmethod
     def of(cls, indexes: Iterable[int]) -> Indexes:
-        """Return a set of indexes."""
         return cls(_joined((index, index) for index in sorted(set(indexes))))
 
     @classmethod
@@ -44,21 +43,17 @@ class Indexes:
         )
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return sum(last - first + 1 for first, last in self.intervals)
 
     def __or__(self, other: Indexes) -> Indexes:
-        """Return the indexes of both."""
         if not other.intervals:
             return self
         return Indexes(_joined(sorted((*self.intervals, *other.intervals))))
 
     def __contains__(self, index: int) -> bool:
-        """Return whether an index is among them."""
         return any(first <= index <= last for first, last in self.intervals)
 
     def __iter__(self) -> Iterator[int]:
-        """Iterate over them in order."""
         for first, last in self.intervals:
             yield from range(first, last + 1)
 

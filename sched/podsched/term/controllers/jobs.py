@@ -68,17 +68,14 @@ class JobController(WorkloadController):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds whose changes it receives."""
         return (*super().kinds, *(GANG_KINDS if self._gangs is not None else ()))
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing objects."""
         yield from super().start(now)
         if self._gangs is not None:
             yield from self._gangs.start()
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note a change."""
         if self._gangs is not None and event.kind in GANG_KINDS:
             self._gangs.changed(event.key, event.old, event.new)
         else:
@@ -119,7 +116,6 @@ class JobController(WorkloadController):
         return now.monotonic if self._orphans else due
 
     def _free(self, key: str) -> None:
-        """Remove the finalizer of a pod that no Job counts."""
         pod = self._objects.get("Pod", key)
         if not isinstance(pod, Pod) or JOB_TRACKING not in pod.metadata.finalizers:
             return
@@ -132,7 +128,6 @@ class JobController(WorkloadController):
         self._writes.patch(key, without_finalizer(pod, JOB_TRACKING), self._orphans.adder(key))
 
     def _examine(self, key: str, owner: Job, owned: Owned, now: Instant) -> None:
-        """Plan for a Job, and carry the plan out."""
         if owner.spec.managed_by not in ("", _OWN_NAME):
             return
         if finished(owner) is not None:

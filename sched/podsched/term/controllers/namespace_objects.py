@@ -50,17 +50,14 @@ class _NamespaceObjects:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds whose changes it receives."""
         return ("Namespace", self.kind)
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Examine all namespaces."""
         for name in list(self._objects.objects("Namespace")):
             yield
             self._queue.add(name)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note a namespace that is new, or whose object has changed."""
         if event.kind == "Namespace":
             if event.old is None:
                 self._queue.add(event.key)
@@ -70,7 +67,6 @@ class _NamespaceObjects:
             self._queue.add(namespace)
 
     def work(self, now: Instant) -> float | None:
-        """Create the missing objects, and update the outdated ones."""
         for namespace in self._queue.take():
             with self._writes.skipping("Namespace", namespace):
                 self._ensure(namespace)

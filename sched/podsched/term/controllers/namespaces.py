@@ -46,13 +46,11 @@ class NamespaceController:
         self._again: list[str] = []
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Read the terminating namespaces."""
         for key in list(self._objects.objects("Namespace")):
             yield
             self._note(key, self._objects.get("Namespace", key), now)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Record a terminating namespace, or a deleted pod in one."""
         if event.kind == "Namespace":
             self._note(event.key, event.new, now)
         elif event.new is None and self._terminating:
@@ -70,7 +68,6 @@ class NamespaceController:
             self._terminating[name] = _Terminating(namespace.metadata.uid, now.monotonic)
 
     def work(self, now: Instant) -> float | None:
-        """Empty the namespaces that are due."""
         while self._again:
             name = self._again.pop()
             found = self._terminating.get(name)

@@ -46,11 +46,9 @@ class Heartbeats:
         self._reports: dict[str, _LastReport] = {}
 
     def see_lease(self, lease: Lease, now: Instant) -> None:
-        """Record the renew time of a node's Lease."""
         self._see(lease.metadata.name, now, lease=_nanoseconds(lease.spec.renew_time))
 
     def see_node(self, node: Node, now: Instant) -> None:
-        """Record the heartbeat time of a node's Ready condition."""
         ready = node_condition(node.status, NODE_READY)
         if ready is not None and ready.HasField("last_heartbeat_time"):
             self._see(node.metadata.name, now, ready=_nanoseconds(ready.last_heartbeat_time))
@@ -67,7 +65,6 @@ class Heartbeats:
             self._reports[name] = _LastReport(lease, ready, now.monotonic)
 
     def forget(self, name: str) -> None:
-        """Forget a deleted node."""
         self._reports.pop(name, None)
 
     def is_silent(self, name: str, now: Instant) -> bool:

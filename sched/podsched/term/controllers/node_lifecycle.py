@@ -90,7 +90,6 @@ class NodeLifecycleController:
         self._in_parts = False
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing Leases and nodes."""
         for key in list(self._objects.objects("Lease")):
             yield
             with self._writes.skipping("Lease", key):
@@ -105,7 +104,6 @@ class NodeLifecycleController:
                         self._lost.add(name)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Record a change of a Lease or a node."""
         if event.kind == "Lease":
             self._see_lease(event.new, now)
         elif event.kind == "Node":
@@ -201,7 +199,6 @@ class NodeLifecycleController:
         return ""
 
     def _mark_pods(self, name: str, node: Node, now: Instant) -> None:
-        """Mark the pods of a node that is not Ready as not Ready."""
         if not is_lost(node):
             return
         for key in self._pods_on(name):

@@ -124,11 +124,9 @@ class PodsOfOwners:
 
     @property
     def has_owners(self) -> bool:
-        """Whether an owner exists."""
         return bool(self._uids)
 
     def of(self, uid: str) -> Owned:
-        """Return the pods of an owner."""
         return self._owned.get(uid) or Owned()
 
     # ------------------------------------------------------------------ changes

@@ -97,7 +97,6 @@ class PodGarbageCollector:
         self._next = 0.0
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Start without missing nodes."""
         self._next = now.monotonic
         yield
 

@@ -52,14 +52,12 @@ class PodGroupClaimController:
         self._queue = WorkQueue[str]()
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing claims and groups."""
         for kind in (_CLAIM, _GROUP):
             for key, item in list(self._objects.objects(kind).items()):
                 yield
                 self._changed(kind, key, None, item)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Record the groups that have to be examined after a change."""
         self._changed(event.kind, event.key, event.old, event.new)
 
     def _changed(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
@@ -87,7 +85,6 @@ class PodGroupClaimController:
         self._queue.add(f"{claim.metadata.namespace}/{owner.name}")
 
     def work(self, now: Instant) -> float | None:
-        """Examine groups, up to a limit."""
         for key in self._queue.take(_AT_ONCE):
             with self._writes.skipping(_GROUP, key):
                 self._examine(key)

@@ -37,14 +37,12 @@ class PodGroupProtectionController:
         self._queue = WorkQueue[str]()
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing pods and groups."""
         for key in list(self._objects.objects("Pod")):
             yield
             self._pod_changed(key, self._objects.get("Pod", key))
         self._queue.update(self._objects.objects(_GROUP))
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note a changed group, or a pod that names another group or has ended."""
         if event.kind == _GROUP:
             self._queue.add(event.key)
         else:
@@ -66,7 +64,6 @@ class PodGroupProtectionController:
             self._counted_for[key] = joined
 
     def work(self, now: Instant) -> float | None:
-        """Remove the finalizer of deleted groups without members."""
         for key in self._queue.take():
             with self._writes.skipping(_GROUP, key):
                 self._release_group(key)

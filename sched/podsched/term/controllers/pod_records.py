@@ -75,7 +75,6 @@ class OwnedPod(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name, without the namespace."""
         return self.key.rpartition("/")[2]
 
 
@@ -95,7 +94,6 @@ class PodSet:
         """The pods that a Job has not counted and that are not live."""
 
     def put(self, pod: OwnedPod) -> None:
-        """Add a pod, or replace it."""
         self.remove(pod.key)
         self.all[pod.key] = pod
         is_live = pod.is_active and pod.matches

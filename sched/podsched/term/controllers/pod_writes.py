@@ -92,7 +92,6 @@ class PodWrites:
         return min(wanted, owned.batch, MOST_AT_ONCE)
 
     def create(self, key: str, owner: AnyObject, pods: Sequence[Pod]) -> None:
-        """Create new pods of an owner."""
         owned = self._pods.of(owner.metadata.uid)
         owned.unanswered += len(pods)
         failed: list[ClientError] = []

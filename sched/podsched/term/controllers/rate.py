@@ -17,7 +17,6 @@ class TokenBucket:
 
     @property
     def rate(self) -> float:
-        """Actions per second."""
         return self._rate
 
     def set_rate(self, rate: float, now: float) -> None:

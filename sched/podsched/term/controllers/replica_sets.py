@@ -50,7 +50,6 @@ class ReplicaSetController(WorkloadController):
     owner_kind = "ReplicaSet"
 
     def _examine(self, key: str, owner: ReplicaSet, owned: Owned, now: Instant) -> None:
-        """Create or delete pods, and write the status."""
         self._adoption.claim(key, owner)
         seen = _Seen(key, owner, owned, owned.active(), now)
         if not is_terminating(owner):
@@ -134,7 +133,6 @@ class ReplicaSetController(WorkloadController):
 
 
 def _set_failure(status: ReplicaSetStatus, error: str, now: Instant) -> None:
-    """Set or remove the condition ReplicaFailure."""
     known = next((each for each in status.conditions if each.type == _FAILURE), None)
     if error and known is None:
         stamp = timestamp(now.wall, whole=True)

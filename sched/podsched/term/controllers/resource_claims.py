@@ -99,7 +99,6 @@ class ResourceClaimController:
         return not self._owned
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing claims and pods."""
         for key in list(self._objects.objects(_CLAIM)):
             yield
             self._claim_changed(key, None, self._claim(key))
@@ -108,7 +107,6 @@ class ResourceClaimController:
             self._pod_changed(key, None, self._pod(key))
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Record the pods and claims that have to be examined after a change."""
         old, new = event.old, event.new
         if event.kind == _TEMPLATE:
             if new is not None:
@@ -207,7 +205,6 @@ class ResourceClaimController:
     # ------------------------------------------------------------------ work
 
     def work(self, now: Instant) -> float | None:
-        """Examine pods and claims, up to a limit."""
         for key, since in self._idle.items():
             if since + IDLE > now.monotonic:
                 break

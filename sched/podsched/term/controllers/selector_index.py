@@ -20,14 +20,12 @@ class SelectorIndex(Generic[T]):
         """By a label that the selector requires; None if it requires none."""
 
     def put(self, key: str, selector: Selector, item: T) -> None:
-        """Add an item, or replace it."""
         self.remove(key)
         self.items[key] = item
         label = self._required[key] = selector.required_label
         self._by_label.setdefault(label, {})[key] = item
 
     def remove(self, key: str) -> None:
-        """Remove an item, if it is there."""
         if key not in self.items:
             return
         del self.items[key]

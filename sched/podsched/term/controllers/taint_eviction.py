@@ -129,7 +129,6 @@ class TaintEvictionController:
                     self._look_at_node(name, node, now)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Record a change of a pod or a node."""
         if event.kind == "Pod":
             self._pod_changed(event, now)
         elif event.kind == "Node":
@@ -139,11 +138,9 @@ class TaintEvictionController:
                 self._look_at_node(event.key, node, now)
 
     def work(self, now: Instant) -> float | None:
-        """Evict the pods whose time has come."""
         return self._evictions.work(now)
 
     def pods_on(self, node: str) -> Collection[str]:
-        """Return the keys of the pods bound to a node."""
         return self._pods_on.get(node, {}).keys()
 
     # ------------------------------------------------------------------ scheduling evictions

@@ -32,13 +32,11 @@ class TtlAfterFinishedController:
         self._due = DelayingQueue()
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing Jobs."""
         for key in list(self._objects.objects("Job")):
             yield
             self._note(key, self._objects.get("Job", key), now)
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note when a Job is to be deleted."""
         self._note(event.key, event.new, now)
 
     def _note(self, key: str, job: AnyObject | None, now: Instant) -> None:
@@ -46,7 +44,6 @@ class TtlAfterFinishedController:
             self._due.put(key, now.monotonic + max(0.0, at - now.wall))
 
     def work(self, now: Instant) -> float | None:
-        """Delete the Jobs whose time has come."""
         for key in self._due.due(now.monotonic):
             job = self._objects.get("Job", key)
             at = _ends_at(job) if isinstance(job, Job) else None

@@ -68,7 +68,6 @@ class WorkloadController(ABC):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds whose changes it receives."""
         return (self.owner_kind, "Pod")
 
     @property
@@ -77,7 +76,6 @@ class WorkloadController(ABC):
         return not self._pods.has_owners
 
     def start(self, now: Instant) -> Iterator[None]:
-        """Read the existing owners and pods."""
         self._now = now.monotonic
         for kind, note in ((self.owner_kind, self._owner_changed), ("Pod", self._pod_changed)):
             for key in list(self._objects.objects(kind)):
@@ -85,7 +83,6 @@ class WorkloadController(ABC):
                 note(key, None, self._objects.get(kind, key))
 
     def changed(self, event: Event, now: Instant) -> None:
-        """Note a change of an owner or of a pod."""
         self._now = now.monotonic
         if event.kind == "Pod":
             self._pod_changed(event.key, event.old, event.new)

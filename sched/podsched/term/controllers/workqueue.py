@@ -24,7 +24,6 @@ class WorkQueue(Generic[K]):
         self._keys[key] = None
 
     def update(self, keys: Iterable[K]) -> None:
-        """Add several keys."""
         self._keys.update(dict.fromkeys(keys))
 
     def adder(self, key: K) -> Callable[[], None]:

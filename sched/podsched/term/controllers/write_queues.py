@@ -175,7 +175,6 @@ class WriteQueues:
         )
 
     def start(self, tasks: TaskSet) -> None:
-        """Start the tasks that send the writes."""
         tasks.start(self.patches.run(), "controller patches", endless=True)
         tasks.start(self.deletions.run(), "controller deletions", endless=True)
         tasks.start(self.creations.run(), "controller creations", endless=True)

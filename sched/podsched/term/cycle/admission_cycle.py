@@ -152,7 +152,6 @@ class AdmissionCycle(TermPart):
                 await turn.give_way()
 
     async def run(self, now: float) -> None:
-        """Decide about the heads."""
         admission = self._admission
         heads = admission.heads()
         blocking, due = self._still_blocking(heads), admission.reservations.due(now)

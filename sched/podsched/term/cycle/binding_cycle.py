@@ -62,7 +62,6 @@ class BindingCycle(TermPart):
         self._held = 0
 
     def start(self) -> None:
-        """Start the tasks that write."""
         self._queue.start(self._tasks)
         self.waiting.start()
 
@@ -78,7 +77,6 @@ class BindingCycle(TermPart):
         self._held += count
 
     def release(self, count: int) -> None:
-        """End ``hold`` for ``count`` assignments."""
         self._held -= count
         self._room.set()
 
@@ -198,7 +196,6 @@ class BindingCycle(TermPart):
     # ------------------------------------------------------------------ outcomes of Bind
 
     def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
-        """Count a call that binds a batch."""
         self._meter.bind_called(assignments, seconds, problem)
 
     def bound(self, assignments: Sequence[Assignment]) -> None:
@@ -238,14 +235,12 @@ class BindingCycle(TermPart):
         self._meter.traces.phase(assignment.queued, SpanName.POST_BIND, began, self._clock())
 
     def bind_failed(self, assignment: Assignment, status: Status) -> None:
-        """Return a pod that could not be bound to the queue."""
         self._room.set()
         runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
         with working_on(assignment.pod.pod):
             self._failures.undo(runtime, assignment, status)
 
     def overtaken(self, assignment: Assignment, revision: int) -> None:
-        """Decide for a pod again once the state shows the binding that took its room."""
         self._room.set()
         self._meter.bind_overtaken()
         self._overtaken.append((revision, assignment))

@@ -68,7 +68,6 @@ class QueueMeter(QueueObserver):
         self._incoming.labels("error", f"{plugin}/{point}").inc()
 
     def hint(self, plugin: str, event: str, ask: Callable[[], QueueingHint]) -> QueueingHint:
-        """Ask a hint and time it."""
         answer, began = "Error", time.monotonic()
         try:
             hint = ask()

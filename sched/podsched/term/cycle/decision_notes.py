@@ -55,13 +55,11 @@ class Allowance:
         self._saved, self._at = MOST_SAVED, now
 
     def has_some(self, now: float) -> bool:
-        """Whether there is time left."""
         self._saved = min(MOST_SAVED, self._saved + SHARE * (now - self._at))
         self._at = now
         return self._saved > 0.0
 
     def spend(self, seconds: float) -> None:
-        """Take time that was used."""
         self._saved -= seconds
 
 
@@ -205,7 +203,6 @@ class DecisionNotes:
     # ------------------------------------------------------------------ outcomes
 
     def bound(self, assignments: Sequence[Assignment], now: float) -> None:
-        """Note that pods are bound."""
         if self._sink is not None:
             self._sink.put(("bound", [a.queued.info.uid for a in assignments], now))
 

@@ -198,7 +198,6 @@ class FailureHandler(TermPart):
         self._statuses.submit(patch)
 
     def withdraw_nomination(self, pod: PodInfo) -> None:
-        """Remove a pod's nomination, if it has one."""
         cluster = self._state.cache.cluster
         if cluster.nominated_node(pod.uid) or pod.nominated_node_name:
             self._state.cache.nominator.delete(pod.uid)
@@ -212,7 +211,6 @@ class FailureHandler(TermPart):
     # ------------------------------------------------------------------ preemption
 
     def preempted(self, victim: PodInfo, preemption: Preemption) -> None:
-        """Record the Preempted event on a victim."""
         self._recorder.record(
             victim.pod.metadata,
             type_="Normal",

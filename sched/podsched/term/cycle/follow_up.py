@@ -71,11 +71,9 @@ class FollowUp(TermPart):
     # ------------------------------------------------------------------ a node was found
 
     def assignment(self, decision: Decision) -> Assignment:
-        """Return the assignment of a pod that was assumed."""
         return Assignment(decision.queued, decision.node_name, decision.state, self._state.revision)
 
     def reserve(self, runtime: ProfileRuntime, assignment: Assignment) -> Status:
-        """Call the Reserve plugins."""
         traces, queued = self._meter.traces, assignment.queued
         began = self._clock()
         traces.follow([queued])

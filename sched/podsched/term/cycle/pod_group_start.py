@@ -308,6 +308,5 @@ class GroupStarts(TermPart):
 
 
 def _was_evicted(pod: PodInfo) -> bool:
-    """Whether the scheduler evicted the pod."""
     condition = pod_condition(pod.pod.status, DISRUPTION_TARGET)
     return condition is not None and condition.reason in _EVICTED

@@ -70,7 +70,6 @@ class Preemption:
 
     @property
     def scheduler_name(self) -> str:
-        """The profile of the preemptors."""
         return self.pods[0].cls.scheduler_name
 
     @property
@@ -84,7 +83,6 @@ class Preemption:
         return self.pods[0].uid if self.group is None else self.group.uid
 
     def event_note(self, victim: PodInfo) -> str:
-        """Return the text of the event on a victim."""
         if self.note is not None:
             return self.note(victim)
         if self.group is None:

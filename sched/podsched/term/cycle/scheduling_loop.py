@@ -179,7 +179,6 @@ class SchedulingLoop(TermPart):
 
     @property
     def term(self) -> int:
-        """The term of leadership."""
         return self._term
 
     @property

@@ -75,7 +75,6 @@ class WaitingCycles(TermPart):
         return len(self._cycles)
 
     def __contains__(self, uid: str) -> bool:
-        """Whether a pod is at Permit or PreBind."""
         return uid in self._cycles
 
     def start(self) -> None:

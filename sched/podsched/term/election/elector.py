@@ -131,7 +131,6 @@ class LeaderElector:
 
     @property
     def transitions(self) -> int:
-        """The last seen leaderTransitions."""
         return max(self._state.view.transitions, 0)
 
     def check_health(self) -> str | None:

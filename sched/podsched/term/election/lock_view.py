@@ -38,7 +38,6 @@ class Candidate:
 
     @property
     def heartbeat_interval(self) -> float:
-        """Seconds between two renewals."""
         retry_period = self.settings.retry_period
         if not self.election_timeout:
             return retry_period

@@ -166,7 +166,6 @@ class Transition:
     effects: list[Effect] = field(default_factory=list)
 
     def emit(self, effect: Effect) -> None:
-        """Append an effect."""
         self.effects.append(effect)
 
     def send(self, view: LockView, write: Write) -> tuple[LockView, InFlight]:
@@ -193,7 +192,6 @@ class Transition:
         return replace(view, announced=holder, followed=followed)
 
     def halt(self, view: LockView) -> Stopped:
-        """Stop the candidate for good."""
         if view.followed is not None:
             self.emit(DisconnectFromLeader())
         return Stopped(view=replace(view, followed=None))

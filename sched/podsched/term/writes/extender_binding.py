@@ -124,7 +124,6 @@ class ExtenderBindings:
         return 0
 
     async def close(self) -> None:
-        """End the calls that are under way."""
         await self._calls.stop()
 
 
