@@ -83,7 +83,8 @@ class DisruptionController:
 
     def changed(self, event: Event, now: Instant) -> None:
         if event.kind == "Pod":
-            self._pod_changed(event)
+            namespace, _, name = event.key.partition("/")
+            self._count(namespace, name, event.new, event.old)
         elif event.kind == "PodDisruptionBudget":
             self._budget_changed(event.key, event.new)
         else:
@@ -180,10 +181,6 @@ class DisruptionController:
                 yield
         counted, self._counted_now = self._counted_now, {}
         self._queue.update(counted)
-
-    def _pod_changed(self, event: Event) -> None:
-        namespace, _, name = event.key.partition("/")
-        self._count(namespace, name, event.new, event.old)
 
     def _count(
         self, namespace: str, name: str, pod: AnyObject | None, before: AnyObject | None = None

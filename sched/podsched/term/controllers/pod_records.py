@@ -14,7 +14,7 @@ from podsched.api.conditions import (
     is_terminating,
     pod_condition,
 )
-from podsched.api.objects import ContainerStatus, Pod, PodCondition, seconds_of
+from podsched.api.objects import Pod, PodCondition, seconds_of
 from podsched.api.queue_labels import FLAVORS_ANNOTATION, QUEUE_GROUP_NAME
 from podsched.api.resources import is_sidecar
 from podsched.queues.order import EVICTED_BY_READINESS
@@ -183,7 +183,8 @@ def _restarts(pod: Pod) -> tuple[tuple[int, int], int]:
 
 def _finished_at(pod: Pod, ready: PodCondition | None) -> float:
     """Return when a pod finished (getFinishedTime of pkg/controller/job/backoff_utils.go)."""
-    ends = [_ended_at(status) for status in pod.status.container_statuses]
+    containers = pod.status.container_statuses
+    ends = [seconds_of(status.state.terminated.finished_at) for status in containers]
     if ends and all(ends):
         return max(ends)
     if ready is not None and ready.status != TRUE and ready.last_transition_time.seconds:
@@ -192,10 +193,6 @@ def _finished_at(pod: Pod, ready: PodCondition | None) -> float:
     if metadata.HasField("deletion_timestamp"):
         return float(metadata.deletion_timestamp.seconds - metadata.deletion_grace_period_seconds)
     return float(metadata.creation_timestamp.seconds)
-
-
-def _ended_at(status: ContainerStatus) -> float:
-    return seconds_of(status.state.terminated.finished_at)
 
 
 def deletion_rank(pod: OwnedPod, ready_on_node: Counter[str], now: float) -> tuple[object, ...]:

@@ -15,10 +15,6 @@ class TokenBucket:
         self._tokens = burst
         self._at = 0.0
 
-    @property
-    def rate(self) -> float:
-        return self._rate
-
     def set_rate(self, rate: float, now: float) -> None:
         """Change the rate; a bucket whose rate was 0 is filled."""
         if rate == self._rate:

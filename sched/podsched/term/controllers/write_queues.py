@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from podsched.api.kinds import KINDS
@@ -162,9 +163,13 @@ class WriteQueues:
         self._retry_later = retry_later
         self._limit = TokenBucket(writes_per_second, burst=EVICT_AT_ONCE)
         answered = self._answered
-        self.patches: Outbox[_QueuedWrite[PatchRequest]] = Outbox(self._patch, answered)
+        patch = partial(cluster.patch_many, fence=fence)
+        self.patches: Outbox[_QueuedWrite[PatchRequest]] = Outbox(
+            lambda batch: self._unless_there(batch, patch), answered
+        )
+        delete = partial(cluster.delete_many, fence=fence)
         self.deletions: Outbox[_QueuedWrite[DeleteRequest]] = Outbox(
-            self._delete, answered, most=_AT_ONCE
+            lambda batch: self._unless_there(batch, delete), answered, most=_AT_ONCE
         )
         self.creations: Outbox[_QueuedWrite[AnyObject]] = Outbox(
             self._create, answered, most=_AT_ONCE
@@ -182,20 +187,6 @@ class WriteQueues:
         tasks.start(self.evictions.run(), "controller evictions", endless=True)
 
     # ------------------------------------------------------------------ sending
-
-    async def _patch(
-        self, batch: Sequence[_QueuedWrite[PatchRequest]]
-    ) -> Sequence[BatchResult | None]:
-        return await self._unless_there(
-            batch, lambda due: self._cluster.patch_many(due, fence=self._fence)
-        )
-
-    async def _delete(
-        self, batch: Sequence[_QueuedWrite[DeleteRequest]]
-    ) -> Sequence[BatchResult | None]:
-        return await self._unless_there(
-            batch, lambda due: self._cluster.delete_many(due, fence=self._fence)
-        )
 
     async def _create(self, batch: Sequence[_QueuedWrite[AnyObject]]) -> Sequence[BatchResult]:
         items = [write.request for write in batch]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from podsched.config.settings import SchedulerSettings
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.extenders.calls import Extenders
-from podsched.lib.event_loop import Turn
+from podsched.lib.event_loop import ROUND, Turn
 from podsched.lib.tasks import Changes, TaskSet
 from podsched.serve.client.cluster import TermCluster
 from podsched.term.cycle.activation import Activator
@@ -74,3 +75,5 @@ class TermPart:
         self._tasks = parts.tasks
         self._clock = parts.clock
         self._turn = parts.turn
+        #: Whether to stop deciding, because the turn is used up.
+        self._should_stop = partial(parts.turn.has_lasted, ROUND)

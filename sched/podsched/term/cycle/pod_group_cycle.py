@@ -38,7 +38,6 @@ from podsched.framework.pod_groups import (
 )
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status, error, unschedulable
-from podsched.lib.event_loop import ROUND
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
 from podsched.term.admission.devices import CLAIM
@@ -132,11 +131,7 @@ class PodGroupCycle(TermPart):
         members = self._follow_up.not_skipped(popped)
         if not members:
             return None
-        self._attempted = None
-        with working_on(members[0].info.pod):
-            self._beside = beside
-            await self._schedule_guarded(members, now, group, terms)
-            self._beside = NOTHING
+        await self._schedule_beside(beside, members, now, group, terms)
         return self._attempted
 
     def is_new(self, key: str) -> bool:
@@ -198,14 +193,25 @@ class PodGroupCycle(TermPart):
             self._state.queue.return_unattempted(members, self._clock())
             return None
         if members and not self._starts.failed_too_often(key):
-            with working_on(members[0].info.pod):
-                self._beside = beside
-                await self._schedule_guarded(members, now, group, terms)
-                self._beside = NOTHING
+            await self._schedule_beside(beside, members, now, group, terms)
             return self._attempted
         self._state.queue.return_unattempted(members, self._clock())
         self._starts.take_back(group, unschedulable(REASON_UNSCHEDULABLE))
         return None
+
+    async def _schedule_beside(
+        self,
+        beside: Beside,
+        members: list[QueuedPodInfo],
+        now: float,
+        group: PodGroup,
+        terms: Iterable[Terms] | None,
+    ) -> None:
+        self._attempted = None
+        with working_on(members[0].info.pod):
+            self._beside = beside
+            await self._schedule_guarded(members, now, group, terms)
+            self._beside = NOTHING
 
     async def _schedule_guarded(
         self,
@@ -259,7 +265,8 @@ class PodGroupCycle(TermPart):
         unit: PodGroup | None,
         terms: Iterable[Terms] | None,
     ) -> None:
-        key, names = members[0].info.group, _scheduler_names(members)
+        key = members[0].info.group
+        names = list(dict.fromkeys(queued.info.cls.scheduler_name for queued in members))
         self._meter.popped(members, now)
         if len(names) > 1:
             for queued in members:
@@ -356,7 +363,10 @@ class PodGroupCycle(TermPart):
             for one, of_unit in zip(units, members, strict=True)
         ]
         attempt = TogetherAttempt(self._decider, runtime, attempts, nodes)
-        outcome = partial(_results_if_all_start, attempt, attempts)
+
+        def outcome() -> Sequence[GroupDecision]:
+            return [one.result for one in attempts] if attempt.all_start else []
+
         try:
             kept = await self._run(runtime, attempt.run, outcome)
         except FenceLost:
@@ -390,7 +400,7 @@ class PodGroupCycle(TermPart):
         ``results`` returns the decision for each group. Return whether the trial is kept.
         """
         # The generator is closed before the trial, because it may have inner trials open.
-        with Trial(self._state.cache) as trial, closing(run(trial, self._enough)) as steps:
+        with Trial(self._state.cache) as trial, closing(run(trial, self._should_stop)) as steps:
             try:
                 for pod, node_name in self._beside.pods:
                     trial.assume(pod, node_name)
@@ -474,6 +484,9 @@ class PodGroupCycle(TermPart):
                 run_unreserve(runtime, assignment)
             return status
 
+        def unreserve(decision: Decision) -> None:
+            run_unreserve(runtime, self._assignments.pop(decision.queued.info.uid))
+
         return PodGroupAttempt(
             self._decider,
             self._state.cache.cluster,
@@ -482,12 +495,9 @@ class PodGroupCycle(TermPart):
             members,
             scheduled,
             reserve,
-            partial(self._unreserve, runtime),
+            unreserve,
             None if terms is None else terms.nodes_of,
         )
-
-    def _unreserve(self, runtime: ProfileRuntime, decision: Decision) -> None:
-        run_unreserve(runtime, self._assignments.pop(decision.queued.info.uid))
 
     def _note_terms(self, result: GroupDecision, chosen: Terms | None) -> None:
         """Keep the terms on which a unit starts; its bindings write them."""
@@ -498,20 +508,11 @@ class PodGroupCycle(TermPart):
                 assignment.annotations = chosen.annotations(pod)
                 assignment.tolerations = chosen.tolerations(pod)
 
-    def _enough(self) -> bool:
-        return self._turn.has_lasted(ROUND)
-
     def _is_there(self, decision: Decision) -> bool:
         """Whether a placed member still exists and has no node."""
         pod = decision.queued.info
         known = self._state.cache.cluster.pods.get(pod.key)
         return known is not None and known.uid == pod.uid and not known.pod.spec.node_name
-
-
-def _results_if_all_start(
-    attempt: TogetherAttempt, attempts: Sequence[PodGroupAttempt]
-) -> Sequence[GroupDecision]:
-    return [one.result for one in attempts] if attempt.all_start else []
 
 
 def _in_order(
@@ -523,10 +524,6 @@ def _in_order(
     """
     order = {queued.info.uid: place for place, queued in enumerate(members)}
     return sorted(decisions, key=lambda decision: order[decision.queued.info.uid])
-
-
-def _scheduler_names(members: Sequence[QueuedPodInfo]) -> list[str]:
-    return list(dict.fromkeys(queued.info.cls.scheduler_name for queued in members))
 
 
 def _result_label(result: GroupDecision) -> str:

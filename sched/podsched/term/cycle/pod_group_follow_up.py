@@ -15,7 +15,6 @@ from podsched.framework.plugin import PostFilterResult
 from podsched.framework.pod_groups import REASON_UNSCHEDULABLE, PodGroup
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import Code, unschedulable
-from podsched.lib.event_loop import ROUND
 from podsched.term.admission.admission import AdmissionGate
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.follow_up import FollowUp
@@ -83,7 +82,7 @@ class PodGroupFollowUp(TermPart):
             decided.start = self._starts.begin(runtime, group, decided.scheduled, placed)
         decisions = {decision.queued.info.uid: decision for decision in result.decisions}
         for queued in decided.members:
-            if self._turn.has_lasted(ROUND):
+            if self._should_stop():
                 # If a member is deleted meanwhile, its binding fails.
                 await self._turn.give_way()
             decision = decisions.get(queued.info.uid)

@@ -280,7 +280,8 @@ class GroupStarts(TermPart):
             self._tasks.start(self._take_back(group, status), f"take back {group.key}")
 
     async def _take_back(self, group: PodGroup, status: Status) -> None:
-        bound = [pod for pod in self.scheduled(group.key) if not self._is_assumed(pod)]
+        assumed = self._state.cache.assumed
+        bound = [pod for pod in self.scheduled(group.key) if pod.uid not in assumed]
         if bound:
             _log.warning("Taking a pod group back", pod_group=group.key, evicted=len(bound))
             status = unschedulable(MESSAGE_TAKEN_BACK)
@@ -290,9 +291,6 @@ class GroupStarts(TermPart):
         self._failures_of.pop(group.key, None)
         self._conditions.binding_ended(group, status)
         self._activator.activate(self._state.cache.cluster.members(group.key))
-
-    def _is_assumed(self, pod: PodInfo) -> bool:
-        return pod.uid in self._state.cache.assumed
 
     def _evicted(self, pod: PodInfo, was_there: bool) -> None:
         self._evicted_uids.add(pod.uid)

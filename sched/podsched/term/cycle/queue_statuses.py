@@ -33,8 +33,6 @@ _ACTIVE: Final = "Active"
 
 _log = get_logger("status")
 
-_Status = v1.ClusterQueueStatus | v1.LocalQueueStatus | v1.CohortStatus
-
 
 class QueueStatuses:
     """Writes the statuses of one term; ``wall`` returns Unix time in seconds."""

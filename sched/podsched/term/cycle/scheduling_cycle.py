@@ -24,7 +24,6 @@ from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import CycleState, PostFilterResult
 from podsched.framework.pods import QueuedPodInfo
 from podsched.framework.status import error
-from podsched.lib.event_loop import ROUND
 from podsched.serve.client.errors import FenceLost
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.tracing import SpanName
@@ -195,13 +194,13 @@ class SchedulingCycle(TermPart):
         with Trial(self._state.cache) as trial:
             try:
                 decisions = self._decider.decide(
-                    trial, runtime, pods, should_stop=self._enough, details=details
+                    trial, runtime, pods, should_stop=self._should_stop, details=details
                 )
             finally:
                 # Commit after a failure, too: the pods assumed so far show which pod is at fault.
                 trial.commit()
         now = self._clock()
-        if not at_once and self._decider.try_some(runtime, decisions[-1], self._enough):
+        if not at_once and self._decider.try_some(runtime, decisions[-1], self._should_stop):
             # The last pod is decided again later; by then more of its dry runs have been made.
             decisions.pop()
             if not decisions:
@@ -210,10 +209,6 @@ class SchedulingCycle(TermPart):
         self._notes.decided(profile, decisions, popped_at, began, now)
         self._meter.decided(profile, decisions, began, now, self._decider.phases)
         return decisions
-
-    def _enough(self) -> bool:
-        """Whether to stop deciding, because the turn is used up."""
-        return self._turn.has_lasted(ROUND)
 
     # ------------------------------------------------------------------ decisions
 

@@ -74,7 +74,7 @@ class SchedulingLoop(TermPart):
         self._may_join = given.decider.may_join if given.extenders is None else of_one_class
         cluster, fence = given.cluster, given.fence
         self._evictions: SharedCalls[api_pb2.EvictRequest] = SharedCalls(
-            lambda requests: cluster.evict_pods(requests, fence=fence)
+            partial(cluster.evict_pods, fence=fence)
         )
         parts = self._parts_of(given)
         super().__init__(parts)
@@ -82,7 +82,7 @@ class SchedulingLoop(TermPart):
         self._settings = parts.settings
         self.group_conditions = parts.conditions
         self._statuses = StatusWriter(
-            lambda patches: cluster.patch_pod_statuses(patches, fence=fence),
+            partial(cluster.patch_pod_statuses, fence=fence),
             partial(parts.meter.api_called, STATUS_CALL),
         )
         self._failures = failures = FailureHandler(parts, self._statuses)
@@ -111,15 +111,13 @@ class SchedulingLoop(TermPart):
             notes=DecisionNotes(given.decisions, state, given.decider, log, fence.term, clock),
             patches=PluginPatches(cluster, fence, tasks, activator),
             conditions=PodGroupConditions(
-                state.cache.cluster,
-                lambda patches: cluster.patch_many(patches, fence=fence),
-                given.wall,
+                state.cache.cluster, partial(cluster.patch_many, fence=fence), given.wall
             ),
             evict=self._evictions.call,
         )
 
     def _make_cycles(self, parts: TermParts, failures: FailureHandler) -> None:
-        binding, cluster, fence = self.binding, parts.cluster, parts.fence
+        binding = self.binding
         follow_up = FollowUp(parts, failures, binding, self.evictor)
         self._cycle = SchedulingCycle(parts, failures, binding, follow_up)
         self._group_starts = GroupStarts(parts, failures, binding, self.evictor.victims)
@@ -128,9 +126,7 @@ class SchedulingLoop(TermPart):
             parts, failures, binding, follow_up, carrying_out, self._group_starts
         )
         self._queue_statuses = QueueStatuses(
-            parts.state.admission,
-            lambda patches: cluster.patch_many(patches, fence=fence),
-            parts.wall,
+            parts.state.admission, partial(parts.cluster.patch_many, fence=parts.fence), parts.wall
         )
         self._admission = AdmissionCycle(
             parts, self._group_cycle, UnitEndings(parts, failures), self._queue_statuses, failures

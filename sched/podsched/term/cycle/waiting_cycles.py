@@ -57,10 +57,10 @@ class WaitingCycles(TermPart):
         self._bind = bind
         cluster, fence = parts.cluster, parts.fence
         self._object_patches: SharedCalls[api_pb2.PatchRequest] = SharedCalls(
-            lambda patches: cluster.patch_many(patches, fence=fence)
+            partial(cluster.patch_many, fence=fence)
         )
         self._creations: SharedCalls[AnyObject] = SharedCalls(
-            lambda items: cluster.create_many(items, fence=fence)
+            partial(cluster.create_many, fence=fence)
         )
         self._pre_bind_cluster = PreBindCluster(
             parts.state.cache.cluster,

@@ -10,11 +10,7 @@ from podsched.term.election.events import StopReason
 from podsched.v1 import api_pb2
 
 
-def _ignore(_: object) -> None:
-    pass
-
-
-def _ignore_renewal(result: str, seconds: float) -> None:
+def _ignore(*_: object) -> None:
     pass
 
 
@@ -25,7 +21,7 @@ class ElectionCallbacks:
     on_started_leading: Callable[[api_pb2.Fence], None] = _ignore
     on_stopped_leading: Callable[[StopReason], None] = _ignore
     on_new_leader: Callable[[str], None] = _ignore
-    on_renewal: Callable[[str, float], None] = _ignore_renewal
+    on_renewal: Callable[[str, float], None] = _ignore
     """Gets the outcome of a renewal (renewed, refused, error) and its duration in seconds."""
 
 

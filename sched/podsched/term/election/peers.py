@@ -23,6 +23,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 
 from podsched.lib.backoff import Backoff
 from podsched.lib.certificate_error import CertificateError
@@ -55,7 +56,6 @@ class PeerTls:
         """Raise CertificateError for files that cannot be used on both sides."""
         from podsched.lib.certificates import user_in
 
-        self._files = files
         certificate = files.latest().pems.certificate
         if not files.authorities or certificate is None:
             raise CertificateError("peers need authorities, a certificate and its key")
@@ -155,7 +155,8 @@ async def follow_leader(
     broken = False
     backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, chance)
     while True:
-        ending = await _connect_once(address, identity, _reporter(broken, report), tls)
+        back = partial(report, False) if broken else None
+        ending = await _connect_once(address, identity, back, tls)
         if ending is _Ending.BROKEN:
             broken = True
             # Without a pause: if the process is dead, its address refuses connections within
@@ -171,16 +172,8 @@ async def follow_leader(
         await asyncio.sleep(backoff.next_delay())
 
 
-def _reporter(broken: bool, report: Callable[[bool], None]) -> Callable[[], None]:
-    def back() -> None:
-        if broken:
-            report(False)
-
-    return back
-
-
 async def _connect_once(
-    address: str, identity: str, back: Callable[[], None], tls: PeerTls | None
+    address: str, identity: str, back: Callable[[], None] | None, tls: PeerTls | None
 ) -> _Ending:
     """Hold one connection until it ends; back() is called when the replica answers."""
     host, _, port = address.rpartition(":")
@@ -204,7 +197,8 @@ async def _connect_once(
             greeting = await reader.readuntil(b"\n")
         if greeting[:_LONGEST_IDENTITY].rstrip(b"\n") != identity.encode():
             return _Ending.FAILED
-        back()
+        if back is not None:
+            back()
         said = b""
         with contextlib.suppress(OSError):
             while some := await reader.read(64):
