@@ -52,8 +52,7 @@ class BackoffQueue:
 
     def duration(self, pod: QueuedPodInfo) -> float:
         """Return the backoff of the pod after its last failure, in seconds."""
-        # ``count_failure`` resets the errors when a plugin rejects the pod, so 0 means the last
-        # attempt met no error.
+        # 0 if the last attempt met no error: ``count_failure`` resets it at a rejection.
         count = pod.consecutive_errors_count or pod.unschedulable_count
         return exponential(self._initial, self._maximum, count)
 

@@ -64,8 +64,7 @@ class InFlight:
         self._events: dict[ClusterEvent, deque[_Kept]] = {}
         #: The number of events so far; an event's position is this number before it.
         self._position = 0
-        #: By group and position of the pop: the position up to which events were replayed, and the
-        #: answer.
+        #: By group and position of the pop: up to which position events were replayed, the answer.
         self._memo: dict[Hashable, tuple[int, Strategy]] = {}
 
     def __len__(self) -> int:

@@ -298,8 +298,7 @@ class Gates:
     def rejecting(self, pod: QueuedPodInfo) -> str:
         """Return the name of the first plugin that rejects the pod, "" if none does.
 
-        The plugin that rejected it last (``gating_plugin``) is called first, because it most likely
-        still rejects the pod.
+        The plugin that gates the pod is called first, because it most likely still rejects it.
         """
         info, name = pod.info, ""
         plugins = self._in_order(info.cls.scheduler_name, pod.gating_plugin)
@@ -326,9 +325,8 @@ class Gates:
     def stays_gated(self, pod: QueuedPodInfo) -> bool:
         """Return whether the plugin that gates a pod still rejects it; False if none gates it.
 
-        Asked before a gated pod is moved, to save moving it out and back in. Preemptors are gated
-        while their evictions are requested, and each victim that leaves a node is an event for all
-        of them.
+        Asked before a gated pod is moved, to save moving it out and back in: preemptors are gated
+        while they request evictions, and each victim that leaves a node is an event for them all.
         """
         gating = pod.gating_plugin
         for name, plugin in self._plugins.get(pod.info.cls.scheduler_name, ()) if gating else ():

@@ -256,8 +256,7 @@ class SchedulingQueue:
             if flight is None or flight.deleted:
                 continue
             pod.info = flight.latest
-            # ``pop`` counted this attempt. The sequence number is unchanged, which restores the
-            # order.
+            # ``pop`` counted this attempt. The unchanged sequence number restores the order.
             pod.attempts -= 1
             self.pending.to_active(pod, None, now)
         self.incoming.report()
@@ -353,8 +352,7 @@ class SchedulingQueue:
     def _update(self, new: PodInfo, now: float) -> None:
         """Store a pod's new version wherever the pod is; add the pod if it is unknown.
 
-        For a pod that is in flight or unschedulable, an update of more than the status is an event
-        that may help it.
+        An update of more than the status may help a pod that is in flight or unschedulable.
         """
         flight = self.in_flight.get(new.uid)
         if flight is not None:
@@ -376,8 +374,7 @@ class SchedulingQueue:
         old = pod.info
         if not _concerns_queue(old, new) and self.pending.unschedulable.replace_info(new):
             return
-        # Removed before ``info`` changes, because a pod's group key must not change while it is
-        # there.
+        # Removed first, because a pod's group key must not change while it is there.
         self.pending.unschedulable.remove(new.uid)
         pod.info = new
         event = _own_event(old, new)

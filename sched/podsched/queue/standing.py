@@ -20,9 +20,8 @@ class Standing:
     ``queue``: active, backoff, unschedulable, gated or in-flight. ``backoff``: the full backoff
     after the last failure. ``timeout_left``: time until the pod is tried again even without an
     event, None if it will not be. ``ahead``: the number of pods in activeQ that come before it, or
-    would if it were woken now; ``ahead_first``: the first of these pods. ``waiting``: the number of
-    pods by queue. ``gate``: the plugin that keeps it out of activeQ, "" for none, and
-    ``gate_reasons`` why.
+    would if it were woken now; ``ahead_first``: the first of these. ``waiting``: the number of pods
+    by queue. ``gate``: the plugin that keeps it out of activeQ, or "", and ``gate_reasons`` why.
     """
 
     queue: str

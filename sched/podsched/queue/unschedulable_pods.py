@@ -34,8 +34,7 @@ class Group:
     """Pods for which every hint gives the same answer, except hints registered ``per_pod``.
 
     Hints are called with ``sample``, which is or was one of the pods. ``rejectors`` are the plugins
-    that rejected the pods and whose hints may help them, ``pending`` those of them that returned
-    Pending.
+    that rejected the pods and whose hints may help them; ``pending`` those that returned Pending.
     """
 
     key: Hashable
@@ -165,8 +164,7 @@ class UnschedulablePods:
 
     def replace_info(self, info: PodInfo) -> bool:
         """Store a new version of a pod; False, and no change, if its group would change."""
-        # Members of one group have the same class, so the sample's tells whether the pod would
-        # move.
+        # All pods of a group have the sample's class; a pod with another class would move.
         pod, group = self._pods[info.uid]
         if group.sample.cls is not info.cls:
             return False

@@ -112,8 +112,7 @@ class Cycle:
         self._snapshot = snapshot
         self._rules = rules
         self._due = due
-        # Without these, one borrower after another would starve a head of StrictFIFO that found no
-        # victims.
+        # Otherwise, borrowers would starve a head of StrictFIFO that found no victims.
         self._entries = list(blocking)
         self._blocking = {entry.workload.key for entry in self._entries}
         self.has_taken = False
@@ -383,9 +382,8 @@ def nominate_by_set(
 ) -> Iterator[Assignment]:
     """Yield the choices of flavors for several pod sets that fit without victims.
 
-    Each pod set gets each flavor in turn. ``without_flavors`` reaches only some of these choices,
-    because a flavor that it refuses is refused for all pod sets. ``flavors``: the only ones to try;
-    None: all.
+    Each pod set gets each flavor in turn. ``without_flavors`` reaches only some of these choices: a
+    flavor that it refuses is refused for all pod sets. ``flavors``: the ones to try; None: all.
     """
     if len(workload.pod_sets) < 2:
         return
@@ -537,9 +535,8 @@ def _wait(entry: Entry, message: str, waiting: Waiting, requeue: Requeue) -> Non
 def reserved(node: Node, need: Amounts, *, borrowing: bool) -> dict[FlavorResource, int]:
     """Return the quota that is kept for a head that has to preempt but found no victims.
 
-    It is the need, up to what is left of the queue's nominal quota. If the head borrows, it is the
-    need up to what is left of that and the borrowing limit. Source: ``quotaResourcesToReserve`` in
-    Kueue's scheduler.go.
+    It is the need, up to what is left of the queue's nominal quota and, if the head borrows, of the
+    borrowing limit. Source: ``quotaResourcesToReserve`` in Kueue's scheduler.go.
     """
     kept = {}
     for key, amount in need.items():

@@ -38,8 +38,7 @@ def place(
 ) -> dict[str, Placed]:
     """Return the domains of pod sets by name, up to the first group that does not fit.
 
-    ``least_free``: pods without constraints go to the domains with the least room (Kueue's feature
-    gate TASProfileMixed).
+    ``least_free``: pods without constraints go where the least room is (Kueue's TASProfileMixed).
     """
     groups: dict[object, list[TopologyPods]] = {}
     for index, pods in enumerate(pod_sets):

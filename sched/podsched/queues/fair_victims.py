@@ -102,8 +102,7 @@ class _Search:
     def first(self, candidates: list[Workload], strategy: FairStrategy) -> _Step:
         """Take victims by a strategy; return whether the preemptor fits then."""
         turns = _Turns(self._snapshot, self._preemptor, candidates)
-        # A preemptor that is within quota with its usage reclaims what is its own: as in Kueue, no
-        # shares are compared.
+        # As in Kueue, no shares are compared for a preemptor within quota with its usage.
         within = not self._node.borrows_any(self._preemptor.short)
         for queue, line in turns:
             if queue is self._node or within:

@@ -35,8 +35,7 @@ from podsched.queues.objects import (
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
 
-#: Returns what preemption for an amount of one flavor and resource achieves, and the borrowing
-#: level afterwards.
+#: Returns what preemption for a flavor and resource achieves, and the borrowing level afterwards.
 Oracle = Callable[[FlavorResource, int], tuple[Outcome, int]]
 _NO_TOPOLOGY: Final = (
     "the pods ask for a Topology, but request no resource of a flavor, and only flavors have one"
@@ -329,8 +328,7 @@ def _preferred(one: _Granular, other: _Granular, fungibility: Fungibility) -> bo
         coarse = min(int(outcome), int(Outcome.PREEMPT))
         if outcome is Outcome.NO_FIT:
             return coarse, 0, 0
-        # The comment on Kueue's field ``preference`` says the reverse; its code and tests
-        # compare the level first.
+        # Contrary to the comment on Kueue's field ``preference``, its code compares the level.
         if fungibility.preemption_over_borrowing:
             return coarse, -level, int(outcome)
         return coarse, int(outcome), -level

@@ -56,8 +56,7 @@ def queue_time(
 def queue_order(workload: Workload) -> tuple[float, int, float, str, str]:
     """Return the key that orders the workloads of a ClusterQueue.
 
-    Less past usage of the LocalQueue goes first, if the workload has it, then higher priority, then
-    the earlier time.
+    Less past usage of the LocalQueue goes first, if known, then higher priority, then earlier time.
     """
     past = workload.local_queue_usage or 0
     return past, -workload.priority, workload.queued_at, workload.uid, workload.key

@@ -209,8 +209,7 @@ class Node:
         """Return the height of the lowest subtree in which an amount needs no borrowing.
 
         The height is 0 for the queue itself, and the root's height if the whole tree is too small.
-        The second value is whether there are nodes outside of that subtree, from which the amount
-        could be reclaimed.
+        The second value is whether the amount could be reclaimed from outside of that subtree.
         """
         if self.parent is None or not self.borrows(key, amount):
             return 0, self.parent is not None

@@ -105,8 +105,7 @@ def new_status(
 ) -> tuple[PodDisruptionBudgetStatus, float | None]:
     """Return the status of a budget, and the Unix time at which it changes without an event.
 
-    ``scale`` returns the replicas that a controller asks for, None if the controller does not
-    exist.
+    ``scale`` returns the replicas that a controller asks for, None if it does not exist.
     """
     status = copy_of(budget.status)
     status.observed_generation = budget.metadata.generation

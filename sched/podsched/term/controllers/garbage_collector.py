@@ -158,8 +158,7 @@ class GarbageCollector:
             return
         policy = _policy_of(metadata) or "Background"
         if owners.waiting and metadata.uid in self._dependents:
-            # An owner waits until all below it is gone, so this object has to wait for its own
-            # dependents as well.
+            # An owner waits until all below it is gone, so this object waits for its own.
             policy = "Foreground"
         request = object_deletion(item, policy)
         self._writes.delete(ref.key, request, self._queue.adder(ref), without=absent)

@@ -275,8 +275,7 @@ class JobController(WorkloadController):
 def _leave_queue_group(job: Job, pods: Sequence[Pod]) -> None:
     """Remove, in place, the labels with which the API server puts new pods of a Job into a group.
 
-    Once pods of the Job have succeeded, the group never has all its members again, so new members
-    would wait forever.
+    Once a pod has succeeded, the group never has all members again: new ones would wait forever.
     """
     for pod in pods:
         if pod.metadata.labels.get(QUEUE_GROUP_NAME) == job.metadata.name:

@@ -180,8 +180,7 @@ class TaintEvictionController:
             self._taint_seen[name] = {t: before.get(t, now.wall) for t in map(taint_id, taints)}
         for key in list(self._pods_on.get(name, ())):
             pod = self._objects.get("Pod", key)
-            # Objects are those at the end of a batch: this may be a new pod of the same name, whose
-            # event follows.
+            # Objects are those at the end of a batch: this may be a new pod, whose event follows.
             if isinstance(pod, Pod) and pod.spec.node_name == name:
                 with self._writes.skipping("Pod", key):
                     self._look_at_pod(key, pod, taints, now)

@@ -1,7 +1,6 @@
 """Delete Jobs spec.ttlSecondsAfterFinished after they have finished.
 
-Their pods are deleted first (foreground). Source: pkg/controller/ttlafterfinished of
-Kubernetes 1.36.
+Their pods are deleted first. Source: pkg/controller/ttlafterfinished of Kubernetes 1.36.
 """
 
 from __future__ import annotations

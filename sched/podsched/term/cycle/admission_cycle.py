@@ -103,9 +103,8 @@ class AdmissionCycle(TermPart):
         self._backfilling = Backfilling(parts, *kinds, failures)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
-        #: By ClusterQueue, the head that blocks its queue and has found no victims. It is not tried
-        #: in every cycle, but its quota is kept in every cycle; otherwise later borrowers would
-        #: starve it.
+        #: By ClusterQueue, the head that blocks its queue and has found no victims. Cycles that do not
+        #: try it keep its quota, too; otherwise later borrowers would starve it.
         self._blocking: dict[str, Entry] = {}
         #: Whether all heads of the last cycle that had quota also found nodes.
         self._all_were_placed = True
@@ -212,8 +211,7 @@ class AdmissionCycle(TermPart):
         unit = self._admission.units.get(workload.key)
         if entry.mode is not Mode.FIT or unit is None or unit.held or not unit.waiting:
             return None
-        # While starts are promised, each head is decided alone, because nodes must stay free for
-        # those starts.
+        # While starts are promised, each head is decided alone: nodes must stay free for them.
         if self._admission.reservations.of:
             return None
         group = unit_group(self._cluster, unit)

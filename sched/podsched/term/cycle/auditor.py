@@ -117,8 +117,7 @@ class Auditor:
         filters |= {named.name for named in runtime.pre_filter}
         if not queued.unschedulable_plugins or not queued.unschedulable_plugins <= filters:
             return None
-        # With a selector, as in the scheduling cycle: a nominated pod may fit where its class does
-        # not.
+        # With a selector: a nominated pod may fit where its class does not.
         choice = Selector(self._decider.evaluation(runtime, pod)).select(pod)
         if choice is None:
             return None

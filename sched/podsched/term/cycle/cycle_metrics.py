@@ -123,8 +123,7 @@ class CycleMeter:
         batched = self._evaluation.batch_attempts_total
         if placed:
             batched.labels(profile, "no_hint").inc()
-        # In kube-scheduler's terms: the first pod of a batch had no hint, the others used its
-        # result.
+        # In kube-scheduler's terms, the first pod of a batch has no hint, and the others use one.
         if placed > 1:
             batched.labels(profile, "hint_used").inc(placed - 1)
         self.traces.decided(profile, decisions, began, ended, phases)
@@ -264,8 +263,7 @@ class CycleMeter:
     ) -> None:
         """Update the gauges; called before they are read.
 
-        pending_calls: the number of pods whose bindings or statuses wait to be written, by call
-        type.
+        pending_calls: how many pods' bindings or statuses wait to be written, by call type.
         """
         metrics = self.scheduler
         for call_type in (BINDING_CALL, STATUS_CALL):

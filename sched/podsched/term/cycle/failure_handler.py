@@ -69,8 +69,7 @@ class FailureHandler(TermPart):
         decided in the same batch. ``try_at_once``: there is no failure to report, and no backoff.
         Source: unreserveAndForget and handleBindingCycleError.
         """
-        # The pod is returned before the event is recorded: if it were still in flight, its own
-        # freed room would wake it.
+        # The event comes last: a pod in flight would be woken by its own freed room.
         freed = self._release(runtime, assignment)
         self._return(assignment, status, try_at_once=try_at_once)
         if freed is not None and at_once:
@@ -103,8 +102,7 @@ class FailureHandler(TermPart):
         """Return the pod to the queue, unless it is gone or bound by another scheduler."""
         pod = assignment.pod
         known = self._state.cache.cluster.pods.get(pod.key)
-        # ``add_unschedulable_if_not_present`` does not notice this for a pod that is no longer in
-        # flight.
+        # ``add_unschedulable_if_not_present`` notices this only for a pod in flight.
         if known is None or known.uid != pod.uid or known.node_name:
             self._state.queue.in_flight.done(pod.uid)
             self._meter.dropped(assignment.queued)

@@ -124,8 +124,7 @@ class FollowUp(TermPart):
             if result.status.code is Code.ERROR:
                 _log.error("PostFilter failed", pod=pod.key, error=result.status.message)
             self.nominate(pod, result.nominated_node_name)
-            # Before ``reject``: the plugin's PreEnqueue has to keep the pod out of activeQ when it
-            # returns to the queue.
+            # Before ``reject``: PreEnqueue has to keep the pod out of activeQ when it returns.
             self._preempt(runtime, pod, result)
             self.write(decision)
         nominated = result.nominated_node_name if result is not None else None

@@ -173,8 +173,7 @@ class GroupStarts(TermPart):
         key = start.group.key
         if key in self._recording:
             self._recording[key].append(start)
-        # Recorded already, by an earlier start or in an earlier term, or there is nothing to
-        # record.
+        # Recorded already, by an earlier start or term, or there is nothing to record.
         elif self.may_be_partial(key) or not start.can_be_partial:
             self._bind(start)
             return
@@ -244,8 +243,7 @@ class GroupStarts(TermPart):
     def scheduled(self, key: str) -> list[PodInfo]:
         """Return the members that have a node, except those that are being evicted.
 
-        If victims of a preemption counted, a pending member could start beside them and then be
-        left alone.
+        If victims of a preemption counted, a member could start beside them and be left alone.
         """
         members, is_partial = self._state.cache.scheduled_members(key), self.may_be_partial(key)
         if not members:
@@ -270,8 +268,7 @@ class GroupStarts(TermPart):
     def take_back(self, group: PodGroup, status: Status) -> None:
         """Evict the members that are bound, because the group cannot start; ``status`` says why.
 
-        Does nothing if enough members have a node: then the group has started, although others
-        failed.
+        Does nothing if enough members have a node: the group has started, although others failed.
         """
         if len(self.scheduled(group.key)) >= (group.min_count or 0):
             return

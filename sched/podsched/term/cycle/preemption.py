@@ -55,9 +55,8 @@ class EvictionFailed(Exception):
 class Preemption:
     """Preemptors, the victims, and the plugin that chose them.
 
-    ``node_name``: where the victims are, "" if they are on several nodes. ``group``: the PodGroup
-    whose members the preemptors are. ``note``: returns the text of the event on a victim, if it is
-    not kube-scheduler's.
+    ``node_name``: where the victims are, "" if they are on several nodes. ``group``: that of the
+    preemptors. ``note``: returns the text of a victim's event, if it is not kube-scheduler's.
     """
 
     pods: tuple[PodInfo, ...]

@@ -63,8 +63,7 @@ class QueueStatuses:
         if not changed or now < self._next:
             return
         self._next = now + PERIOD
-        # Cohorts first: if the round is interrupted, queues are left in ``changed``, so there is
-        # another round.
+        # Cohorts first: if the round is interrupted, the queues left cause another one.
         if self._admission.rules.fair:
             for cohort in self._cluster.list("Cohort"):
                 self._write("Cohort", cohort.metadata.name)

@@ -197,8 +197,7 @@ class SchedulingLoop(TermPart):
     async def finish(self) -> None:
         """Stop deciding; return once the outcome of every binding is known.
 
-        Wait at most FINISH seconds for pods at Permit or PreBind; the end of the loop undoes their
-        assumptions.
+        Wait at most FINISH seconds for pods at Permit or PreBind; then they are no longer assumed.
         """
         self._decides.clear()
         await self.binding.settled(FINISH)
@@ -283,8 +282,7 @@ class SchedulingLoop(TermPart):
                 await self._group_cycle.schedule(batch, now)
             return
         suspected = self._state.set_aside.faulty_pods.is_suspected
-        # ``working_on`` attributes a bug to all pods of a part, so a suspected pod gets its own
-        # part.
+        # A bug is attributed to all pods of a part, so a suspected pod gets its own part.
         parts: Iterable[Sequence[QueuedPodInfo]] = [batch]
         if any(suspected(queued.key) for queued in batch):
             parts = [[queued] for queued in batch]

@@ -65,10 +65,10 @@ class UnitEndings(TermPart):
         self._cluster = parts.state.cache.cluster
         self._failures = failures
         self._admission.endings.epoch = parts.wall() - parts.clock()
-        #: The keys of units whose eviction was reported, and the uids of pods whose eviction was
-        #: requested.
         self._reported: set[str] = set()
-        self._asked: set[str] = set()
+        """The keys of units whose eviction was reported."""
+        self._requested: set[str] = set()
+        """The uids of pods whose eviction was requested."""
 
     def refresh(self) -> None:
         """Evict units that have to end; write the conditions of units whose state has changed."""
@@ -95,8 +95,7 @@ class UnitEndings(TermPart):
     ) -> None:
         """Note units that are evicted to make room for another; ``note`` returns the message.
 
-        A unit that is being evicted already keeps its reason, which decides when it may be
-        admitted again.
+        A unit that is being evicted keeps its reason, which decides when it is admitted again.
         """
         for victim in victims:
             key, message = victim.workload.key, note(victim)
@@ -139,12 +138,12 @@ class UnitEndings(TermPart):
         pods = [
             pod
             for pod in unit.held.values()
-            if pod.uid not in self._asked
+            if pod.uid not in self._requested
             and not pod.terminating
             and pod.uid not in self._state.cache.assumed
         ]
         if pods:
-            self._asked.update(pod.uid for pod in pods)
+            self._requested.update(pod.uid for pod in pods)
             evicted = partial(self._evicted, ending)
             evicting = evict_all(self._evict, pods, ending.reason, ending.message, evicted)
             self._tasks.start(evicting, f"evict {key}")
@@ -169,7 +168,7 @@ class UnitEndings(TermPart):
             self._conditions.annotate(group, {name: value})
 
     def _evicted(self, ending: Ending, pod: PodInfo, was_there: bool) -> None:
-        self._asked.discard(pod.uid)
+        self._requested.discard(pod.uid)
         if was_there:
             self._recorder.record(
                 pod.pod.metadata,

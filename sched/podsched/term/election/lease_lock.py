@@ -199,8 +199,7 @@ class LeaseLock:
             revision = self._remember(lease, self._next())
             self._note(lease)
             if isinstance(write, TryAcquire):
-                # A new term even if the holder, time and transitions are those of the last
-                # acquisition.
+                # A new term, even if holder, time and transitions are those of the last one.
                 self._acquisition = ()
                 self._term_of(record, revision)
             return revision, record

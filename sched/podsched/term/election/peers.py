@@ -159,8 +159,7 @@ async def follow_leader(
         ending = await _connect_once(address, identity, back, tls)
         if ending is _Ending.BROKEN:
             broken = True
-            # Without a pause: if the process is dead, its address refuses connections within
-            # milliseconds.
+            # Without a pause: a dead process refuses connections within milliseconds.
             backoff.reset()
             continue
         if ending is _Ending.LEFT:

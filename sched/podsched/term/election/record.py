@@ -159,8 +159,7 @@ def encode_lease(
     if base is not None:
         lease.metadata.CopyFrom(base.metadata)
     else:
-        # A new Lease. The API server gives its objects a uid, but the lock is written directly to
-        # etcd.
+        # A new Lease gets a uid here, because it does not pass through the API server.
         lease.metadata.uid = str(uuid.uuid4())
         _set_time(lease.metadata.creation_timestamp, record.renew_time)
     lease.metadata.name, lease.metadata.namespace = keys.name, keys.namespace

@@ -9,8 +9,7 @@ election timeout, so only a holder that promised such renewals is suspected.
         unchanged, answered at once  suspected: claim
         answered late, or never      etcd or this candidate is slow: count the silence anew
 
-The suspicion may be wrong, and then only the fence keeps the takeover safe. Two rules keep wrong
-ones rare:
+If the suspicion is wrong, only the fence keeps the takeover safe. Two rules keep that rare:
 
 * A candidate that notices its own delay (a timer or an answer that comes later than a heartbeat)
   counts the silence anew: the machine or the store is busy, so the holder may be as well.

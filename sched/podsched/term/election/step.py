@@ -86,8 +86,7 @@ candidate. If the record prefers another candidate, the holder stops leading and
 expire; then the API server appoints the other one.
 
 If the store was restored from a backup (HistoryLost), the seen lock is forgotten, because revisions
-of the restored store are lower. No candidate claims the lock for a retryPeriod, in which informers
-list again.
+are lower now. No candidate claims the lock for a retryPeriod, in which informers list again.
 
 While an empty record names a successor, other candidates wait half a second before they claim.
 
@@ -107,8 +106,7 @@ Stricter than client-go: renewDeadline counts from when the last successful rene
 client-go it counts from a retryPeriod after the answer. Different: a deposed holder goes back to
 racing; its owner may exit instead ("Leaderelection lost").
 
-The module uses no clock, randomness or I/O: ``now`` is monotonic seconds, ``chance`` a number in
-[0, 1).
+No clock, randomness or I/O: ``now`` is monotonic seconds, ``chance`` a number in [0, 1).
 """
 
 from __future__ import annotations

@@ -39,8 +39,7 @@ class ObjectTurns:
             for key in sorted(set(keys)):  # in one order, so that no two wait for each other
                 lock = self._locks.setdefault(key, asyncio.Lock())
                 waited |= lock.locked()
-                # Before the lock is acquired, so that ``others_wait`` counts this task and the lock
-                # is kept.
+                # Before it is acquired: ``others_wait`` counts this task, and the lock is kept.
                 self._users[key] += 1
                 entered.append(key)
                 await lock.acquire()

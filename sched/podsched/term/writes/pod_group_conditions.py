@@ -101,8 +101,7 @@ class _Unseen:
 class PodGroupConditions:
     """Writes the outcomes of attempts to schedule groups.
 
-    A write replaces all conditions. So each write contains those of earlier writes that the cache
-    does not show yet.
+    A write replaces all conditions, so it contains earlier ones that the cache does not show yet.
     """
 
     def __init__(
