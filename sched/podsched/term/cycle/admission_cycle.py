@@ -103,8 +103,8 @@ class AdmissionCycle(TermPart):
         self._backfilling = Backfilling(parts, *kinds, failures)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
-        #: By ClusterQueue, the head that blocks its queue and has found no victims. Cycles that do not
-        #: try it keep its quota, too; otherwise later borrowers would starve it.
+        #: By ClusterQueue, the head that blocks its queue and has found no victims. Its quota is
+        #: kept also while it is not tried; otherwise later borrowers would starve it.
         self._blocking: dict[str, Entry] = {}
         #: Whether all heads of the last cycle that had quota also found nodes.
         self._all_were_placed = True

@@ -74,7 +74,7 @@ class SchedulingLoop(TermPart):
         self._may_join = given.decider.may_join if given.extenders is None else of_one_class
         cluster, fence = given.cluster, given.fence
         self._evictions: SharedCalls[api_pb2.EvictRequest] = SharedCalls(
-            partial(cluster.evict_pods, fence=fence)
+            lambda requests: cluster.evict_pods(requests, fence=fence)
         )
         parts = self._parts_of(given)
         super().__init__(parts)
@@ -82,7 +82,7 @@ class SchedulingLoop(TermPart):
         self._settings = parts.settings
         self.group_conditions = parts.conditions
         self._statuses = StatusWriter(
-            partial(cluster.patch_pod_statuses, fence=fence),
+            lambda patches: cluster.patch_pod_statuses(patches, fence=fence),
             partial(parts.meter.api_called, STATUS_CALL),
         )
         self._failures = failures = FailureHandler(parts, self._statuses)
@@ -111,7 +111,9 @@ class SchedulingLoop(TermPart):
             notes=DecisionNotes(given.decisions, state, given.decider, log, fence.term, clock),
             patches=PluginPatches(cluster, fence, tasks, activator),
             conditions=PodGroupConditions(
-                state.cache.cluster, partial(cluster.patch_many, fence=fence), given.wall
+                state.cache.cluster,
+                lambda patches: cluster.patch_many(patches, fence=fence),
+                given.wall,
             ),
             evict=self._evictions.call,
         )
@@ -126,7 +128,9 @@ class SchedulingLoop(TermPart):
             parts, failures, binding, follow_up, carrying_out, self._group_starts
         )
         self._queue_statuses = QueueStatuses(
-            parts.state.admission, partial(parts.cluster.patch_many, fence=parts.fence), parts.wall
+            parts.state.admission,
+            lambda patches: parts.cluster.patch_many(patches, fence=parts.fence),
+            parts.wall,
         )
         self._admission = AdmissionCycle(
             parts, self._group_cycle, UnitEndings(parts, failures), self._queue_statuses, failures

@@ -57,10 +57,10 @@ class WaitingCycles(TermPart):
         self._bind = bind
         cluster, fence = parts.cluster, parts.fence
         self._object_patches: SharedCalls[api_pb2.PatchRequest] = SharedCalls(
-            partial(cluster.patch_many, fence=fence)
+            lambda patches: cluster.patch_many(patches, fence=fence)
         )
         self._creations: SharedCalls[AnyObject] = SharedCalls(
-            partial(cluster.create_many, fence=fence)
+            lambda items: cluster.create_many(items, fence=fence)
         )
         self._pre_bind_cluster = PreBindCluster(
             parts.state.cache.cluster,
