@@ -21,6 +21,7 @@ Source: Kueue 0.20, pkg/cache/queue/cluster_queue.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from podsched.queues.objects import Strategy, Workload
@@ -288,15 +289,13 @@ class PendingByUsage:
         return self._of.setdefault(queue, Pending(self._strategy))
 
 
+@dataclass(slots=True, eq=False)
 class _Group:
     """The workloads of one shape, in order."""
 
-    __slots__ = ("_heap", "shape", "workloads")
-
-    def __init__(self, shape: Hashable) -> None:
-        self.shape = shape
-        self.workloads: dict[str, Workload] = {}
-        self._heap: list[_Place] = []
+    shape: Hashable
+    workloads: dict[str, Workload] = field(default_factory=dict)
+    _heap: list[_Place] = field(default_factory=list)
 
     def add(self, workload: Workload) -> None:
         """Add a workload, or replace its old version."""

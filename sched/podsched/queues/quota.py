@@ -51,53 +51,33 @@ class Cohort:
 NO_QUOTA = Quota()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """A ClusterQueue or a cohort in a tree of quotas.
 
     ``quota`` is the nominal quota of a queue, and of a cohort its own plus what its children lend.
     """
 
-    __slots__ = (
-        "_local",
-        "_potential",
-        "children",
-        "depth",
-        "height",
-        "is_cohort",
-        "lendable",
-        "name",
-        "parent",
-        "quota",
-        "quotas",
-        "usage",
-        "weight",
-    )
+    name: str
+    quotas: Mapping[FlavorResource, Quota]
+    weight: Fraction
+    is_cohort: bool = field(kw_only=True)
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+    quota: dict[FlavorResource, int] = field(init=False)
+    usage: dict[FlavorResource, int] = field(default_factory=dict)
+    height: int = 0
+    """0 for a queue, 1 for a cohort of queues, and so on."""
+    depth: int = 0
+    """The number of ancestors."""
+    lendable: dict[str, int] | None = None
+    """The amount of each resource that may be borrowed; ``shares`` computes it when needed."""
+    # Computed once: both depend on quotas only, which never change.
+    _local: dict[FlavorResource, int] = field(default_factory=dict)
+    _potential: dict[FlavorResource, int] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        name: str,
-        quotas: Mapping[FlavorResource, Quota],
-        weight: Fraction,
-        *,
-        is_cohort: bool,
-    ) -> None:
-        self.name = name
-        self.quotas = quotas
-        self.weight = weight
-        self.is_cohort = is_cohort
-        self.parent: Node | None = None
-        self.children: list[Node] = []
-        self.quota = {key: quota.nominal for key, quota in quotas.items()}
-        self.usage: dict[FlavorResource, int] = {}
-        self.height = 0
-        """0 for a queue, 1 for a cohort of queues, and so on."""
-        self.depth = 0
-        """The number of ancestors."""
-        self.lendable: dict[str, int] | None = None
-        """The amount of each resource that may be borrowed; ``shares`` computes it when needed."""
-        # Computed once: both depend on quotas only, which never change.
-        self._local: dict[FlavorResource, int] = {}
-        self._potential: dict[FlavorResource, int] = {}
+    def __post_init__(self) -> None:
+        self.quota = {key: quota.nominal for key, quota in self.quotas.items()}
 
     def __repr__(self) -> str:
         return f"<{'Cohort' if self.is_cohort else 'ClusterQueue'} {self.name}>"

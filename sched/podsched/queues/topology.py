@@ -65,6 +65,7 @@ class TopologyPods:
     tolerations: tuple[Toleration, ...] = ()
 
 
+@dataclass(slots=True, eq=False)
 class Domain:
     """A domain of a level, and how many pods fit into it.
 
@@ -72,25 +73,19 @@ class Domain:
     fit without a leader, ``led_pods`` and ``led_slices`` beside ``leaders`` leaders.
     """
 
-    __slots__ = (
-        "children",
-        "leaders",
-        "led_pods",
-        "led_slices",
-        "level",
-        "nodes",
-        "pods",
-        "slices",
-        "values",
-    )
+    values: tuple[str, ...]
+    """The values of its labels, from the widest level to its own."""
+    children: list[Domain] = field(default_factory=list)
+    nodes: list[TopologyNode] = field(default_factory=list)
+    pods: int = 0
+    slices: int = 0
+    led_pods: int = 0
+    led_slices: int = 0
+    leaders: int = 0
+    level: int = field(init=False)
 
-    def __init__(self, values: tuple[str, ...]) -> None:
-        self.values = values
-        """The values of its labels, from the widest level to its own."""
-        self.level = len(values) - 1
-        self.children: list[Domain] = []
-        self.nodes: list[TopologyNode] = []
-        self.clear()
+    def __post_init__(self) -> None:
+        self.level = len(self.values) - 1
 
     def clear(self) -> None:
         self.pods = self.slices = self.led_pods = self.led_slices = self.leaders = 0

@@ -10,6 +10,7 @@ the namespaces that are terminating then. Source: pkg/controller/namespace of Ku
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 
 from podsched.api.conditions import is_terminating
@@ -21,15 +22,13 @@ from podsched.term.controllers.write_queues import Writes
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
+@dataclass(slots=True)
 class _Terminating:
     """A terminating namespace; ``due`` is None during a call."""
 
-    __slots__ = ("due", "pause", "uid")
-
-    def __init__(self, uid: str, due: float) -> None:
-        self.uid = uid
-        self.due: float | None = due
-        self.pause = _FIRST_PAUSE
+    uid: str
+    due: float | None
+    pause: float = _FIRST_PAUSE
 
 
 class NamespaceController:

@@ -143,13 +143,8 @@ class CycleMeter:
         """End the attempt of a pod that returned to the queue untried."""
         self.traces.end(queued)
 
-    def unschedulable(self, queued: QueuedPodInfo, now: float) -> None:
-        self._failed("unschedulable", queued, now)
-
-    def errored(self, queued: QueuedPodInfo, now: float) -> None:
-        self._failed("error", queued, now)
-
-    def _failed(self, result: str, queued: QueuedPodInfo, now: float) -> None:
+    def failed(self, result: str, queued: QueuedPodInfo, now: float) -> None:
+        """Count a failed attempt; ``result``: "unschedulable" or "error"."""
         labels = result, queued.info.cls.scheduler_name
         self.scheduler.schedule_attempts_total.labels(*labels).inc()
         attempt = self.scheduler.scheduling_attempt_duration_seconds.labels(*labels)

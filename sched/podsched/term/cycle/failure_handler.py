@@ -38,7 +38,7 @@ class FailureHandler(TermPart):
 
     def fail_with_error(self, queued: QueuedPodInfo, message: str) -> None:
         """End an attempt that failed with an error; the pod is tried again after error backoff."""
-        self._meter.errored(queued, self._clock())
+        self._meter.failed("error", queued, self._clock())
         self._notes.ended(queued, ERROR, message)
         _log.warning("Scheduling attempt failed", pod=queued.key, error=message)
         self.record(queued.info, message)
@@ -136,7 +136,7 @@ class FailureHandler(TermPart):
             self.fail_with_error(assignment.queued, status.message)
             return
         pod = assignment.pod
-        self._meter.unschedulable(assignment.queued, self._clock())
+        self._meter.failed("unschedulable", assignment.queued, self._clock())
         self._notes.ended(assignment.queued, REJECTED, status.message)
         self.record(pod, status.message)
         self._write_without_node(pod, REASON_UNSCHEDULABLE, status.message)

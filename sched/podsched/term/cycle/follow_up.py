@@ -150,7 +150,7 @@ class FollowUp(TermPart):
         ``nominated``: the node that it is nominated to, "" if to none any more, None if as before.
         """
         pod = queued.info
-        self._meter.unschedulable(queued, self._clock())
+        self._meter.failed("unschedulable", queued, self._clock())
         self._failures.record(pod, message)
         self._notes.ended(
             queued, UNSCHEDULABLE, message, nominated_node=nominated or "", victims=victims

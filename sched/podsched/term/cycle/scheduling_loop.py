@@ -181,11 +181,6 @@ class SchedulingLoop(TermPart):
     def term(self) -> int:
         return self._term
 
-    @property
-    def bound_until(self) -> int:
-        """A revision that includes all known bindings."""
-        return self.binding.revision
-
     def checkpoint(self, number: int) -> dict[str, Any]:
         """Return the checkpoint of the state; ``number``: that of the last decision."""
         found = checkpoint_of(

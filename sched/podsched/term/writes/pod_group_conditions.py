@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -80,22 +81,20 @@ class _Write(NamedTuple):
 _Wanted = tuple[str, str, str] | None
 
 
+@dataclass(slots=True)
 class _Unseen:
     """Conditions of a group that were written, or will be, and may not be in the cache yet."""
 
-    __slots__ = ("changed", "group", "number", "sent", "wanted")
-
-    def __init__(self, group: PodGroup) -> None:
-        self.group = group
-        #: By type of the condition.
-        self.wanted: dict[str, _Wanted] = {}
-        #: When their status changed last. The API server sees one write of several changes, and
-        #: may see no change at all: of a unit that is evicted and admitted again.
-        self.changed: dict[str, Timestamp] = {}
-        #: The number of the last write.
-        self.number = 0
-        #: Whether the last write has been answered.
-        self.sent = False
+    group: PodGroup
+    wanted: dict[str, _Wanted] = field(default_factory=dict)
+    """By type of the condition."""
+    changed: dict[str, Timestamp] = field(default_factory=dict)
+    """When their status changed last. The API server sees one write of several changes, and may see
+    no change at all: of a unit that is evicted and admitted again."""
+    number: int = 0
+    """The number of the last write."""
+    sent: bool = False
+    """Whether the last write has been answered."""
 
 
 class PodGroupConditions:
