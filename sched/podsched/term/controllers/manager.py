@@ -39,7 +39,6 @@ from podsched.term.controllers.namespace_objects import RootCaPublisher, Service
 from podsched.term.controllers.namespaces import NamespaceController
 from podsched.term.controllers.node_lifecycle import NodeLifecycleController
 from podsched.term.controllers.pod_gc import PodGarbageCollector
-from podsched.term.controllers.pod_group_claims import PodGroupClaimController
 from podsched.term.controllers.pod_group_protection import PodGroupProtectionController
 from podsched.term.controllers.replica_sets import ReplicaSetController
 from podsched.term.controllers.resource_claims import ResourceClaimController
@@ -172,7 +171,7 @@ class ControllerManager:
         if runs(PodGarbageCollector.name):
             found.append(made(PodGarbageCollector, self._settings))
         if runs(ResourceClaimController.name):
-            found += [made(ResourceClaimController, recorder), made(PodGroupClaimController)]
+            found.append(made(ResourceClaimController, recorder))
         return found
 
     def _pods_on(self, node: str) -> Collection[str]:

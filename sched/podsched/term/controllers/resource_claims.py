@@ -1,7 +1,7 @@
 """Create ResourceClaims from templates, and deallocate claims that no pod uses any more.
 
-    a pod names a template            its claim is created, controlled by the pod; pod.status names
-                                      the claim
+    a pod or PodGroup names a         its claim is created, controlled by that; its status names the
+    template                          claim
     a pod was bound without a         its allocated claims are reserved for it
     scheduler
     a pod has ended or is gone        it is removed from status.reservedFor
@@ -15,14 +15,18 @@ attempt. If the pod is deleted before that, the claim stays allocated in Kuberne
 claim gets its devices; here the last rule frees them. The rule applies only to claims with the
 finalizer that schedulers set with an allocation. Consumers that are not pods are kept. The garbage
 collector deletes the claims of deleted pods. The names of generated claims depend only on pod and
-claim, so a new leader creates none twice. Source: pkg/controller/resourceclaim of Kubernetes 1.36.
+claim, so a new leader creates none twice.
+
+Claims of PodGroups are behind the gate DRAWorkloadResourceClaims in Kubernetes v1.36. With the gate
+off, its API drops them, as podsched's API does. Source: pkg/controller/resourceclaim of Kubernetes
+1.36.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from podsched.api.conditions import is_finished, is_terminating
 from podsched.api.device_claims import (
@@ -37,9 +41,11 @@ from podsched.api.device_claims import (
     is_group_claim_for,
     is_reserved_for,
 )
+from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import (
     AnyObject,
+    OwnerReference,
     Pod,
     PodGroup,
     PodResourceClaim,
@@ -48,6 +54,7 @@ from podsched.api.objects import (
     ResourceClaimTemplate,
     object_key,
 )
+from podsched.api.owners import controller_of
 from podsched.serve.client.cluster import object_deletion, object_patch
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.informer import Event
@@ -57,6 +64,9 @@ from podsched.term.controllers.write_queues import Writes
 from podsched.term.writes.event_recorder import EventRecorder
 
 _CLAIM, _TEMPLATE, _GROUP = "ResourceClaim", "ResourceClaimTemplate", "PodGroup"
+#: Kind and key of an object.
+_Ref = tuple[str, str]
+K = TypeVar("K")
 #: Max deleted pods remembered. For others the API server is asked whether they exist.
 _MOST_DELETED = 20_000
 #: Max objects examined per call of ``work``.
@@ -81,42 +91,41 @@ class ResourceClaimController:
         self._used: dict[str, tuple[str, ...]] = {}
         """The claims that each pod uses."""
         self._owned: dict[str, dict[str, None]] = {}
-        """The claims that a pod controls, by the pod's uid."""
-        self._waiting: dict[str, dict[str, None]] = {}
-        """By name of a template that does not exist, the pods that wait for it."""
+        """The claims that a pod or PodGroup controls, by its uid."""
+        self._waiting: dict[str, dict[_Ref, None]] = {}
+        """By name of a template that does not exist, the pods and PodGroups that wait for it."""
         self._deleted: dict[str, None] = {}
         """The uids of pods and PodGroups that are gone."""
         self._members: dict[str, dict[str, None]] = {}
         """The pods with claims of each PodGroup."""
         self._idle: dict[str, float] = {}
         """By claim that is allocated and unused: since when (monotonic), the earliest first."""
-        self._queue = WorkQueue[tuple[str, str]]()
-        """Pods and claims to examine, by kind and key."""
+        self._queue = WorkQueue[_Ref]()
 
     @property
     def ignores_bare_pods(self) -> bool:
-        """Only while no pod owns a claim: a claim for extended resources is not in a pod's spec."""
+        """Only while none owns a claim: a claim for extended resources is not in a pod's spec."""
         return not self._owned
 
     def start(self, now: Instant) -> Iterator[None]:
-        for key in list(self._objects.objects(_CLAIM)):
-            yield
-            self._claim_changed(key, None, self._claim(key))
-        for key in list(self._objects.objects("Pod")):
-            yield
-            self._pod_changed(key, None, self._pod(key))
+        for kind in (_CLAIM, "Pod", _GROUP):
+            for key in list(self._objects.objects(kind)):
+                yield
+                self._changed(kind, key, None, self._objects.get(kind, key))
 
     def changed(self, event: Event, now: Instant) -> None:
-        old, new = event.old, event.new
-        if event.kind == _TEMPLATE:
+        self._changed(event.kind, event.key, event.old, event.new)
+
+    def _changed(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        if kind == _TEMPLATE:
             if new is not None:
-                self._examine("Pod", self._waiting.pop(event.key, ()))
-        elif event.kind == _CLAIM:
-            self._claim_changed(event.key, old, new)
-        elif event.kind == _GROUP:
-            self._group_changed(event.key, old, new)
+                self._queue.update(self._waiting.pop(key, ()))
+        elif kind == _CLAIM:
+            self._claim_changed(key, old, new)
+        elif kind == _GROUP:
+            self._group_changed(key, old, new)
         else:
-            self._pod_changed(event.key, old, new)
+            self._pod_changed(key, old, new)
 
     def _pod(self, key: str) -> Pod | None:
         found = self._objects.get("Pod", key)
@@ -165,13 +174,15 @@ class ResourceClaimController:
 
     def _pod_gone(self, key: str, pod: Pod) -> None:
         claims = {**dict.fromkeys(self._used.get(key, ())), **self._owned.get(pod.metadata.uid, {})}
-        for ref in pod.spec.resource_claims:
-            _drop(
-                self._waiting, f"{pod.metadata.namespace}/{ref.resource_claim_template_name}", key
-            )
+        self._waits_no_more(pod, ("Pod", key))
         if claims:
             self._examine(_CLAIM, claims)
             self._note_deleted(pod.metadata.uid)
+
+    def _waits_no_more(self, owner: Pod | PodGroup, ref: _Ref) -> None:
+        for claim in owner.spec.resource_claims:
+            template = f"{owner.metadata.namespace}/{claim.resource_claim_template_name}"
+            _drop(self._waiting, template, ref)
 
     def _note_deleted(self, uid: str) -> None:
         self._deleted[uid] = None
@@ -182,25 +193,27 @@ class ResourceClaimController:
         if isinstance(old, PodGroup) and (new is None or new.metadata.uid != old.metadata.uid):
             names = [of.resource_claim_name for of in old.spec.resource_claims]
             names += [of.resource_claim_name for of in old.status.resource_claim_statuses]
+            self._waits_no_more(old, (_GROUP, key))
             if any(names):
                 self._note_deleted(old.metadata.uid)
             namespace = old.metadata.namespace
             self._examine(_CLAIM, (f"{namespace}/{name}" for name in names if name))
         if isinstance(new, PodGroup) and new.spec.resource_claims:
+            self._queue.add((_GROUP, key))
             self._examine("Pod", self._members.get(key, ()))
 
     def _claim_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
-        before, after = _owner_uid(old), _owner_uid(new)
-        if before != after:
-            _drop(self._owned, before, key)
-            if after:
-                self._owned.setdefault(after, {})[key] = None
+        before, after = _owner_of(old), _owner_of(new)
+        if before is not None:
+            _drop(self._owned, before.uid, key)
+        if after is not None:
+            self._owned.setdefault(after.uid, {})[key] = None
+        for owner in (before, after):
+            if owner is not None:  # Its status may not name the claim yet.
+                self._queue.add((owner.kind, f"{key.partition('/')[0]}/{owner.name}"))
         self._examine("Pod", self._users.get(key, ()))
         if new is not None:
             self._queue.add((_CLAIM, key))
-            for owner in new.metadata.owner_references:
-                if owner.uid == after:  # The pod's status does not name it yet.
-                    self._queue.add(("Pod", f"{new.metadata.namespace}/{owner.name}"))
 
     # ------------------------------------------------------------------ work
 
@@ -213,6 +226,8 @@ class ResourceClaimController:
             with self._writes.skipping(kind, key):
                 if kind == _CLAIM:
                     self._examine_claim(key, now)
+                elif kind == _GROUP:
+                    self._examine_group(key)
                 else:
                     self._examine_pod(key)
         if self._queue:
@@ -247,38 +262,56 @@ class ResourceClaimController:
             request.resource_version = 0  # Only this controller writes these.
             self._writes.patch(key, request, self._queue.adder(("Pod", key)))
 
+    def _examine_group(self, key: str) -> None:
+        group = self._objects.get(_GROUP, key)
+        if not isinstance(group, PodGroup) or is_terminating(group):
+            return
+        known = {of.name: of.resource_claim_name for of in group.status.resource_claim_statuses}
+        named = dict(known)
+        for ref in group.spec.resource_claims:
+            if ref.resource_claim_template_name:
+                of_pods = PodResourceClaim.FromString(ref.SerializeToString())
+                name = self._generated_claim(key, group, of_pods, known.get(ref.name))
+                if name:
+                    named[ref.name] = name
+        if named != known:
+            statuses = [{"name": n, "resourceClaimName": c} for n, c in named.items()]
+            request = object_patch(group, {"status": {"resourceClaimStatuses": statuses}})
+            request.resource_version = 0  # Only this controller writes these.
+            self._writes.patch(key, request, self._queue.adder((_GROUP, key)))
+
     def _generated_claim(
-        self, key: str, pod: Pod, ref: PodResourceClaim, name: str | None
+        self, key: str, owner: Pod | PodGroup, ref: PodResourceClaim, name: str | None
     ) -> str | None:
         """Return the name of the claim that was generated; if there is none, create it."""
-        namespace = pod.metadata.namespace
+        namespace, kind = owner.metadata.namespace, kind_of(owner).name
         if name and self._claim(f"{namespace}/{name}") is not None:
             return name
-        for owned in self._owned.get(pod.metadata.uid, ()):
+        for owned in self._owned.get(owner.metadata.uid, ()):
             claim = self._claim(owned)
             if claim is not None and claim.metadata.annotations.get(POD_CLAIM_NAME) == ref.name:
                 return claim.metadata.name
         wanted = f"{namespace}/{ref.resource_claim_template_name}"
         template = self._objects.get(_TEMPLATE, wanted)
         if not isinstance(template, ResourceClaimTemplate):
-            if key not in self._waiting.setdefault(wanted, {}):
-                self._waiting[wanted][key] = None
+            if (kind, key) not in self._waiting.setdefault(wanted, {}):
+                self._waiting[wanted][kind, key] = None
                 why = (
                     f'resource claim template "{ref.resource_claim_template_name}": '
                     "resourceclaimtemplate.resource.k8s.io "
                     f'"{ref.resource_claim_template_name}" not found'
                 )
-                self._record(pod, ref, why)
+                self._record(owner, ref, why)
             return name
         made = claim_of_template(
-            pod, ref, template, lambda name: self._claim(f"{namespace}/{name}") is not None
+            owner, ref, template, lambda name: self._claim(f"{namespace}/{name}") is not None
         )
 
         def written(failed: ClientError | None) -> None:
             if failed is not None and not failed.retryable:
-                self._record(pod, ref, f"create ResourceClaim {made.metadata.name}: {failed}")
+                self._record(owner, ref, f"create ResourceClaim {made.metadata.name}: {failed}")
 
-        retry = self._queue.adder(("Pod", key))
+        retry = self._queue.adder((kind, key))
         self._writes.create(object_key(made), made, retry, done=written)
         return name
 
@@ -361,12 +394,12 @@ class ResourceClaimController:
 
     def _delete_of_ended_pod(self, claim: ResourceClaim) -> None:
         """Delete a claim if the pod that controls it has ended; such a pod may exist for long."""
-        owner = _owner_uid(claim)
-        for reference in claim.metadata.owner_references if owner else ():
-            pod = self._pod(f"{claim.metadata.namespace}/{reference.name}")
-            if pod is not None and pod.metadata.uid == owner and _is_done(pod):
-                key = object_key(claim)
-                self._writes.delete(key, object_deletion(claim), self._queue.adder((_CLAIM, key)))
+        owner = _owner_of(claim)
+        pod = None if owner is None else self._pod(f"{claim.metadata.namespace}/{owner.name}")
+        if owner is None or pod is None or pod.metadata.uid != owner.uid or not _is_done(pod):
+            return
+        key = object_key(claim)
+        self._writes.delete(key, object_deletion(claim), self._queue.adder((_CLAIM, key)))
 
     def _change(
         self, claim: ResourceClaim, body: dict[str, Any], absent: Iterable[AbsentObject]
@@ -379,9 +412,11 @@ class ResourceClaimController:
         self._queue.add((_CLAIM, key))
         self._examine("Pod", self._users.get(key, ()))
 
-    def _record(self, pod: Pod, ref: PodResourceClaim, why: str) -> None:
+    def _record(self, owner: Pod | PodGroup, ref: PodResourceClaim, why: str) -> None:
+        if isinstance(owner, PodGroup):
+            return
         self._recorder.record(
-            pod.metadata,
+            owner.metadata,
             type_="Warning",
             reason="FailedResourceClaimCreation",
             action="",
@@ -390,7 +425,7 @@ class ResourceClaimController:
         )
 
 
-def _drop(index: dict[str, dict[str, None]], of: str, key: str) -> None:
+def _drop(index: dict[str, dict[K, None]], of: str, key: K) -> None:
     """Remove a key from an index of keys."""
     keys = index.get(of, {})
     keys.pop(key, None)
@@ -425,12 +460,12 @@ def _claim_keys(pod: Pod) -> Iterator[str]:
         yield f"{pod.metadata.namespace}/{name}"
 
 
-def _owner_uid(claim: AnyObject | None) -> str:
-    """Return the uid of the pod that controls a claim; "" if none does."""
-    if claim is None:
-        return ""
-    owners = (of for of in claim.metadata.owner_references if of.controller and of.kind == "Pod")
-    return next((owner.uid for owner in owners if owner.api_version == "v1"), "")
+def _owner_of(claim: AnyObject | None) -> OwnerReference | None:
+    """Return the reference to the pod or PodGroup that controls a claim."""
+    owner = None if claim is None else controller_of(claim.metadata)
+    if owner is None or (owner.kind, owner.api_version) == ("Pod", "v1") or owner.kind == _GROUP:
+        return owner
+    return None
 
 
 def _deallocation(claim: ResourceClaim) -> dict[str, Any]:

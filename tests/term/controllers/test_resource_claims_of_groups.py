@@ -7,7 +7,6 @@ import pytest
 from podsched.api.device_claims import CLAIM_FINALIZER, POD_CLAIM_NAME
 from podsched.api.objects import Pod, PodGroup, ResourceClaim, ResourceClaimTemplate
 from podsched.term.controllers.controller import AbsentObject
-from podsched.term.controllers.pod_group_claims import PodGroupClaimController
 from podsched.term.controllers.resource_claims import ResourceClaimController
 from support.controller_world import ControllerWorld, bound_pod
 
@@ -50,20 +49,14 @@ def told(world: ControllerWorld, kind: str, name: str) -> dict[str, str]:
     return {of.name: of.resource_claim_name for of in found.status.resource_claim_statuses}
 
 
-def of_groups() -> ControllerWorld:
-    world = ControllerWorld()
-    world.start(PodGroupClaimController(world, world))
-    return world
-
-
-def of_pods() -> ControllerWorld:
+def begun() -> ControllerWorld:
     world = ControllerWorld()
     world.start(ResourceClaimController(world, world, world))
     return world
 
 
 def test_a_claim_is_made_for_the_group_and_named_in_its_status() -> None:
-    world = of_groups()
+    world = begun()
     world.put(template())
     world.put(group())
     world.settle()
@@ -78,7 +71,7 @@ def test_a_claim_is_made_for_the_group_and_named_in_its_status() -> None:
 
 
 def test_a_group_waits_for_its_template() -> None:
-    world = of_groups()
+    world = begun()
     world.put(group())
     world.settle()
     assert claims(world) == []
@@ -88,7 +81,7 @@ def test_a_group_waits_for_its_template() -> None:
 
 
 def test_a_claim_that_is_deleted_is_made_again() -> None:
-    world = of_groups()
+    world = begun()
     world.put(template())
     world.put(group())
     world.settle()
@@ -100,7 +93,7 @@ def test_a_claim_that_is_deleted_is_made_again() -> None:
 
 
 def test_a_claim_whose_status_was_not_written_is_found() -> None:
-    world = of_groups()
+    world = begun()
     world.put(template())
     world.put(group())
     world.settle()
@@ -111,16 +104,16 @@ def test_a_claim_whose_status_was_not_written_is_found() -> None:
 
 
 def test_members_name_the_claim_of_the_group_and_make_only_their_own() -> None:
-    world = of_pods()
+    world = begun()
     world.put(template())
     world.put(group())
     world.put(member("p", other=True))
     world.settle()
-    [own] = claims(world)
-    assert own.metadata.name.startswith("p-own-")
-    world.put(group(c="g-c-abcde"))
-    world.settle()
-    assert told(world, "Pod", "p") == {"c": "g-c-abcde", "own": own.metadata.name}
+    made = {claim.metadata.name for claim in claims(world)}
+    [shared] = told(world, "PodGroup", "g").values()
+    [own] = made - {shared}
+    assert own.startswith("p-own-")
+    assert told(world, "Pod", "p") == {"c": shared, "own": own}
 
 
 def allocated() -> ResourceClaim:
@@ -148,7 +141,7 @@ def consumers(world: ControllerWorld) -> list[tuple[str, str]]:
 
 
 def test_a_claim_is_reserved_for_the_group_of_a_pod_that_was_bound_by_hand() -> None:
-    world = of_pods()
+    world = begun()
     world.put(group(c="g-c-abcde"))
     world.put(allocated())
     world.put(member("p", "n1"))
@@ -158,7 +151,7 @@ def test_a_claim_is_reserved_for_the_group_of_a_pod_that_was_bound_by_hand() -> 
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_the_devices_are_given_back_when_the_group_is_gone(*, seen: bool) -> None:
-    world = of_pods()
+    world = begun()
     if seen:
         world.put(group(c="g-c-abcde"))
     world.put(reserved(allocated()))
@@ -172,7 +165,7 @@ def test_the_devices_are_given_back_when_the_group_is_gone(*, seen: bool) -> Non
 
 
 def test_a_group_that_only_the_api_server_has_keeps_its_claim() -> None:
-    world = of_pods()
+    world = begun()
     world.hidden.add(AbsentObject("PodGroup", "default", "g", "uid-g"))
     world.put(reserved(allocated()))
     world.settle()
