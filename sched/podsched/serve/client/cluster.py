@@ -135,11 +135,15 @@ def object_deletion(item: AnyObject, propagation_policy: str = "") -> v1.DeleteR
 
 def object_patch(item: AnyObject, body: Mapping[str, Any]) -> v1.PatchRequest:
     """Return a merge patch that applies only to this version of the object."""
-    return v1.PatchRequest(
-        kind=kind_of(item).name,
-        namespace=item.metadata.namespace,
-        name=item.metadata.name,
-        uid=item.metadata.uid,
-        resource_version=int(item.metadata.resource_version or 0),
-        merge_patch=json.dumps(body).encode(),
-    )
+    metadata, kind = item.metadata, kind_of(item).name
+    request = merge_patch_request(kind, metadata.namespace, metadata.name, body, metadata.uid)
+    request.resource_version = int(metadata.resource_version or 0)
+    return request
+
+
+def merge_patch_request(
+    kind: str, namespace: str, name: str, body: Mapping[str, Any], uid: str = ""
+) -> v1.PatchRequest:
+    """Return a merge patch; with a ``uid`` it applies to no other object of the name."""
+    data = json.dumps(body).encode()
+    return v1.PatchRequest(kind=kind, namespace=namespace, name=name, uid=uid, merge_patch=data)

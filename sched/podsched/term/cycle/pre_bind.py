@@ -7,7 +7,6 @@ returns Pending, or time is up. Most pods need no PreBind and go straight to Bin
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from podsched.framework.nodes import ClusterView
 from podsched.framework.plugin import ObjectDeletion, ObjectPatch, PreBindPlan, PreBindPlugin
 from podsched.framework.status import SUCCESS, Code, Status, error
 from podsched.lib.tasks import Changes
+from podsched.serve.client.cluster import merge_patch_request
 from podsched.serve.client.errors import ClientError
 from podsched.term.writes.bind_queue import Assignment
 from podsched.term.writes.object_turns import ObjectTurns
@@ -274,25 +274,17 @@ def tolerations_patch(assignment: Assignment) -> api_pb2.PatchRequest:
     """
     pod = assignment.pod
     all_of = [write(one) for one in (*pod.pod.spec.tolerations, *assignment.tolerations)]
-    return api_pb2.PatchRequest(
-        kind="Pod",
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=pod.uid,
-        merge_patch=json.dumps({"spec": {"tolerations": all_of}}).encode(),
-    )
+    body = {"spec": {"tolerations": all_of}}
+    return merge_patch_request("Pod", pod.namespace, pod.name, body, pod.uid)
 
 
 def patch_request(patch: ObjectPatch) -> api_pb2.PatchRequest:
     """Return the request that writes a plugin's patch."""
-    return api_pb2.PatchRequest(
-        kind=patch.kind,
-        namespace=patch.namespace,
-        name=patch.name,
-        merge_patch=json.dumps(patch.merge_patch).encode(),
-        resource_version=int(patch.resource_version or 0),
-        uid=patch.uid,
+    request = merge_patch_request(
+        patch.kind, patch.namespace, patch.name, patch.merge_patch, patch.uid
     )
+    request.resource_version = int(patch.resource_version or 0)
+    return request
 
 
 def delete_request(deletion: ObjectDeletion) -> api_pb2.DeleteRequest:

@@ -6,7 +6,6 @@ usage of LocalQueues again (``admission.histories``).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from podsched.api.objects import ClusterQueue, Cohort, LocalQueue, copy_of, time
 from podsched.queues.amounts import amount_text
 from podsched.queues.quota import FlavorResource
 from podsched.queues.shares import dominant_share
+from podsched.serve.client.cluster import merge_patch_request
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
@@ -90,13 +90,7 @@ class QueueStatuses:
             return
         # Fields that are gone are null: a merge patch would keep them otherwise.
         status = dict.fromkeys(codec.write(item.status)) | codec.write(after)
-        patch = api_pb2.PatchRequest(
-            kind=kind,
-            namespace=namespace,
-            name=name,
-            uid=item.metadata.uid,
-            merge_patch=json.dumps({"status": status}).encode(),
-        )
+        patch = merge_patch_request(kind, namespace, name, {"status": status}, item.metadata.uid)
         self._outbox.put(f"{kind}/{key}", patch)
 
     def _of_cluster_queue(self, item: ClusterQueue, after: v1.ClusterQueueStatus) -> None:

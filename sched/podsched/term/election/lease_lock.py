@@ -78,7 +78,7 @@ class LeaseLock:
     async def read(self) -> Snapshot:
         async with self._one_at_a_time:
             try:
-                lease = await self._request("GET", self._path)
+                lease = await self._http.request("GET", self._path)
             except NotFound:
                 return Snapshot(revision=self._next())
             except ClientError as error:
@@ -206,12 +206,9 @@ class LeaseLock:
 
     async def _replace(self, base: dict[str, Any] | None, lease: dict[str, Any]) -> dict[str, Any]:
         if base is not None:
-            return await self._request("PUT", self._path, lease)
+            return await self._http.request("PUT", self._path, body=lease)
         lease["metadata"].update(name=self._name, namespace=self._namespace)
-        return await self._request("POST", collection(_LEASE, self._namespace), lease)
-
-    async def _request(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        return await self._http.request(method, path, body=body)
+        return await self._http.request("POST", collection(_LEASE, self._namespace), body=lease)
 
 
 def _lease(record: LeaderElectionRecord, base: dict[str, Any] | None) -> dict[str, Any]:

@@ -13,7 +13,6 @@ Source: ``updatePodGroupCondition`` in ``schedule_one_podgroup.go`` of kube-sche
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,6 +41,7 @@ from podsched.framework.pod_groups import KIND, PodGroup, stored_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.lib.event_loop import Turn
+from podsched.serve.client.cluster import merge_patch_request
 from podsched.serve.client.errors import ClientError
 from podsched.serve.client.outbox import Outbox
 from podsched.telemetry.logs import get_logger
@@ -154,13 +154,8 @@ class PodGroupConditions:
 
     def annotate_pod(self, pod: PodInfo, annotations: Mapping[str, str | None]) -> None:
         """Write annotations of a pod without a PodGroup; None removes one."""
-        patch = api_pb2.PatchRequest(
-            kind="Pod",
-            namespace=pod.namespace,
-            name=pod.name,
-            uid=pod.uid,
-            merge_patch=json.dumps({"metadata": {"annotations": dict(annotations)}}).encode(),
-        )
+        body = {"metadata": {"annotations": dict(annotations)}}
+        patch = merge_patch_request("Pod", pod.namespace, pod.name, body, pod.uid)
         self._outbox.put(f"{pod.uid}/annotations", _Write(lambda: patch, 0))
 
     # ------------------------------------------------------------------ groups being bound
@@ -300,13 +295,7 @@ def _conditions_patch(
 
 def _patch_of(group: PodGroup, body: Mapping[str, Any]) -> api_pb2.PatchRequest:
     namespace, _, name = group.key.partition("/")
-    return api_pb2.PatchRequest(
-        kind=KIND,
-        namespace=namespace,
-        name=name,
-        uid=group.uid,
-        merge_patch=json.dumps(body).encode(),
-    )
+    return merge_patch_request(KIND, namespace, name, body, group.uid)
 
 
 def _outcome(status: Status) -> tuple[str, str, str]:
