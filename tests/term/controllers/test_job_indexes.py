@@ -33,6 +33,7 @@ def test_the_text_is_that_of_kubernetes(indexes: tuple[int, ...], text: str) -> 
         ("x,2,-,3-y,4", 100, [2, 4]),
         ("", 100, []),
         ("5-3", 100, []),
+        (f"2,{'9' * 5000},0-{'9' * 5000},4", 100, [2, 4]),
     ],
 )
 def test_a_text_is_read_up_to_a_limit(text: str, below: int, found: list[int]) -> None:

@@ -525,6 +525,17 @@ def test_pods_that_wait_for_members_that_have_ended_are_made_again_without_the_g
     assert counts(world) == (1, 1, 0)
 
 
+def test_pods_that_succeed_are_counted_whatever_size_the_group_is_said_to_have(
+    world: ControllerWorld,
+) -> None:
+    item = queued_job()
+    item.spec.template.metadata.annotations["kueue.x-k8s.io/pod-group-total-count"] = "9" * 5000
+    put(world, item)
+    finish(world, active(world)[0])
+    assert counts(world) == (1, 1, 0)
+    assert not world.faults
+
+
 def evict(world: ControllerWorld, pod: Pod, reason: str) -> None:
     """Evict a pod that a queue has admitted, as the leader does."""
     changed = Pod()

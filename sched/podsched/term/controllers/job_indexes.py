@@ -25,11 +25,10 @@ class Indexes:
         found = []
         for part in text.split(",") if text else ():
             first, dash, last = part.partition("-")
-            if not (first.isascii() and first.isdigit()):
+            begin = int32(first)
+            end = int32(last) if dash else begin
+            if begin is None or end is None:
                 continue
-            if dash and not (last.isascii() and last.isdigit()):
-                continue
-            begin, end = int(first), int(last) if dash else int(first)
             if begin >= below:
                 break
             found.append((begin, min(end, below - 1)))
@@ -77,6 +76,16 @@ class Indexes:
             shared += max(0, min(last, end) - max(first, start) + 1)
             (mine if last <= end else others).pop()
         return shared
+
+
+def int32(text: str) -> int | None:
+    """Return the 32-bit integer that a text from a client is; None if it is none."""
+    # The length first: Python refuses to read a number of thousands of digits.
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 11):
+        return None
+    number = int(text)
+    return number if -(2**31) <= number < 2**31 else None
 
 
 def _joined(intervals: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from podsched.api.objects import Job, Pod
-from podsched.term.controllers.job_indexes import Indexes
+from podsched.term.controllers.job_indexes import Indexes, int32
 from podsched.term.controllers.job_policies import Failure, judge_failure, pause_left
 from podsched.term.controllers.pod_records import OwnedPod, PodSet
 
@@ -138,7 +138,7 @@ class JobPods:
         texts = (
             found.metadata.annotations.get(name, "") for name in (INDEX_FAILURES, INDEX_IGNORED)
         )
-        first, second = (int(text) if text.isdecimal() and len(text) < 10 else 0 for text in texts)
+        first, second = (max(0, int32(text) or 0) for text in texts)
         return first, second
 
     def pause(self, index: int, now: float) -> float:

@@ -31,6 +31,7 @@ from podsched.serve.client.informer import Event
 from podsched.term.admission.endings import DEACTIVATED
 from podsched.term.controllers.controller import Instant, Objects, metadata_patch, without_finalizer
 from podsched.term.controllers.job_gangs import GANG_KINDS, Gang, JobGangs
+from podsched.term.controllers.job_indexes import int32
 from podsched.term.controllers.job_plan import NewPod, Plan, finished, plan
 from podsched.term.controllers.job_pods import Seen, is_indexed
 from podsched.term.controllers.owned_pods import MOST_AT_ONCE, Owned
@@ -211,10 +212,10 @@ class JobController(WorkloadController):
     def _waiting_in_vain(self, job: Job, owned: Owned) -> list[OwnedPod]:
         """Return pods that wait for members of their queue's group that have ended already."""
         template, active = job.spec.template.metadata, owned.active()
-        least = template.annotations.get(QUEUE_GROUP_COUNT, "")
-        if template.labels.get(QUEUE_GROUP_NAME) != job.metadata.name or not least.isdecimal():
+        least = int32(template.annotations.get(QUEUE_GROUP_COUNT, ""))
+        if template.labels.get(QUEUE_GROUP_NAME) != job.metadata.name or least is None:
             return []
-        if len(active) >= int(least):
+        if len(active) >= least:
             return []
         found = []
         for record in active:

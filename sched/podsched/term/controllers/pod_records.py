@@ -19,6 +19,7 @@ from podsched.api.queue_labels import FLAVORS_ANNOTATION, QUEUE_GROUP_NAME
 from podsched.api.resources import is_sidecar
 from podsched.queues.order import EVICTED_BY_READINESS
 from podsched.term.admission.endings import DEACTIVATED, LOCAL_QUEUE_STOPPED, QUEUE_STOPPED
+from podsched.term.controllers.job_indexes import int32
 
 JOB_TRACKING = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -130,7 +131,7 @@ def record_of(key: str, pod: Pod, matches: bool) -> OwnedPod:
         seconds_of(ready.last_transition_time) if ready is not None and is_ready else None,
         float(metadata.creation_timestamp.seconds),
         *(_restarts(pod) if status.container_statuses else ((0, 0), 0)),
-        _whole(annotations.get(_DELETION_COST, "")) or 0,
+        int32(annotations.get(_DELETION_COST, "")) or 0,
         JOB_TRACKING in metadata.finalizers,
         completion_index(annotations.get(COMPLETION_INDEX, "")),
         _finished_at(pod, ready) if is_finished(pod) or is_terminating(pod) else 0.0,
@@ -159,17 +160,8 @@ def _is_lost(pod: Pod) -> bool:
 
 def completion_index(text: str) -> int:
     """Return the completion index in an annotation, -1 if it has none."""
-    index = _whole(text)
+    index = int32(text)
     return -1 if index is None or index < 0 else index
-
-
-def _whole(text: str) -> int | None:
-    """Return the 32-bit integer in an annotation, None if it has none."""
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 11):
-        return None
-    number = int(text)
-    return number if -(2**31) <= number < 2**31 else None
 
 
 def _restarts(pod: Pod) -> tuple[tuple[int, int], int]:
