@@ -170,3 +170,12 @@ def test_a_group_that_only_the_api_server_has_keeps_its_claim() -> None:
     world.put(reserved(allocated()))
     world.settle()
     assert consumers(world) == [("podgroups", "uid-g")]
+
+
+def test_a_group_that_is_gone_waits_for_no_template() -> None:
+    world = begun()
+    world.put(group())
+    world.settle()
+    world.remove("PodGroup", "default/g")
+    world.settle()
+    assert not vars(world.controller)["_waiting"]

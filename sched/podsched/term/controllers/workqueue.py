@@ -32,6 +32,8 @@ class WorkQueue(Generic[K]):
 
     def take(self, most: int | None = None) -> Iterator[K]:
         """Take keys one by one, but none that is added meanwhile; ``most``: so many at most."""
+        # Not one by one from the front of the dict, which would skip all deleted entries each time:
+        # with 100,000 keys that took 28 s.
         for key in list(islice(self._keys, most)):
             del self._keys[key]
             yield key
