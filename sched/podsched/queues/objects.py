@@ -106,7 +106,6 @@ class ClusterQueue:
     """None: no workload of the queue gets a promised start."""
 
     def group(self, resource: str) -> ResourceGroup | None:
-        """Return the group that covers a resource."""
         return next((group for group in self.groups if resource in group.resources), None)
 
 

@@ -92,7 +92,6 @@ class Node:
 
     @property
     def root(self) -> Node:
-        """The top of the tree."""
         node = self
         while node.parent is not None:
             node = node.parent

@@ -14,7 +14,8 @@ controller does not exist, the status reports a failure and allows no disruption
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -116,23 +117,21 @@ class DisruptionController:
             return
         if key in self._uncounted or key in self._counted_now:
             return
-        status, recheck = new_status(budget, counts, self._scale_in(namespace), now.wall)
+        status, recheck = new_status(budget, counts, partial(self._scale, namespace), now.wall)
         if recheck is not None:
             self._rechecks[key] = recheck
         patch = status_patch(budget, status)
         if patch is not None:
             self._writes.patch(key, patch, self._queue.adder(key))
 
-    def _scale_in(self, namespace: str) -> Callable[[Owner], int | None]:
-        def scale(owner: Owner) -> int | None:
-            if owner.kind not in SCALED_KINDS:
-                return None
-            found = self._objects.get(owner.kind, f"{namespace}/{owner.name}")
-            if not isinstance(found, ReplicaSet | StatefulSet | ReplicationController):
-                return None
-            return found.spec.replicas if found.metadata.uid == owner.uid else None
-
-        return scale
+    def _scale(self, namespace: str, owner: Owner) -> int | None:
+        """Return the replicas that a controller asks for; None if it does not exist."""
+        if owner.kind not in SCALED_KINDS:
+            return None
+        found = self._objects.get(owner.kind, f"{namespace}/{owner.name}")
+        if not isinstance(found, ReplicaSet | StatefulSet | ReplicationController):
+            return None
+        return found.spec.replicas if found.metadata.uid == owner.uid else None
 
     def _budget_changed(self, key: str, budget: AnyObject | None) -> None:
         namespace = key.partition("/")[0]

@@ -38,7 +38,6 @@ class Absences:
         self._since = {name: self._since.get(name, now) for name in names}
 
     def for_long(self, name: str, seconds: float, now: float) -> bool:
-        """Whether a name has been missing for that many seconds."""
         since = self._since.get(name)
         return since is not None and now - since >= seconds
 

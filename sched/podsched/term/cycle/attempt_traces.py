@@ -184,7 +184,6 @@ class AttemptTraces:
             record_runs(attempt.bind, self._followed())
 
     def bound(self, assignment: Assignment, now: float) -> None:
-        """End the attempt of a pod that is bound."""
         if self._attempts:
             self.end(assignment.queued, at=now, node=assignment.node_name)
 

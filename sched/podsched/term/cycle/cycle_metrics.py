@@ -152,7 +152,6 @@ class CycleMeter:
         self.traces.end(queued, result)
 
     def bound(self, assignments: Sequence[Assignment], now: float) -> None:
-        """Count pods that were bound together."""
         metrics = self.scheduler
         self._binding.bind_batch_size.observe(len(assignments))
         # Pods of several profiles may be bound together.

@@ -35,13 +35,6 @@ class Attempted(NamedTuple):
     result: GroupDecision
     chosen: Terms | None
 
-    @property
-    def message(self) -> str:
-        """The text that is added to the reasons of a pod that fits no node."""
-        if self.result.victims is None or self.chosen is None:
-            return ""
-        return self.chosen.message
-
 
 @dataclass(eq=False, slots=True)
 class DecidedGroup:
@@ -160,7 +153,8 @@ class PodGroupFollowUp(TermPart):
 def _message(decided: DecidedGroup) -> str:
     """Return the text that is added to the reasons of members that fit no node."""
     if decided.attempted is not None:
-        return decided.attempted.message
+        result, chosen = decided.attempted
+        return "" if result.victims is None or chosen is None else chosen.message
     plugins = group_plugins(decided.runtime).post_filter
     return next((named.plugin.member_message(decided.group) for named in plugins), "")
 

@@ -157,12 +157,9 @@ class QueueStatuses:
         found = self._cluster.get("ClusterQueue", "", item.spec.cluster_queue)
         if item.spec.stop_policy not in ("", "None"):
             self._set_active(after, FALSE, "Stopped", "LocalQueue is stopped")
-        elif found is None:
-            message = "Can't submit new workloads to clusterQueue"
-            self._set_active(after, FALSE, "ClusterQueueDoesNotExist", message)
-        elif self.inactive(found)[0]:
-            message = "Can't submit new workloads to clusterQueue"
-            self._set_active(after, FALSE, "ClusterQueueIsInactive", message)
+        elif found is None or self.inactive(found)[0]:
+            reason = "ClusterQueueDoesNotExist" if found is None else "ClusterQueueIsInactive"
+            self._set_active(after, FALSE, reason, "Can't submit new workloads to clusterQueue")
         else:
             self._set_active(after, TRUE, "Ready", "Can submit new workloads to localQueue")
         histories = self._admission.histories

@@ -111,7 +111,6 @@ class LeaderElector:
 
     @property
     def state(self) -> State:
-        """The current state, for status pages and debugging."""
         return self._state
 
     def is_leader(self) -> bool:
