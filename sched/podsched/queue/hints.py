@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -205,14 +205,12 @@ def _after_taint(added: Registration) -> Registration:
     kube-scheduler queues such pods without a hint; the plugin's own hint is as safe.
     """
     hint, index, pods = added.hint, added.index, added.pods
-    return Registration(
-        added.profile,
-        added.plugin,
-        _NODE_TAINT,
-        None if hint is None else lambda pod, _old, new: hint(pod, None, new),
-        added.per_pod,
-        None if index is None else lambda: _AsAdded(index()),
-        None if pods is None else lambda _old, new: pods(None, new),
+    return replace(
+        added,
+        event=_NODE_TAINT,
+        hint=None if hint is None else lambda pod, _old, new: hint(pod, None, new),
+        index=None if index is None else lambda: _AsAdded(index()),
+        pods=None if pods is None else lambda _old, new: pods(None, new),
     )
 
 

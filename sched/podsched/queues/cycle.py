@@ -187,8 +187,6 @@ class Cycle:
         for queue, usage in self._held.values():
             self._snapshot.remove_usage(queue, usage)
 
-    # ------------------------------------------------------------------ decisions
-
     def _decide(self, entry: Entry) -> None:
         """Admit a head, let it preempt, or note why it waits."""
         # Before the mode is read, because a new nomination may change the mode and the victims.

@@ -150,8 +150,6 @@ class DisruptionController:
             self._uncounted[key] = None
         self._queue.add(key)
 
-    # ------------------------------------------------------------------ counting
-
     def _go_on_counting(self) -> None:
         if self._passing is None and self._uncounted:
             self._passing = self._pass()

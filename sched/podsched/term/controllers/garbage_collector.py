@@ -199,8 +199,6 @@ class GarbageCollector:
         references = found.metadata.owner_references if found is not None else ()
         return any(r.uid == uid and r.block_owner_deletion for r in references)
 
-    # ------------------------------------------------------------------ writing
-
     def _keep_owners(
         self,
         ref: _Ref,

@@ -129,8 +129,6 @@ class PodsOfOwners:
     def of(self, uid: str) -> Owned:
         return self._owned.get(uid) or Owned()
 
-    # ------------------------------------------------------------------ changes
-
     def owner_changed(self, key: str, owner: AnyObject | None) -> None:
         """Note an owner that is new or gone."""
         namespace = key.partition("/")[0]

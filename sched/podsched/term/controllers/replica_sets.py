@@ -97,8 +97,6 @@ class ReplicaSetController(WorkloadController):
             if (found := controller_of(other)) is not None and found.uid == owner.uid
         ]
 
-    # ------------------------------------------------------------------ status
-
     def _status(self, seen: _Seen) -> ReplicaSetStatus:
         key, item, owned, active, now = seen
         wait = item.spec.min_ready_seconds

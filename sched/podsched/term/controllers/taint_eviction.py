@@ -143,8 +143,6 @@ class TaintEvictionController:
     def pods_on(self, node: str) -> Collection[str]:
         return self._pods_on.get(node, {}).keys()
 
-    # ------------------------------------------------------------------ scheduling evictions
-
     def _pod_changed(self, event: Event, now: Instant) -> None:
         key = event.key
         old = event.old.spec.node_name if isinstance(event.old, Pod) else ""

@@ -410,8 +410,6 @@ class AdmissionCycle(TermPart):
         for pod in list(unit.waiting.values()):
             self._failures.withdraw_nomination(pod)
 
-    # ------------------------------------------------------------------ reports
-
     def _quota_message(self, entry: Entry) -> str:
         of_queues, snapshot = self._admission.pods.leaving, self._admission.snapshot
         if entry.waiting is not Waiting.QUOTA or not any(of_queues.values()):

@@ -107,9 +107,7 @@ class PodGroupCycle(TermPart):
         The other pending members are popped, too. If an unexpected exception is raised, the
         attempts of all members fail.
         """
-        known = {queued.info.uid for queued in popped}
-        uids = [pod.uid for pod in self._state.cache.cluster.members(popped[0].info.group)]
-        others = self._state.queue.pop_members((uid for uid in uids if uid not in known), now)
+        others = self.pop_members(popped[0].info.group, now)
         members = self._follow_up.not_skipped([*popped, *others])
         if members:
             self._attempted = None
@@ -142,7 +140,7 @@ class PodGroupCycle(TermPart):
         )
 
     def pop_members(self, key: str, now: float) -> list[QueuedPodInfo]:
-        """Pop the pending members of a group from the queue, except gated ones."""
+        """Pop the members of a group that are in the queue, except gated ones."""
         uids = [pod.uid for pod in self._state.cache.cluster.members(key)]
         return self._state.queue.pop_members(uids, now)
 
@@ -304,8 +302,6 @@ class PodGroupCycle(TermPart):
             self._attempted,
         )
         await self._carrying_out.carry_out(self._decided)
-
-    # ------------------------------------------------------------------ the decision
 
     async def _decide(
         self,

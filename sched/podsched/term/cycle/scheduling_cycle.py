@@ -210,8 +210,6 @@ class SchedulingCycle(TermPart):
         self._meter.decided(profile, decisions, began, now, self._decider.phases)
         return decisions
 
-    # ------------------------------------------------------------------ decisions
-
     def _carry_out(self, runtime: ProfileRuntime, decisions: Sequence[Decision]) -> None:
         ready = []
         for decision in decisions:
