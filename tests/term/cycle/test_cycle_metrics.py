@@ -35,7 +35,7 @@ def test_failed_attempts_are_timed_from_when_the_pod_was_popped() -> None:
     queued = assignment("a", "one").queued
     queued.popped_at = 1.0
     meter.failed("unschedulable", queued, 1.5)
-    meter.errored(queued, 3.0)
+    meter.failed("error", queued, 3.0)
     attempts = meter.scheduler.scheduling_attempt_duration_seconds
     sums = {result: attempts.labels(result, "one").sum for result in ("unschedulable", "error")}
     assert sums == {"unschedulable": 0.5, "error": 2.0}
