@@ -16,8 +16,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from podsched.api.conditions import DISRUPTION_TARGET, TRUE
 from podsched.api.kinds import kind_of
-from podsched.api.objects import AnyObject, Event
+from podsched.api.objects import AnyObject, Event, Pod, PodCondition
 from podsched.serve.client.informer import Handler
 from podsched.v1 import api_pb2 as v1
 
@@ -120,6 +121,22 @@ class ControlledCluster(Cluster, Protocol):
     async def delete_collection(self, kind: str, namespace: str = "", *, fence: v1.Fence) -> int:
         """Delete all objects of a kind in a namespace; return their number."""
         ...
+
+
+def eviction(pod: Pod, reason: str, message: str, *, grace: int | None = None) -> v1.EvictRequest:
+    """Return the request that deletes this pod regardless of budgets.
+
+    ``reason`` and ``message`` are those of the condition DisruptionTarget; no condition if "".
+    """
+    target = PodCondition(type=DISRUPTION_TARGET, status=TRUE, reason=reason, message=message)
+    return v1.EvictRequest(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        preconditions=v1.Preconditions(uid=pod.metadata.uid),
+        ignore_disruption_budgets=True,
+        grace_period_seconds=grace,
+        condition=target if reason else None,
+    )
 
 
 def object_deletion(item: AnyObject, propagation_policy: str = "") -> v1.DeleteRequest:

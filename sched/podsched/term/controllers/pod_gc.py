@@ -14,9 +14,9 @@ from itertools import islice
 from podsched.api.conditions import is_finished
 from podsched.api.objects import AnyObject, Pod, object_key
 from podsched.config.settings import ControllerSettings
+from podsched.serve.client.cluster import eviction
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects
-from podsched.term.controllers.timed_evictions import eviction
 from podsched.term.controllers.write_queues import Writes
 from podsched.v1.api_pb2 import EvictRequest
 

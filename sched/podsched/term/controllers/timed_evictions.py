@@ -9,13 +9,12 @@ from __future__ import annotations
 import heapq
 from typing import NamedTuple
 
-from podsched.api.conditions import DISRUPTION_TARGET, TRUE
-from podsched.api.objects import Pod, PodCondition
+from podsched.api.objects import Pod
+from podsched.serve.client.cluster import eviction
 from podsched.telemetry.instruments import Counter, Histogram
 from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.write_queues import Writes
 from podsched.term.writes.event_recorder import EventRecorder
-from podsched.v1.api_pb2 import EvictRequest, Preconditions
 
 
 class Notices(NamedTuple):
@@ -42,22 +41,6 @@ class _Leaving(NamedTuple):
     uid: str
     at: float
     """Unix time."""
-
-
-def eviction(pod: Pod, reason: str, message: str, *, grace: int | None = None) -> EvictRequest:
-    """Return the request that deletes this pod regardless of budgets.
-
-    ``reason`` and ``message`` are those of the condition DisruptionTarget; no condition if "".
-    """
-    target = PodCondition(type=DISRUPTION_TARGET, status=TRUE, reason=reason, message=message)
-    return EvictRequest(
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        preconditions=Preconditions(uid=pod.metadata.uid),
-        ignore_disruption_budgets=True,
-        grace_period_seconds=grace,
-        condition=target if reason else None,
-    )
 
 
 class TimedEvictions:

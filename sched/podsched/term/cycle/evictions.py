@@ -1,4 +1,4 @@
-"""Evict pods: one request for all evictions of the scheduler, and ``evict_all``, which retries."""
+"""Evict pods, again after a pause if an eviction fails, until each is evicted or gone."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from podsched.api.conditions import DISRUPTION_TARGET, TRUE
 from podsched.api.reasons import StatusCode, StatusReason
 from podsched.framework.pods import PodInfo
 from podsched.lib.backoff import Backoff
+from podsched.serve.client.cluster import eviction
 from podsched.serve.client.errors import ClientError, FenceLost
 from podsched.telemetry.logs import get_logger
 from podsched.v1 import api_pb2
-from podsched.v1 import objects_pb2 as v1
 
 #: Results of an eviction that mean that the pod is already gone.
 GONE: Final = frozenset({StatusReason.NOT_FOUND, StatusReason.PRECONDITION_FAILED})
@@ -32,9 +31,9 @@ Evicted = Callable[[PodInfo, bool], None]
 async def evict_all(
     evict: Evict, pods: Sequence[PodInfo], reason: str, message: str, evicted: Evicted
 ) -> None:
-    """Evict pods, again after a pause if that fails, until each is evicted or gone.
+    """Evict pods regardless of budgets. ``reason`` and ``message`` are those of DisruptionTarget.
 
-    ``reason`` and ``message`` as in ``eviction``, without the scheduler's name. Raises FenceLost.
+    Raises FenceLost.
     """
     pause, left = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random), list(pods)
     while True:
@@ -50,7 +49,7 @@ async def _evict(
     """Evict pods; return those whose eviction has to be tried again."""
     try:
         results = await evict(
-            [eviction(pod, reason, f"{pod.cls.scheduler_name}: {message}") for pod in pods]
+            [eviction(pod.pod, reason, f"{pod.cls.scheduler_name}: {message}") for pod in pods]
         )
     except FenceLost:
         raise
@@ -65,19 +64,3 @@ async def _evict(
         else:
             left.append(pod)
     return left
-
-
-def eviction(pod: PodInfo, reason: str, message: str) -> api_pb2.EvictRequest:
-    """Return the request that evicts a pod regardless of budgets.
-
-    ``reason`` and ``message`` are those of the condition DisruptionTarget.
-    """
-    return api_pb2.EvictRequest(
-        namespace=pod.namespace,
-        name=pod.name,
-        preconditions=api_pb2.Preconditions(uid=pod.uid),
-        ignore_disruption_budgets=True,
-        condition=v1.PodCondition(
-            type=DISRUPTION_TARGET, status=TRUE, reason=reason, message=message
-        ),
-    )

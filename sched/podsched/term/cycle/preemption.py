@@ -32,9 +32,10 @@ from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import PodInfo
 from podsched.framework.preemption import EvictionListener
 from podsched.lib.tasks import TaskSet
+from podsched.serve.client.cluster import eviction
 from podsched.serve.client.errors import ClientError
 from podsched.telemetry.logs import get_logger
-from podsched.term.cycle.evictions import GONE, Evict, eviction
+from podsched.term.cycle.evictions import GONE, Evict
 from podsched.v1 import api_pb2
 
 LISTENER_WORDING = 'notifying plugin "{}" of its evictions'
@@ -201,7 +202,7 @@ def _eviction_of(victim: PodInfo, preemption: Preemption) -> api_pb2.EvictReques
     preemptor = "pod" if preemption.group is None else "podgroup"
     text = f"preempting to accommodate a higher priority {preemptor}"
     message = f"{preemption.scheduler_name}: {text}"
-    return eviction(victim, REASON_PREEMPTION_BY_SCHEDULER, message)
+    return eviction(victim.pod, REASON_PREEMPTION_BY_SCHEDULER, message)
 
 
 def _notify(
