@@ -46,9 +46,13 @@ async def test_a_condition_that_a_later_one_replaces_before_it_is_sent_becomes_n
         world.ended.cancel()  # The term writes conditions of its own.
         await asyncio.sleep(0)
         made.clear()
-        conditions.queued(group, [QueueCondition("Custom", "False", "Pending", "waits")])
-        conditions.queued(group, [QueueCondition("Admitted", "True", "Admitted", "admitted")])
-        conditions.queued(group, [QueueCondition("Custom", "True", "Reserved", "reserved")])
+        conditions.write_conditions(group, [QueueCondition("Custom", "False", "Pending", "waits")])
+        conditions.write_conditions(
+            group, [QueueCondition("Admitted", "True", "Admitted", "admitted")]
+        )
+        conditions.write_conditions(
+            group, [QueueCondition("Custom", "True", "Reserved", "reserved")]
+        )
         assert conditions.condition(group, "Custom") == ("True", "Reserved", "reserved")
         assert made == []
         task = asyncio.create_task(conditions.run())
@@ -80,7 +84,9 @@ async def test_what_the_cache_shows_of_many_groups_is_not_kept(
         cluster.put("PodGroup", found)
         group = pod_group(cluster, f"default/g{number}")
         assert group is not None
-        conditions.queued(group, [QueueCondition("Custom", "True", "Reserved", "reserved")])
+        conditions.write_conditions(
+            group, [QueueCondition("Custom", "True", "Reserved", "reserved")]
+        )
         await asyncio.sleep(1)
         if left == "gone":
             cluster.delete("PodGroup", "default", f"g{number}")

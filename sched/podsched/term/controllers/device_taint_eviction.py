@@ -128,7 +128,7 @@ class DeviceTaintEvictionController:
         old, new = event.old, event.new
         pod = new if isinstance(new, Pod) else None
         if pod is None or is_terminating(pod):
-            forget = self._evictions.is_gone if pod is None else self._evictions.leaves_already
+            forget = self._evictions.forget if pod is None else self._evictions.forget_terminating
             causes = self._causes.pop(event.key, frozenset())
             if forget(event.key):
                 self._evicted.update(causes)

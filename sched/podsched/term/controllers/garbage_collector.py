@@ -57,7 +57,7 @@ class _Owners(NamedTuple):
     """The owners of an object, by their state."""
 
     solid: list[OwnerReference]
-    gone: list[OwnerReference]
+    dangling: list[OwnerReference]
     waiting: list[OwnerReference]
     """Being deleted in the foreground: after their dependents."""
     orphaning: list[OwnerReference]
@@ -136,23 +136,23 @@ class GarbageCollector:
             item = self._objects.get(ref.kind, ref.key)
             if item is not None:
                 with self._writes.skipping(ref.kind, ref.key):
-                    self._decide(ref, item)
+                    self._attempt_to_delete(ref, item)
         return now.monotonic + _PAUSE if self._queue else None
 
-    def _decide(self, ref: _Ref, item: AnyObject) -> None:
+    def _attempt_to_delete(self, ref: _Ref, item: AnyObject) -> None:
         metadata = item.metadata
         if metadata.uid in self._waiting:
             self._release_owner(ref, item)
-        owners = self._judged(item)
+        owners = self._classify_references(item)
         if owners.orphaning:
-            others = [*owners.solid, *owners.gone, *owners.waiting]
+            others = [*owners.solid, *owners.dangling, *owners.waiting]
             self._keep_owners(ref, item, others, ())
             return
-        if metadata.HasField("deletion_timestamp") or not (owners.gone or owners.waiting):
+        if metadata.HasField("deletion_timestamp") or not (owners.dangling or owners.waiting):
             return
         if ref.kind in KEPT_KINDS:
             return
-        absent = [_absent_object(item, owner) for owner in owners.gone]
+        absent = [_absent_object(item, owner) for owner in owners.dangling]
         if owners.solid:
             self._keep_owners(ref, item, owners.solid, absent)
             return
@@ -163,7 +163,7 @@ class GarbageCollector:
         request = object_deletion(item, policy)
         self._writes.delete(ref.key, request, self._queue.adder(ref), without=absent)
 
-    def _judged(self, item: AnyObject) -> _Owners:
+    def _classify_references(self, item: AnyObject) -> _Owners:
         owners = _Owners([], [], [], [])
         for reference in item.metadata.owner_references:
             kind = owner_kind(reference)
@@ -175,7 +175,7 @@ class GarbageCollector:
             key = f"{absentee.namespace}/{absentee.name}" if absentee.namespace else absentee.name
             found = self._objects.get(absentee.kind, key)
             if found is None or found.metadata.uid != reference.uid:
-                owners.gone.append(reference)
+                owners.dangling.append(reference)
             elif reference.uid not in self._waiting:
                 owners.solid.append(reference)
             elif _policy_of(found.metadata) == "Orphan":

@@ -113,10 +113,10 @@ class JobController(WorkloadController):
         """Examine the Jobs that are due; remove the finalizer of pods that no Job counts."""
         due = super().work(now)
         for key in self._orphans.take(_ORPHANS_AT_ONCE):
-            self._free(key)
+            self._sync_orphan_pod(key)
         return now.monotonic if self._orphans else due
 
-    def _free(self, key: str) -> None:
+    def _sync_orphan_pod(self, key: str) -> None:
         pod = self._objects.get("Pod", key)
         if not isinstance(pod, Pod) or JOB_TRACKING not in pod.metadata.finalizers:
             return
@@ -128,7 +128,7 @@ class JobController(WorkloadController):
             return  # It will be adopted.
         self._writes.patch(key, without_finalizer(pod, JOB_TRACKING), self._orphans.adder(key))
 
-    def _examine(self, key: str, owner: Job, owned: Owned, now: Instant) -> None:
+    def _sync(self, key: str, owner: Job, owned: Owned, now: Instant) -> None:
         if owner.spec.managed_by not in ("", _OWN_NAME):
             return
         if finished(owner) is not None:

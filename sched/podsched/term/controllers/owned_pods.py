@@ -160,11 +160,11 @@ class PodsOfOwners:
             if after is None or after.uid != before.uid:
                 self._pod_left(key, before)
             if new is None or new.metadata.uid != old.metadata.uid:
-                self._is_gone(before, old.metadata.uid)
+                self._forget_writes(before, old.metadata.uid)
         if not isinstance(new, Pod):
             return
         if after is not None:
-            self._pod_of(key, new, after)
+            self._put(key, new, after)
         elif (
             self._uids  # First, because comparing labels costs the most here.
             and controller_of(new.metadata) is None
@@ -193,13 +193,13 @@ class PodsOfOwners:
             del self._owned[owner.uid]
         self.notify(owner_key)
 
-    def _is_gone(self, owner: OwnerReference, uid: str) -> None:
+    def _forget_writes(self, owner: OwnerReference, uid: str) -> None:
         owned = self._owned.get(owner.uid)
         if owned is not None:
             for on_its_way in (owned.deleting, owned.dropping, owned.releasing):
                 on_its_way.pop(uid, None)
 
-    def _pod_of(self, key: str, pod: Pod, owner: OwnerReference) -> None:
+    def _put(self, key: str, pod: Pod, owner: OwnerReference) -> None:
         owned = self._owned.setdefault(owner.uid, Owned())
         owner_key = f"{pod.metadata.namespace}/{owner.name}"
         record = self._record_of(key, pod, owner_key)

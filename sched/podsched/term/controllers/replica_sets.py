@@ -49,7 +49,7 @@ class ReplicaSetController(WorkloadController):
     name = "replicaset"
     owner_kind = "ReplicaSet"
 
-    def _examine(self, key: str, owner: ReplicaSet, owned: Owned, now: Instant) -> None:
+    def _sync(self, key: str, owner: ReplicaSet, owned: Owned, now: Instant) -> None:
         self._adoption.claim(key, owner)
         seen = _Seen(key, owner, owned, owned.active(), now)
         if not is_terminating(owner):

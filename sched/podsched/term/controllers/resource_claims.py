@@ -135,7 +135,7 @@ class ResourceClaimController:
         found = self._objects.get(_CLAIM, key)
         return found if isinstance(found, ResourceClaim) else None
 
-    def _examine(self, kind: str, keys: Iterable[str]) -> None:
+    def _enqueue(self, kind: str, keys: Iterable[str]) -> None:
         self._queue.update((kind, key) for key in keys)
 
     # ------------------------------------------------------------------ changes
@@ -161,7 +161,7 @@ class ResourceClaimController:
         if not isinstance(new, Pod):
             return
         if _is_done(new):
-            self._examine(_CLAIM, (*used, *self._owned.get(new.metadata.uid, ())))
+            self._enqueue(_CLAIM, (*used, *self._owned.get(new.metadata.uid, ())))
         elif new.spec.resource_claims:
             self._queue.add(("Pod", key))
 
@@ -176,7 +176,7 @@ class ResourceClaimController:
         claims = {**dict.fromkeys(self._used.get(key, ())), **self._owned.get(pod.metadata.uid, {})}
         self._waits_no_more(pod, ("Pod", key))
         if claims:
-            self._examine(_CLAIM, claims)
+            self._enqueue(_CLAIM, claims)
             self._note_deleted(pod.metadata.uid)
 
     def _waits_no_more(self, owner: Pod | PodGroup, ref: _Ref) -> None:
@@ -197,10 +197,10 @@ class ResourceClaimController:
             if any(names):
                 self._note_deleted(old.metadata.uid)
             namespace = old.metadata.namespace
-            self._examine(_CLAIM, (f"{namespace}/{name}" for name in names if name))
+            self._enqueue(_CLAIM, (f"{namespace}/{name}" for name in names if name))
         if isinstance(new, PodGroup) and new.spec.resource_claims:
             self._queue.add((_GROUP, key))
-            self._examine("Pod", self._members.get(key, ()))
+            self._enqueue("Pod", self._members.get(key, ()))
 
     def _claim_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         before, after = _owner_of(old), _owner_of(new)
@@ -211,7 +211,7 @@ class ResourceClaimController:
         for owner in (before, after):
             if owner is not None:  # Its status may not name the claim yet.
                 self._queue.add((owner.kind, f"{key.partition('/')[0]}/{owner.name}"))
-        self._examine("Pod", self._users.get(key, ()))
+        self._enqueue("Pod", self._users.get(key, ()))
         if new is not None:
             self._queue.add((_CLAIM, key))
 
@@ -225,16 +225,16 @@ class ResourceClaimController:
         for kind, key in self._queue.take(_AT_ONCE):
             with self._writes.skipping(kind, key):
                 if kind == _CLAIM:
-                    self._examine_claim(key, now)
+                    self._sync_claim(key, now)
                 elif kind == _GROUP:
-                    self._examine_group(key)
+                    self._sync_group(key)
                 else:
-                    self._examine_pod(key)
+                    self._sync_pod(key)
         if self._queue:
             return now.monotonic + _PAUSE
         return next((since + IDLE for since in self._idle.values()), None)
 
-    def _examine_pod(self, key: str) -> None:
+    def _sync_pod(self, key: str) -> None:
         pod = self._pod(key)
         if pod is None or _is_done(pod) or is_terminating(pod):
             return
@@ -262,7 +262,7 @@ class ResourceClaimController:
             request.resource_version = 0  # Only this controller writes these.
             self._writes.patch(key, request, self._queue.adder(("Pod", key)))
 
-    def _examine_group(self, key: str) -> None:
+    def _sync_group(self, key: str) -> None:
         group = self._objects.get(_GROUP, key)
         if not isinstance(group, PodGroup) or is_terminating(group):
             return
@@ -334,7 +334,7 @@ class ResourceClaimController:
                 mine = {"apiGroup": GROUPS, "resource": "podgroups", **of_group}
             self._change(claim, {"status": {"reservedFor": [*consumers, mine]}}, ())
 
-    def _examine_claim(self, key: str, now: Instant) -> None:
+    def _sync_claim(self, key: str, now: Instant) -> None:
         claim = self._claim(key)
         if claim is None or not self._is_idle(key, claim):
             self._idle.pop(key, None)
@@ -410,7 +410,7 @@ class ResourceClaimController:
 
     def _look_again_at_claim(self, key: str) -> None:
         self._queue.add((_CLAIM, key))
-        self._examine("Pod", self._users.get(key, ()))
+        self._enqueue("Pod", self._users.get(key, ()))
 
     def _record(self, owner: Pod | PodGroup, ref: PodResourceClaim, why: str) -> None:
         if isinstance(owner, PodGroup):

@@ -153,7 +153,7 @@ class TaintEvictionController:
         if node:
             self._pods_on.setdefault(node, {}).setdefault(key, now.wall)
         if pod is None:
-            self._evictions.is_gone(key)
+            self._evictions.forget(key)
         elif node in self._taint_seen:
             self._look_at_pod(key, pod, self._taints_of(node), now)
 
@@ -186,7 +186,7 @@ class TaintEvictionController:
     def _look_at_pod(self, key: str, pod: Pod, taints: Sequence[Taint], now: Instant) -> None:
         name = pod.spec.node_name
         if is_terminating(pod):
-            self._evictions.leaves_already(key)
+            self._evictions.forget_terminating(key)
             return
         at: float | None = None
         if taints:

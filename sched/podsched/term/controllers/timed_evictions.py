@@ -78,17 +78,17 @@ class TimedEvictions:
             self._writes.cancel_eviction(key)
             self._record(pod, self._notices.cancelling.format(key))
 
-    def leaves_already(self, key: str) -> bool:
+    def forget_terminating(self, key: str) -> bool:
         """Forget a pod that is being deleted; return whether this class has evicted it."""
         self._leaving.pop(key, None)
         was_sent = key in self._sent
         self._sent.discard(key)
         return was_sent
 
-    def is_gone(self, key: str) -> bool:
+    def forget(self, key: str) -> bool:
         """Forget a pod that no longer exists; return whether this class has evicted it."""
         self._writes.cancel_eviction(key)
-        return self.leaves_already(key)
+        return self.forget_terminating(key)
 
     def work(self, now: Instant) -> float | None:
         """Evict the pods whose time has come; return when the next one leaves (monotonic)."""

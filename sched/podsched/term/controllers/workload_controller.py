@@ -126,7 +126,7 @@ class WorkloadController(ABC):
             owned = self._pods.of(owner.metadata.uid)
             owned.forget_lost(now.monotonic)
             with self._writes.skipping(self.owner_kind, key):
-                self._examine(key, owner, owned, now)
+                self._sync(key, owner, owned, now)
             self._come_back(key, owned, now)
             budget -= _PER_OWNER + len(owned.pods.all)
             if budget <= 0:
@@ -140,7 +140,7 @@ class WorkloadController(ABC):
             self._due.put(key, next(iter(owned.creating.values())).until)
 
     @abstractmethod
-    def _examine(self, key: str, owner: Any, owned: Owned, now: Instant) -> None:
+    def _sync(self, key: str, owner: Any, owned: Owned, now: Instant) -> None:
         """Create, delete or patch an owner's pods, and write its status."""
 
     def _write_status(self, key: str, owner: Any, status: Any, done: Done | None = None) -> None:

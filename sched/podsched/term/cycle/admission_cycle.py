@@ -435,7 +435,7 @@ class AdmissionCycle(TermPart):
         group = unit_group(self._cluster, unit)
         if group is not None and group.uid and not unit.held:
             said = QueueCondition(QUOTA_RESERVED, "False", reason, message), NOT_ADMITTED
-            self._conditions.queued(group, said)
+            self._conditions.write_conditions(group, said)
             self._endings.record(key, "Warning", reason, message)
         elif not reported:  # Of a group that runs, only some pods wait.
             for pod in list(unit.waiting.values()):
@@ -460,7 +460,7 @@ class AdmissionCycle(TermPart):
             # Kueue's rule: a new reservation turns Evicted and Preempted False.
             *self._endings.admitted(group),
         )
-        self._conditions.queued(group, said)
+        self._conditions.write_conditions(group, said)
 
 
 def _placement_message(result: GroupDecision) -> str:

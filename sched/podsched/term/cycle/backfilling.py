@@ -217,7 +217,7 @@ class Backfilling(TermPart):
             status = FALSE if change.withdrawn or text is None else TRUE
             said = QueueCondition(RESERVED, status, change.reason, change.message)
             if group is not None and group.uid:
-                self._conditions.queued(group, [said])
+                self._conditions.write_conditions(group, [said])
                 self._conditions.annotate(group, {RESERVATION: text})
             else:
                 for pod in pods[:1] or [*unit.held.values()][:1]:

@@ -212,4 +212,4 @@ class UnitEndings(TermPart):
     def _report(self, key: str, *conditions: QueueCondition) -> None:
         group = pod_group(self._cluster, key)
         if group is not None and group.uid:
-            self._conditions.queued(group, conditions)
+            self._conditions.write_conditions(group, conditions)

@@ -141,7 +141,7 @@ class PodGroupConditions:
         found = self._current(group)
         return None if found is None else found.get(type_)
 
-    def queued(self, group: PodGroup, conditions: Sequence[QueueCondition]) -> None:
+    def write_conditions(self, group: PodGroup, conditions: Sequence[QueueCondition]) -> None:
         """Write the conditions of admission."""
         self._put(group, {one.type: one[1:] for one in conditions})
 
