@@ -433,6 +433,7 @@ def test_a_node_that_stays_in_its_zone_leaves_the_order_of_nodes_alone() -> None
     order = cache.columns.node_table.ordered_rows
     with Trial(cache) as trial:
         trial.put_node(make_node("n0", unschedulable=True))
+        assert cache.columns.node_table.ordered_rows is order
     assert cache.columns.node_table.ordered_rows is order
 
 

@@ -8,9 +8,9 @@ Sets of taints are interned like the values of labels (``label_columns``).
 
 from __future__ import annotations
 
+from collections import Counter
 from copy import copy
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,7 @@ class NodeTable:
         self.taints: list[tuple[v1.Taint, ...]] = [()]
         self._taint_ids: dict[TaintKey, int] = {(): 0}
         self._live_rows: Rows | None = None
-        #: The result of ``ordered_rows``, and the version of ``topology`` that it is for.
-        self._ordered_rows: tuple[int, Rows] = (-1, np.empty(0, dtype=np.intp))
+        self._ordered_rows: Rows | None = None
 
     def copy(self, versions: Versions) -> NodeTable:
         """Return an independent copy with the same nodes in the same rows."""
@@ -135,7 +134,7 @@ class NodeTable:
         self.names[row] = name
         self._rows[row] = _Row(v1.Node())
         self.alive.array[row] = True
-        self._live_rows = None
+        self._live_rows = self._ordered_rows = None
         self._versions.change(self.topology)
         self._take(row, node, amounts)
         return row
@@ -181,6 +180,8 @@ class NodeTable:
         )
         if not changed:
             return False
+        if zone_key(labels) != zone_key(self.labels.rows[row]):
+            self._ordered_rows = None
         self.labels.put(row, labels)
         self.taint_set.array[row] = self._taint_id(taints, node)
         self.unschedulable.array[row] = unschedulable
@@ -228,7 +229,7 @@ class NodeTable:
         self._rows[row] = None
         if not keep_row:
             self.free_rows.append(row)
-        self._live_rows = None
+        self._live_rows = self._ordered_rows = None
         self._versions.change(self.topology)
         self._versions.change(self.nodes)
 
@@ -245,16 +246,15 @@ class NodeTable:
 
         kube-scheduler visits nodes in such an order (``backend/cache/node_tree.go``, v1.36).
         """
-        version, ordered = self._ordered_rows
-        if version != self.topology.version:
-            zones: dict[str, list[int]] = {}
-            for row in self.live_rows.tolist():
-                zones.setdefault(zone_key(self.labels.rows[row]), []).append(row)
-            turns = zip_longest(*zones.values())
-            rows = [row for turn in turns for row in turn if row is not None]
-            ordered = np.array(rows, dtype=np.intp)
-            self._ordered_rows = (self.topology.version, ordered)
-        return ordered
+        if self._ordered_rows is None:
+            rows, numbers, sizes = self.live_rows, dict[str, int](), Counter[str]()
+            turns: list[tuple[int, int]] = []
+            for row in rows.tolist():
+                zone = zone_key(self.labels.rows[row])
+                turns.append((sizes[zone], numbers.setdefault(zone, len(numbers))))
+                sizes[zone] += 1
+            self._ordered_rows = rows[sorted(range(len(turns)), key=turns.__getitem__)]
+        return self._ordered_rows
 
 
 def _avoided(node: v1.Node) -> str:

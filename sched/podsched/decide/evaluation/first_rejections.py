@@ -92,7 +92,7 @@ class FirstRejections:
     def prefer_node_filters(self, rows: Rows, candidate: Bools) -> None:
         """Prefer rejections by plugins that read only Nodes and come earlier in the order.
 
-        Call it for the rows that ``NominatedRows.first_pass`` has rejected: that pass skips these
+        Call it for the rows that ``NominatedRows.first_pass`` has filtered: that pass skips these
         plugins, because nominated pods do not change their verdicts.
         """
         of_nodes = [c for c in self._columns if c.only_nodes and c.active and c.rejects]

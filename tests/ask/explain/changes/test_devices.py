@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from podsched.api.objects import copy_of
 from podsched.ask.explain.changes.change import Change, Kind
 from podsched.ask.explain.changes.devices import drop_from_claim, fewer_devices
 from podsched.ask.explain.changes.pods_gone import pods_gone
@@ -131,6 +132,19 @@ def test_the_user_of_a_device_is_a_pod_that_may_be_deleted(extended: bool) -> No
     made = world([node("n"), devices("n", 1), a_class, template("one")])
     made.schedule([made.changes.submit(asks("user"))])
     made.schedule([made.changes.submit(asks("waits"))])
+    change = pods_gone(made.question(made.pending()[0]))
+    assert change is not None
+    assert [one.name for one in change.pods] == ["user"]
+
+
+def test_the_user_of_a_device_may_be_deleted_before_its_claim_is_written() -> None:
+    made = world([node("n"), devices("n", 1), device_class(), template("one")])
+    for name in ("user", "waits"):
+        made.schedule([made.changes.submit(user(name, template="one"))])
+    [claim] = [of for of in made.cluster.list("ResourceClaim") if of.status.reserved_for]
+    with made.changes.part() as changes:
+        changes.put("ResourceClaim", copy_of(claim, ("status",)))
+    made.cluster.assumed("ResourceClaim").assume(claim, lambda of: of.status.HasField("allocation"))
     change = pods_gone(made.question(made.pending()[0]))
     assert change is not None
     assert [one.name for one in change.pods] == ["user"]

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from podsched.api.device_claims import released
+from podsched.api.objects import object_key
 from podsched.ask.explain.changes.change import Change, Kind
 from podsched.ask.explain.fitting import fit, with_nominees
 from podsched.cache.cache import Cache
@@ -223,10 +224,13 @@ class Question:
     def claims_in_use(self) -> dict[str, list[tuple[str, str]]]:
         """Namespace and name of the allocated claims that are reserved for a pod, by its uid.
 
-        These are the claims that it names, and the one that was made for its extended resources.
+        These are the claims that it names, and the one that was made for its extended resources,
+        also if the allocation is only assumed so far.
         """
         found: dict[str, list[tuple[str, str]]] = {}
-        for claim in self.cluster.list("ResourceClaim"):
+        assumed = self.cluster.assumed("ResourceClaim").assumed()
+        claims = {object_key(of): of for of in (*self.cluster.list("ResourceClaim"), *assumed)}
+        for claim in claims.values():
             if claim.status.HasField("allocation"):
                 for consumer in claim.status.reserved_for:
                     name = (claim.metadata.namespace, claim.metadata.name)
@@ -241,10 +245,11 @@ class Question:
             for pod in pods:
                 trial.remove(pod)
                 for namespace, name in self.claims_in_use.get(pod.uid, ()):
-                    assumed.restore(namespace, name)
-                    claim = self.cluster.get("ResourceClaim", namespace, name)
+                    claim = assumed.get(namespace, name)
                     left = None if claim is None else released(claim, pod.uid)
                     if left is not None:
+                        # An assumed allocation would otherwise hold until one is written.
+                        assumed.restore(namespace, name)
                         trial.put("ResourceClaim", left)
             yield
 
