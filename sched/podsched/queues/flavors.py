@@ -328,7 +328,8 @@ def _preferred(one: _Granular, other: _Granular, fungibility: Fungibility) -> bo
         coarse = min(int(outcome), int(Outcome.PREEMPT))
         if outcome is Outcome.NO_FIT:
             return coarse, 0, 0
-        # Contrary to the comment on Kueue's field ``preference``, its code compares the level.
+        # The comment on Kueue's field ``preference`` says the reverse: its code compares the level
+        # first.
         if fungibility.preemption_over_borrowing:
             return coarse, -level, int(outcome)
         return coarse, int(outcome), -level

@@ -70,6 +70,17 @@ def test_a_claim_is_made_for_the_group_and_named_in_its_status() -> None:
     assert told(world, "PodGroup", "g") == {"c": claim.metadata.name}
 
 
+def test_pods_without_claims_stay_ignored_while_only_groups_own_claims() -> None:
+    world = ControllerWorld()
+    controller = ResourceClaimController(world, world, world)
+    world.start(controller)
+    world.put(template())
+    world.put(group())
+    world.settle()
+    assert len(claims(world)) == 1
+    assert controller.ignores_bare_pods
+
+
 def test_a_group_waits_for_its_template() -> None:
     world = begun()
     world.put(group())

@@ -14,8 +14,8 @@ If a pod cannot be bound, its reservation is removed, but the claim stays alloca
 attempt. If the pod is deleted before that, the claim stays allocated in Kubernetes, and no other
 claim gets its devices; here the last rule frees them. The rule applies only to claims with the
 finalizer that schedulers set with an allocation. Consumers that are not pods are kept. The garbage
-collector deletes the claims of deleted pods. The names of generated claims depend only on pod and
-claim, so a new leader creates none twice.
+collector deletes the claims of deleted owners. The names of generated claims depend only on owner
+and claim, so a new leader creates none twice.
 
 Claims of PodGroups are behind the gate DRAWorkloadResourceClaims in Kubernetes v1.36. With the gate
 off, its API drops them, as podsched's API does. Source: pkg/controller/resourceclaim of Kubernetes
@@ -90,8 +90,8 @@ class ResourceClaimController:
         """By claim, the pods that use it. All keys and values here are "namespace/name"."""
         self._used: dict[str, tuple[str, ...]] = {}
         """The claims that each pod uses."""
-        self._owned: dict[str, dict[str, None]] = {}
-        """The claims that a pod or PodGroup controls, by its uid."""
+        self._owned: dict[str, dict[str, dict[str, None]]] = {"Pod": {}, _GROUP: {}}
+        """By kind and uid of their controllers, the claims that a pod or PodGroup controls."""
         self._waiting: dict[str, dict[_Ref, None]] = {}
         """By name of a template that does not exist, the pods and PodGroups that wait for it."""
         self._deleted: dict[str, None] = {}
@@ -105,7 +105,7 @@ class ResourceClaimController:
     @property
     def ignores_bare_pods(self) -> bool:
         """Only while none owns a claim: a claim for extended resources is not in a pod's spec."""
-        return not self._owned
+        return not self._owned["Pod"]
 
     def start(self, now: Instant) -> Iterator[None]:
         for kind in (_CLAIM, "Pod", _GROUP):
@@ -142,7 +142,7 @@ class ResourceClaimController:
 
     def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         # Most pods have no claims: they must cost little, in clusters without devices, too.
-        known = key in self._used or self._owned
+        known = key in self._used or self._owned["Pod"]
         if not known and not _names_claims(old) and not _names_claims(new):
             return
         used = tuple(_claim_keys(new)) if isinstance(new, Pod) else ()
@@ -161,7 +161,7 @@ class ResourceClaimController:
         if not isinstance(new, Pod):
             return
         if _is_done(new):
-            self._enqueue(_CLAIM, (*used, *self._owned.get(new.metadata.uid, ())))
+            self._enqueue(_CLAIM, (*used, *self._owned["Pod"].get(new.metadata.uid, ())))
         elif new.spec.resource_claims:
             self._queue.add(("Pod", key))
 
@@ -173,7 +173,8 @@ class ResourceClaimController:
             self._members.setdefault(_group_of(new), {})[key] = None
 
     def _pod_gone(self, key: str, pod: Pod) -> None:
-        claims = {**dict.fromkeys(self._used.get(key, ())), **self._owned.get(pod.metadata.uid, {})}
+        owned = self._owned["Pod"].get(pod.metadata.uid, {})
+        claims = {**dict.fromkeys(self._used.get(key, ())), **owned}
         self._waits_no_more(pod, ("Pod", key))
         if claims:
             self._enqueue(_CLAIM, claims)
@@ -205,9 +206,9 @@ class ResourceClaimController:
     def _claim_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
         before, after = _owner_of(old), _owner_of(new)
         if before is not None:
-            _drop(self._owned, before.uid, key)
+            _drop(self._owned[before.kind], before.uid, key)
         if after is not None:
-            self._owned.setdefault(after.uid, {})[key] = None
+            self._owned[after.kind].setdefault(after.uid, {})[key] = None
         for owner in (before, after):
             if owner is not None:  # Its status may not name the claim yet.
                 self._queue.add((owner.kind, f"{key.partition('/')[0]}/{owner.name}"))
@@ -287,7 +288,7 @@ class ResourceClaimController:
         namespace, kind = owner.metadata.namespace, kind_of(owner).name
         if name and self._claim(f"{namespace}/{name}") is not None:
             return name
-        for owned in self._owned.get(owner.metadata.uid, ()):
+        for owned in self._owned[kind].get(owner.metadata.uid, ()):
             claim = self._claim(owned)
             if claim is not None and claim.metadata.annotations.get(POD_CLAIM_NAME) == ref.name:
                 return claim.metadata.name

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from podsched.api.kinds import KINDS
@@ -163,13 +162,11 @@ class WriteQueues:
         self._retry_later = retry_later
         self._limit = TokenBucket(writes_per_second, burst=EVICT_AT_ONCE)
         answered = self._answered
-        patch = partial(cluster.patch_many, fence=fence)
         self.patches: Outbox[_QueuedWrite[PatchRequest]] = Outbox(
-            lambda batch: self._unless_there(batch, patch), answered
+            lambda batch: self._unless_there(batch, self._patch), answered
         )
-        delete = partial(cluster.delete_many, fence=fence)
         self.deletions: Outbox[_QueuedWrite[DeleteRequest]] = Outbox(
-            lambda batch: self._unless_there(batch, delete), answered, most=_AT_ONCE
+            lambda batch: self._unless_there(batch, self._delete), answered, most=_AT_ONCE
         )
         self.creations: Outbox[_QueuedWrite[AnyObject]] = Outbox(
             self._create, answered, most=_AT_ONCE
@@ -214,6 +211,12 @@ class WriteQueues:
             if left:
                 self._retry_later(write.retry, 0.0)
         return results
+
+    async def _patch(self, due: list[PatchRequest]) -> Sequence[BatchResult]:
+        return await self._cluster.patch_many(due, fence=self._fence)
+
+    async def _delete(self, due: list[DeleteRequest]) -> Sequence[BatchResult]:
+        return await self._cluster.delete_many(due, fence=self._fence)
 
     async def _unless_there(
         self,

@@ -64,9 +64,9 @@ class FollowUp(TermPart):
 
     def return_untried(self, pods: Sequence[QueuedPodInfo]) -> None:
         """Put pods back into the queue as if they had not been popped."""
-        self._state.queue.return_unattempted(pods, self._clock())
         for queued in pods:
-            self._meter.postponed(queued)
+            self._meter.postponed(queued)  # It logs the number of the attempt.
+        self._state.queue.return_unattempted(pods, self._clock())
 
     # ------------------------------------------------------------------ a node was found
 

@@ -153,7 +153,7 @@ class LeaderElector:
             await self._listen()
             self._io.watch()
             self._tasks.start(self._lock.keep_alive(), "election: keep-alive")
-            self._tasks.start(self._loop(), "election: loop")
+            self._tasks.start(self._loop(), "election: loop", ended=lambda _loop: self._tasks.end())
             await self._tasks.run()
             if self._settings.release_on_cancel:
                 # Otherwise the key expires later, so that other candidates do not race early.
@@ -219,7 +219,6 @@ class LeaderElector:
             event, not_before = await self._events.get()
             # A timer may fire slightly early; ``step`` would find nothing due and set it again.
             self._handle(event, max(loop.time(), not_before))
-        self._tasks.end()
 
     def _post(self, event: Event, not_before: float = 0.0) -> None:
         """not_before: the event's time at the earliest, because a timer may fire slightly early."""
