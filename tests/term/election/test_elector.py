@@ -236,6 +236,22 @@ async def test_a_callback_that_fails_ends_the_elector_loudly(replicas: Replicas)
     assert not elector.is_leader()
 
 
+async def test_a_callback_that_is_cancelled_ends_the_elector(replicas: Replicas) -> None:
+    def cancelled(_: object) -> None:
+        raise asyncio.CancelledError
+
+    elector = LeaderElector(
+        EtcdLock(replicas.store, LeaderElectionSettings(), 2),
+        LeaderElectionSettings(),
+        "a",
+        ElectionCallbacks(on_started_leading=cancelled),
+        options=ElectionOptions(listen_host=None),
+    )
+    async with asyncio.timeout(60):
+        await elector.run()
+    assert not elector.is_leader()
+
+
 async def test_a_change_of_leadership_is_one_line_with_its_component(replicas: Replicas) -> None:
     """As the documents promise of every line."""
     with capture_logs() as lines:
