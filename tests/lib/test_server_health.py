@@ -97,17 +97,6 @@ async def test_no_server_is_left_while_all_are_silent_or_cannot_use_etcd() -> No
         assert servers.moves == []
 
 
-async def test_a_server_that_stays_silent_is_left_as_soon_as_another_one_is_well() -> None:
-    """Such as the paused leader of etcd, whose followers are unable until one of them leads."""
-    async with watched() as servers:
-        servers.delay["a"] = inf
-        servers.wrong = {"b", "c"}
-        await asyncio.sleep(5)
-        servers.wrong = set()
-        await asyncio.sleep(PERIOD + CONFIRM + 0.01)
-        assert servers.moves == [("a", "b")]
-
-
 async def test_a_server_that_answers_again_when_all_are_asked_is_not_left() -> None:
     """Such as after a delay of the client, in which no answer could arrive."""
     async with watched() as servers:
@@ -163,7 +152,7 @@ async def test_it_is_reported_when_no_server_answers_and_when_one_does_again() -
 async def test_silence_during_an_own_delay_is_not_reported() -> None:
     class Busy(Servers):
         async def health(self, endpoint: str, timeout: float) -> Health:
-            await asyncio.sleep(timeout + 2 * LATE)
+            await asyncio.sleep(timeout + LATE)
             return Health.SILENT
 
     servers = Busy()

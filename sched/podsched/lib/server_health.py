@@ -73,37 +73,16 @@ async def leave_silent_servers(servers: Servers, silence: float) -> None:
         # left: it need not stay with that one.
         if began < stays_until:
             unwell.discard(chosen)
-        if unwell:
-            left_for = await _leave(servers, unwell, began + silence)
-            if left_for:
-                chosen, stays_until = left_for, clock() + STAY
-
-
-async def _leave(servers: Servers, unwell: Collection[str], asked_by: float) -> str:
-    """Switch away from unwell servers as soon as another one is well; return that one.
-
-    Return "" if they are well again. ``asked_by``: when they had to have answered; later than that,
-    this process itself was busy. They are left even if they are no longer in use: calls may still
-    wait for their answers.
-
-    After etcd has elected a leader, its members answer well again. They are asked every ``PERIOD``,
-    because with the whole ``silence`` for each question a client noticed it up to 0.5 s later.
-    """
-    clock = asyncio.get_running_loop().time
-    while True:
+        if not unwell:
+            continue
         answers = await _ask(servers, servers.endpoints, CONFIRM)
-        if clock() <= asked_by + CONFIRM + LATE:
+        late = clock() > began + silence + CONFIRM + LATE  # It was busy and heard nothing.
+        if not late:
             servers.reached(any(answer is not Health.SILENT for answer in answers.values()))
         well = [name for name, answer in answers.items() if answer is Health.WELL]
-        unwell = set(unwell).difference(well)
-        if not unwell:
-            return ""
-        if well:
-            for name in unwell:
-                await servers.move(name, well[0])
-            return well[0]
-        await asyncio.sleep(PERIOD)
-        asked_by = clock()
+        for name in unwell.difference(well) if well else ():
+            await servers.move(name, well[0])
+            chosen, stays_until = well[0], clock() + STAY
 
 
 async def _ask(servers: Servers, names: Collection[str], timeout: float) -> dict[str, Health]:
