@@ -123,7 +123,8 @@ def _load(context: ssl.SSLContext, names: TlsFiles, files: CertificateFiles) -> 
     pems = files.pems
     try:
         if pems.authorities is not None:
-            context.load_verify_locations(cadata=pems.authorities.decode())
+            # Only comments have other characters, and they would raise a TypeError.
+            context.load_verify_locations(cadata=pems.authorities.decode("ascii", "ignore"))
         if names.certificate:
             # ssl can only load a chain from files. If these have changed since ``pems`` was read,
             # the next connection reloads them.

@@ -14,6 +14,7 @@ import pytest
 from podsched.config.errors import ConfigError
 from podsched.serve.client.errors import Unauthorized
 from podsched.serve.kube.access import ClusterAccess, from_kubeconfig, in_cluster, plain
+from support.certificates import make_certificates
 
 
 class Kubeconfig:
@@ -91,6 +92,25 @@ def test_what_cannot_be_used_is_named(
         kubeconfig.read()
     assert str(raised.value).startswith(f"{kubeconfig.path}: ")
     assert message in str(raised.value)
+
+
+def test_a_mistake_in_what_may_be_secret_is_named_without_its_values(
+    kubeconfig: Kubeconfig,
+) -> None:
+    for part in ({"env": [{"name": "KEY", "valeu": "hidden"}]}, {"args": "--secret=hidden"}):
+        kubeconfig.user = {"exec": {**EXEC, **part}}
+        with pytest.raises(ConfigError) as raised:
+            kubeconfig.read()
+        assert "hidden" not in str(raised.value)
+
+
+def test_a_ca_file_may_have_comments_in_any_language(
+    kubeconfig: Kubeconfig, tmp_path: Path
+) -> None:
+    content = make_certificates(tmp_path).ca.read_bytes()
+    (tmp_path / "commented").write_bytes("# AC RAÍZ\n".encode() + content)
+    kubeconfig.cluster["certificate-authority"] = "commented"
+    assert kubeconfig.read().tls is not None
 
 
 def test_a_cluster_whose_ca_file_is_empty_is_not_checked_with_the_machines(

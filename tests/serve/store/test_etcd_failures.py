@@ -561,14 +561,19 @@ async def test_a_stream_that_is_left_while_its_member_connects_ends(leaves: str)
         endpoints = Endpoints(EtcdOptions((address,)))
         connection = endpoints.current
         stream = connection.watch.Watch()
-        writing = asyncio.ensure_future(connection.write_first(stream, rpc_pb2.WatchRequest()))
+
+        async def opened() -> object:
+            await connection.write_first(stream, rpc_pb2.WatchRequest())
+            return await stream.read()
+
+        opening = asyncio.ensure_future(opened())
         await asyncio.sleep(0.05)
         if leaves == "cancel the stream":
             stream.cancel()
         await endpoints.close()
-        ended, _ = await asyncio.wait((writing,), timeout=PATIENCE)
+        ended, _ = await asyncio.wait((opening,), timeout=PATIENCE)
         assert ended, "the write waits for ever"
-        assert writing.cancelled()
+        assert opening.cancelled()
 
 
 async def test_calls_and_watches_go_to_the_leader_of_etcd(tmp_path: Path) -> None:

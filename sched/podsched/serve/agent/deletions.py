@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from podsched.serve.client import errors
 from podsched.serve.client.api_client import ApiClient
-from podsched.serve.client.errors import Conflict, NotFound
+from podsched.serve.client.errors import NotFound, PreconditionFailed
 from podsched.serve.client.outbox import Outbox
 from podsched.v1 import api_pb2 as v1
 
@@ -19,7 +19,7 @@ def deletions(client: ApiClient) -> Outbox[v1.DeleteRequest]:
         for failed in map(errors.of_result, results):
             # After another write its event brings the new state. Other errors are the outbox's: it
             # sends the batch again, in which those that were deleted are not found.
-            if failed is not None and not isinstance(failed, NotFound | Conflict):
+            if failed is not None and not isinstance(failed, NotFound | PreconditionFailed):
                 raise failed
         return results
 

@@ -141,6 +141,9 @@ class Channels:
             raise Unavailable("the server did not take the stream in time") from None
         except grpc.aio.AioRpcError as error:
             raise of_rpc(error) from error
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
         return call, failing
 
     def __len__(self) -> int:

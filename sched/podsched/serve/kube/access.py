@@ -235,7 +235,10 @@ def _trusting_only(authority: bytes) -> ssl.SSLContext:
     # Not ``create_default_context``: from Python 3.13 on it refuses certificates without a key
     # identifier, which many clusters have, and clients in Go accept.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(cadata=authority.decode())
+    # As for clients in Go, an intermediate authority may be the one that is trusted.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    # Only comments have other characters, and they would raise a TypeError.
+    context.load_verify_locations(cadata=authority.decode("ascii", "ignore"))
     return context
 
 

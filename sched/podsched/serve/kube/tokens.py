@@ -76,7 +76,7 @@ class ExecToken:
     def of(cls, content: object, folder: Path) -> ExecToken:
         """Return the plugin that ``user.exec`` of a kubeconfig describes. Raises ConfigError."""
         if not isinstance(content, Mapping):
-            raise ConfigError([invalid("user.exec", content, "must be an object")])
+            raise ConfigError([invalid("user.exec", "***", "must be an object")])
         version, command = str(content.get("apiVersion", "")), str(content.get("command", ""))
         if version not in _API_VERSIONS:
             reason = f"must be {_API_VERSIONS[0]}"
@@ -90,12 +90,13 @@ class ExecToken:
             command = str(folder / command)
         arguments, variables = content.get("args") or [], content.get("env") or []
         if not isinstance(arguments, list):
-            raise ConfigError([invalid("user.exec.args", arguments, "must be a list")])
+            raise ConfigError([invalid("user.exec.args", "***", "must be a list")])
         try:
             environment = {str(each["name"]): str(each["value"]) for each in variables}
         except (KeyError, TypeError):
             reason = "must be a list of names and values"
-            raise ConfigError([invalid("user.exec.env", variables, reason)]) from None
+            # The values may be secrets.
+            raise ConfigError([invalid("user.exec.env", "***", reason)]) from None
         return cls(command, [str(each) for each in arguments], environment, version)
 
     async def token(self, *, renew: bool = False) -> str:

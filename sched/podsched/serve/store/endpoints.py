@@ -21,7 +21,7 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,15 +138,19 @@ class Connection:
             ) from None
 
     async def write_first(self, stream: Any, request: Any) -> None:
-        """Write the first request of a stream; raise CancelledError if the stream is cancelled.
+        """Write the first request of a stream; return also if the stream ends: reading says why.
 
         gRPC's ``write`` alone would never return if the stream is cancelled, or its channel closed,
         before the call is sent, for example while the channel connects (seen with 1.85).
         """
         writing = asyncio.ensure_future(stream.write(request))
-        stream.add_done_callback(lambda call: call.cancelled() and writing.cancel())
-        with suppress(asyncio.InvalidStateError):  # The call has failed: reading it says why.
+        stream.add_done_callback(lambda _: writing.cancel())
+        try:
             await writing
+        except (asyncio.CancelledError, asyncio.InvalidStateError):
+            task = asyncio.current_task()
+            if task is None or task.cancelling() or not stream.done():
+                raise
 
     async def ready(self, timeout: float) -> bool:
         """Connect if needed, within ``timeout`` seconds; return whether it is connected."""

@@ -36,7 +36,7 @@ def after_the_faults(history: History, period: float = 0.0) -> Iterator[tuple[Wo
     world = World()
     for moment in replay(history):
         world, at = moment.world, max(moment.revision.at, begins)
-        if at >= due:
+        if not period or moment.revision.at >= due:
             due = at + period
             yield world, at
     if history.settled is not None:
