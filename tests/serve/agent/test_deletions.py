@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from podsched.api.reasons import StatusCode
+from podsched.api.reasons import StatusCode, StatusReason
 from podsched.serve.agent.deletions import deletions
 from podsched.v1.api_pb2 import BatchResult, DeleteRequest
 
@@ -18,14 +18,15 @@ pytestmark = pytest.mark.looptime
 class Server:
     """The deletions that a server was asked for, and what it answers at first, by name."""
 
-    def __init__(self, **answers: StatusCode) -> None:
+    def __init__(self, reason: StatusReason | None = None, **answers: StatusCode) -> None:
         self.asked: list[list[str]] = []
         self._answers = answers
+        self._reason = reason or ""
 
     async def delete_many(self, requests: Sequence[DeleteRequest]) -> list[BatchResult]:
         self.asked.append([request.name for request in requests])
         codes = (self._answers.pop(request.name, StatusCode.OK) for request in requests)
-        return [BatchResult(code=code) for code in codes]
+        return [BatchResult(code=code, reason=self._reason) for code in codes]
 
 
 async def delete(server: Server, *names: str) -> None:
@@ -38,13 +39,17 @@ async def delete(server: Server, *names: str) -> None:
 
 
 async def test_objects_that_are_gone_or_have_changed_are_left_alone() -> None:
-    server = Server(a=StatusCode.NOT_FOUND, b=StatusCode.ABORTED)
-    await delete(server, "a", "b", "c")
-    assert server.asked == [["a", "b", "c"]]
+    server = Server(StatusReason.PRECONDITION_FAILED, b=StatusCode.ABORTED)
+    await delete(server, "b", "c")
+    assert server.asked == [["b", "c"]]
+    server = Server(a=StatusCode.NOT_FOUND)
+    await delete(server, "a", "c")
+    assert server.asked == [["a", "c"]]
 
 
-async def test_what_the_server_cannot_delete_now_is_deleted_later() -> None:
-    server = Server(b=StatusCode.UNAVAILABLE)
+@pytest.mark.parametrize("answer", [StatusCode.UNAVAILABLE, StatusCode.ABORTED])
+async def test_what_the_server_cannot_delete_now_is_deleted_later(answer: StatusCode) -> None:
+    server = Server(b=answer)
     await delete(server, "a", "b")
     assert server.asked == [["a", "b"], ["a", "b"]]
 
