@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Pod, copy_of
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.config.load import SchedulerConfiguration
@@ -89,8 +89,7 @@ class Shadow:
         known = self._cache.cluster.pods.get(event.key)
         if known is None:
             # Created and bound within one batch of events.
-            before = Pod()
-            before.CopyFrom(new)
+            before = copy_of(new)
             before.spec.node_name = ""
             known = make_pod_info(before, self._cache.classes)
         if known.cls.scheduler_name not in self._state.profiles or known.node_name:

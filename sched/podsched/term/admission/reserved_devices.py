@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from podsched.api.objects import ResourceClaim
+from podsched.api.objects import ResourceClaim, copy_of
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pods import PodInfo
 from podsched.term.admission.devices import CLAIM
@@ -78,9 +78,7 @@ def deallocated_claims(cluster: ClusterView, gone: Collection[PodInfo]) -> Itera
             one.uid in uids or not _exists(cluster, claim.metadata.namespace, one)
             for one in claim.status.reserved_for
         ):
-            freed = ResourceClaim()
-            freed.CopyFrom(claim)
-            freed.ClearField("status")
+            freed = copy_of(claim, ("status",))
             yield freed
 
 

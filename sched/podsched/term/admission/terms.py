@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from podsched.api.objects import Pod, Toleration
+from podsched.api.objects import Toleration, copy_of
 from podsched.api.queue_labels import ADMITTED_EXEC_TIME, ADMITTED_QUEUE
 from podsched.api.selectors import compile_selector
 from podsched.cache.pod_class import PodClasses
@@ -132,8 +132,7 @@ class FlavorTolerations:
         cls = self._adapted.get((pod.cls.id, names))
         if cls is None:
             # Plugins read the class. The pod itself gets the tolerations before it is bound.
-            tolerant = Pod()
-            tolerant.CopyFrom(pod.pod)
+            tolerant = copy_of(pod.pod)
             tolerant.spec.tolerations.extend(more)
             cls = self._adapted[pod.cls.id, names] = self._classes.intern(tolerant)
         return replace(member, info=replace(pod, cls=cls))
