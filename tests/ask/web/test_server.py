@@ -147,6 +147,15 @@ async def test_state_details_and_deltas_are_read(world: World) -> None:
         assert delta["pending"]["gone"] == ["default/waits"]
 
 
+async def test_the_stream_is_no_answer_to_head(world: World) -> None:
+    async with (
+        serving(world) as server,
+        client_of(server) as get,
+        get.session.head(f"{get.url}/api/stream") as response,
+    ):
+        assert response.status == 405
+
+
 async def test_pods_are_searched_for(world: World) -> None:
     async with serving(world) as server, client_of(server) as get:
         status, found = await get("/api/pods?find=P0&namespace=default")

@@ -96,7 +96,8 @@ class Page:
             web.get("/", self._file),
             web.get("/static/{name}", self._file),
             web.get("/api/state", self._reading(self._state)),
-            web.get("/api/stream", self._reading(self._stream)),
+            # aiohttp would send the stream as the answer to HEAD, too.
+            web.get("/api/stream", self._reading(self._stream), allow_head=False),
             web.get("/api/node/{name}", self._details(node_details)),
             web.get("/api/pod/{namespace}/{name}", self._details(pod_details)),
             web.get("/api/podgroup/{namespace}/{name}", self._details(pod_group_details)),
