@@ -378,12 +378,12 @@ def nominate_by_set(
     rules: Rules,
     flavors: Collection[str] | None = None,
 ) -> Iterator[Assignment]:
-    """Yield the choices of flavors for several pod sets that fit without victims.
+    """Yield the choices of flavors that fit without victims; of one pod set only from ``flavors``.
 
     Each pod set gets each flavor in turn. ``without_flavors`` reaches only some of these choices: a
     flavor that it refuses is refused for all pod sets. ``flavors``: the ones to try; None: all.
     """
-    if len(workload.pod_sets) < 2:
+    if len(workload.pod_sets) < 2 and flavors is None:
         return
     queue, workload = replace(queue, preemption=Preemption()), replace(workload, tried=())
     options = [

@@ -658,6 +658,34 @@ async def test_a_running_gang_whose_new_pod_waits_for_its_victim_is_planned_to_e
         assert 100 <= (promised(world, "wide") or (0, []))[0] <= 112
 
 
+async def test_a_promised_start_is_kept_with_fewer_pods_though_quota_has_room_for_more() -> None:
+    """More pods would delay another unit that was promised a later start."""
+    world = a_world("Conservative", nodes=2, cpu=10)
+    cluster_queue(world, "other", {"cpu": 8})
+    big_node(world, "special", labels={"kind": "special"})
+    only = {"nodeSelector": {"kind": "special"}}
+    async with world.running():
+        labels = {MAX_EXEC_TIME: "90"}
+        job(world, "first", "other", cpu=8, labels=labels, spec={**only, **_NO_GRACE})
+        run(world, "a", 4, 90)
+        run(world, "b", 6, 45)
+        await asyncio.sleep(1)
+        run_gang(world, "g", 5, 2, 200, min_count=3)
+        await asyncio.sleep(1)
+        run(world, "later", 4, 50, spec=only)
+        await asyncio.sleep(1)
+        start, _ = promised(world, "g") or (0, [])
+        assert 45 <= start <= 52
+        assert (promised(world, "later") or (0, []))[0] > start
+        end(world, "a")
+        await asyncio.sleep(1)
+        assert promised(world, "g") is not None
+        assert (promised(world, "g") or (0, []))[0] <= start
+        await asyncio.sleep(start)
+        assert [name for name in bound(world) if name.startswith("g-")] == ["g-0", "g-1", "g-2"]
+        world.check()
+
+
 async def test_a_promised_unit_starts_in_time_although_its_queue_waits_for_victims() -> None:
     world = a_world(nodes=2, within="LowerPriority")
     async with world.running():

@@ -500,11 +500,28 @@ def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[A
 def with_usage(
     snapshot: Snapshot, workload: Workload, rules: Rules, usage: Amounts
 ) -> Iterator[Assignment]:
-    """Yield the choices of flavors for several pod sets that take just this quota and have room."""
+    """Yield the choices of flavors that take just this quota and have room.
+
+    They may be others than those of ``nominate``, which are the first flavors and the most pods
+    that have room at one time. More pods may have no room for as long as they would run.
+    """
     queue, flavors = snapshot.queues[workload.queue], {key.flavor for key in usage}
+    if len(workload.pod_sets) == 1:
+        if not workload.can_shrink:
+            return  # ``nominate`` has no other choice, either.
+        workload = _with_pods_for(workload, usage)
     for found in nominate_by_set(snapshot, queue, workload, rules, flavors):
         if {key: amount for key, amount in found.usage.items() if amount} == usage:
             yield found
+
+
+def _with_pods_for(workload: Workload, usage: Amounts) -> Workload:
+    """Return a workload of one pod set with only as many pods as take this quota."""
+    [pods] = workload.pod_sets
+    each = {**pods.requests, PODS: 1}
+    amounts = [(amount, each.get(key.resource, 0)) for key, amount in usage.items()]
+    counts = [amount // of_pod for amount, of_pod in amounts if of_pod]
+    return replace(workload, pod_sets=(replace(pods, count=min([pods.count, *counts])),))
 
 
 def _still(end: float, now: float) -> float:
