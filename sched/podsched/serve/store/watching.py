@@ -25,6 +25,7 @@ from typing import Any
 import grpc
 from aetcd.rpc import rpc_pb2
 
+from podsched.lib.backoff import exponential
 from podsched.lib.list_watch import list_and_watch
 from podsched.serve.store.endpoints import Connection, Endpoints
 from podsched.serve.store.errors import (
@@ -156,25 +157,21 @@ def follow(
             authenticated_anew = True
 
     return list_and_watch(
-        lambda: _one_stream(endpoints, prefixes, assembler, _patience(backoff.failures)),
+        lambda: _one_stream(endpoints, prefixes, assembler, backoff.failures),
         on_error,
         transient=(Unauthorized, Unavailable, TimeoutError),
         backoff=backoff,
     )
 
 
-def _patience(failures: int) -> float:
-    return FIRST_ANSWER * float(2 ** min(failures, 10))  # etcd may be away for days
-
-
 async def _one_stream(
-    endpoints: Endpoints, prefixes: Sequence[str], assembler: Assembler, patience: float
+    endpoints: Endpoints, prefixes: Sequence[str], assembler: Assembler, failures: int
 ) -> AsyncGenerator[WatchBatch | None, None]:
     """Yield the batches of one stream, until it ends or breaks; None for an incomplete one.
 
-    ``patience``: seconds for the read before it, and to open it; at most the request timeout.
+    ``failures``: of the streams before it; the more, the longer the member may take to answer.
     """
-    patience = min(patience, endpoints.options.request_timeout)
+    patience = exponential(FIRST_ANSWER, endpoints.options.request_timeout, failures + 1)
     connection = await endpoints.connected()
     try:
         if assembler.position:

@@ -13,7 +13,6 @@ from typing import Final, TypeVar
 import numpy as np
 
 from podsched.api.device_claims import released
-from podsched.api.objects import object_key
 from podsched.ask.explain.changes.change import Change, Kind
 from podsched.ask.explain.fitting import fit, with_nominees
 from podsched.cache.cache import Cache
@@ -229,11 +228,11 @@ class Question:
         """
         found: dict[str, list[tuple[str, str]]] = {}
         assumed = self.cluster.assumed("ResourceClaim").assumed()
-        claims = {object_key(of): of for of in (*self.cluster.list("ResourceClaim"), *assumed)}
-        for claim in claims.values():
+        every = (*self.cluster.list("ResourceClaim"), *assumed)
+        claims = {(of.metadata.namespace, of.metadata.name): of for of in every}
+        for name, claim in claims.items():
             if claim.status.HasField("allocation"):
                 for consumer in claim.status.reserved_for:
-                    name = (claim.metadata.namespace, claim.metadata.name)
                     found.setdefault(consumer.uid, []).append(name)
         return found
 
