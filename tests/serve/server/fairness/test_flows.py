@@ -150,6 +150,15 @@ def test_a_loop_that_waited_for_a_processor_is_not_late() -> None:
     assert flows.loop.shared_part == MAX_SHARED_PART
 
 
+def test_the_work_of_a_minute_without_competition_is_not_that_of_the_last_moment() -> None:
+    flows = Flows()
+    flooding(flows, "a", 60.0).charge(-0.5 * WINDOW, 60.0)
+    flows.measure(ProcessorTime(0.0, 0.0), 0.0)
+    flows.measure(ProcessorTime(30.0, 15.0), 60.0)
+    # Half of the loop's time was charged and used; it waited for a processor a quarter of the time.
+    assert flows.loop.weight == pytest.approx(1 / (1 - 0.25))
+
+
 def test_no_measurement_makes_less_of_what_is_charged() -> None:
     flows = Flows()
     flooding(flows, "a", 0.0)

@@ -144,8 +144,12 @@ class LoopCapacity:
         if before is None or seconds <= 0:
             return
         kept = math.exp(-seconds / WINDOW)
-        self._worked = self._worked * kept + effort.used - before.used
-        self._kept_waiting = self._kept_waiting * kept + effort.delayed - before.delayed
+        # The last measurement may be minutes old, because nothing is measured while no flows
+        # compete. So the work since then counts as spread evenly over the time. Counted as that of
+        # the last moment, it made the first burst of calls wait for a second at an idle server.
+        recent = WINDOW * (1 - kept) / seconds
+        self._worked = self._worked * kept + (effort.used - before.used) * recent
+        self._kept_waiting = self._kept_waiting * kept + self._delay * recent
         if charged <= 0:
             return
         # Charges and measurements decay at the same rate, so that they cover the same time.
