@@ -216,6 +216,7 @@ class MemoryStore:
         self._history = _history or _History()
         self._fault: StoreError | None = None
         self._closed = False
+        self.raft_term = 1
 
     def session(self) -> MemoryStore:
         """Return another store over the same keys, as another process has it."""
@@ -333,7 +334,7 @@ class MemoryStore:
 
     async def status(self) -> StoreStatus:
         revision = (await self._enter()).revision
-        return StoreStatus("memory", "memory", revision, 0, 1, 1, 1)
+        return StoreStatus("memory", "memory", revision, 0, 1, 1, self.raft_term)
 
     async def close(self) -> None:
         self._closed = True

@@ -591,11 +591,13 @@ async def test_calls_and_watches_go_to_the_leader_of_etcd(tmp_path: Path) -> Non
         await store.write(put("/a/1"))
         await anext(watch)
         await eventually("the leader is used", lambda: uses(leader))
+        before = store.raft_term
         await members.control(leader).move_leader((await members.control(others[0]).ids())[0])
         await eventually("the next leader is used", lambda: uses(others[0]))
         following = asyncio.ensure_future(anext(watch))
         await store.write(put("/a/2"))
         assert [event.kv.key for event in (await following).events] == ["/a/2"]
+        assert store.raft_term > before
     finally:
         await watch.aclose()
         await store.close()

@@ -340,6 +340,7 @@ async def test_status_names_a_leader_and_the_revision(store: Store, prefix: str)
     status = await store.status()
     assert status.leader_id
     assert status.revision == revision
+    assert store.raft_term == status.raft_term
 
 
 async def test_a_closed_store_refuses_calls_and_ends_its_watches(store: Store, prefix: str) -> None:

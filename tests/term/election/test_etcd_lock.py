@@ -103,3 +103,10 @@ async def test_a_renewal_is_seen_without_a_read_and_an_expired_liveness_key_asks
 async def _settle() -> None:
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+async def test_a_read_shows_the_raft_term_of_etcd() -> None:
+    store = MemoryStore()
+    store.raft_term = 7
+    assert (await EtcdLock(store, LeaderElectionSettings(), 2).read()).raft_term == 7
+    await store.close()

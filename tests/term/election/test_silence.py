@@ -136,6 +136,17 @@ def test_it_counts_the_silence_anew_if_the_answer_is_late() -> None:
     assert ReadRecord() in run(state, (100.95, TimerFired()))[1]
 
 
+def test_it_counts_the_silence_anew_if_etcd_has_elected_a_leader() -> None:
+    """etcd stored no renewals before, so the silence says nothing about the holder."""
+    before, after = (replace(seen(9), raft_term=term) for term in (2, 3))
+    state = run(standby(), (100.1, Observed(before)), (100.4, TimerFired()))[0]
+    state, effects = run(state, (100.41, Observed(after, asked_at=100.4)))
+    assert not claims(effects)
+    assert timer(effects) == pytest.approx(100.81)
+    answer = Observed(after, asked_at=100.81)
+    assert claims(run(state, (100.81, TimerFired()), (100.82, answer))[1])
+
+
 def test_it_counts_the_silence_anew_if_no_answer_comes() -> None:
     state, effects = run(probing(), (100.5, TimerFired()))
     assert not claims(effects)

@@ -200,7 +200,8 @@ class Endpoints:
         self._finding = asyncio.Lock()
         self._waits_from = -math.inf
         self._elects = elects
-        self._raft_term = 0
+        self.raft_term = 0
+        """The highest Raft term seen in an answer; 0 before the first."""
 
     @property
     def current(self) -> Connection:
@@ -251,11 +252,14 @@ class Endpoints:
         except grpc.aio.AioRpcError as error:
             retryable = isinstance(translate(error, safe=True), Unavailable)
             return Health.SILENT if retryable else Health.WELL
-        before, self._raft_term = self._raft_term, max(self._raft_term, answer.header.raft_term)
-        if before and self._raft_term > before:
+        self._note_term(answer.header.raft_term)
+        return Health.WELL
+
+    def _note_term(self, raft_term: int) -> None:
+        before, self.raft_term = self.raft_term, max(self.raft_term, raft_term)
+        if before and self.raft_term > before:
             self._leader = None
             self._elects()
-        return Health.WELL
 
     def reached(self, reached: bool) -> None:
         """Do nothing: calls fail if no member answers."""
@@ -433,7 +437,9 @@ class Endpoints:
                 with connection.failing():
                     metadata = await self.metadata(connection)
                     call = method(connection)
-                    return await call(request, timeout=timeout, metadata=metadata), connection
+                    answer = await call(request, timeout=timeout, metadata=metadata)
+                self._note_term(answer.header.raft_term)
+                return answer, connection
             except grpc.aio.AioRpcError as error:
                 if is_stale_token(error) and self._token and not authenticated_anew:
                     self._token, authenticated_anew = None, True

@@ -66,6 +66,10 @@ class EtcdStore:
         )
         self._group_commit = GroupCommit(self._commit, encode_write, limits)
 
+    @property
+    def raft_term(self) -> int:
+        return self._endpoints.raft_term
+
     async def get(self, key: str, *, revision: int | None = None) -> GetResult:
         request = rpc_pb2.RangeRequest(key=key.encode(), revision=revision or 0)
         answer = await self._read(lambda c: c.kv.Range, request)

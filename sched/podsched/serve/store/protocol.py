@@ -216,6 +216,11 @@ class StoreStatus(NamedTuple):
 class Store(Protocol):
     """The store that podsched needs; every method may raise ``StoreError``s."""
 
+    @property
+    def raft_term(self) -> int:
+        """The highest Raft term seen in an answer; it grows when etcd elects a leader."""
+        ...
+
     async def get(self, key: str, *, revision: int | None = None) -> GetResult:
         """Read one key, linearizable, or as of an earlier revision (else ``Compacted``)."""
         ...

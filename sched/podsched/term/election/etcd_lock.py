@@ -72,6 +72,7 @@ class EtcdLock:
             record_revision=Revision(record.mod_revision) if record else NO_REVISION,
             term=Term(term.mod_revision) if term else NO_TERM,
             live_holder=liveness.value.decode(errors="replace") if liveness else "",
+            raft_term=self._store.raft_term,
         )
 
     async def write(self, write: Write) -> Stored:

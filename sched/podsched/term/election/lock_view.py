@@ -58,6 +58,7 @@ class LockView:
     wary_until: before this time it does not suspect a silent holder; wary_for: the length in
         seconds of the last such period, 0 for none (``silence``).
     cut_off: whether it reaches no API server, so that it could not do a leader's work.
+    raft_term: etcd's highest Raft term seen; elected_at: when a read showed that it had grown.
     """
 
     candidate: Candidate
@@ -72,6 +73,8 @@ class LockView:
     wary_until: float = 0.0
     wary_for: float = 0.0
     cut_off: bool = False
+    raft_term: int = 0
+    elected_at: float = 0.0
 
     @property
     def identity(self) -> str:
@@ -112,6 +115,9 @@ def learned(view: LockView, snapshot: Snapshot, now: float) -> LockView:
         # The highest ever seen, because a record may have been deleted or damaged (invariant 4).
         most = max(view.transitions, snapshot.record.leader_transitions)
         view = replace(view, transitions=most)
+    if snapshot.raft_term > view.raft_term:
+        elected_at = now if view.raft_term else view.elected_at
+        view = replace(view, raft_term=snapshot.raft_term, elected_at=elected_at)
     return replace(view, snapshot=snapshot)
 
 

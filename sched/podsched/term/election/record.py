@@ -98,6 +98,7 @@ class Snapshot:
     record_revision: mod revision of the record, 0 if there is none.
     term: mod revision of the term key, 0 without a leader.
     live_holder: identity in the liveness key, "" if the key is gone.
+    raft_term: of etcd when it was read, 0 if unknown.
     """
 
     revision: Revision
@@ -105,6 +106,7 @@ class Snapshot:
     record_revision: Revision = NO_REVISION
     term: Term = NO_TERM
     live_holder: str = ""
+    raft_term: int = 0
 
     @property
     def holder(self) -> str:

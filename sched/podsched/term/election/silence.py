@@ -8,6 +8,7 @@ election timeout, so only a holder that promised such renewals is suspected.
         the record is newer          the holder lives
         unchanged, answered at once  suspected: claim
         answered late, or never      etcd or this candidate is slow: count the silence anew
+        etcd has elected a leader    it stored no renewals meanwhile: count the silence anew
 
 If the suspicion is wrong, only the fence keeps the takeover safe. Two rules keep that rare:
 
@@ -50,7 +51,7 @@ def suspect_at(state: Standby) -> float | None:
     timeout = snapshot.record.election_timeout if snapshot.record else 0.0
     if snapshot.holder in ("", view.identity) or not (timeout and view.candidate.election_timeout):
         return None
-    silent_since = max(view.observed_at, state.late_at)
+    silent_since = max(view.observed_at, view.elected_at, state.late_at)
     return max(silent_since + timeout, view.wary_until, state.not_before)
 
 
@@ -85,8 +86,8 @@ def answered(state: Standby, event: Observed, now: float) -> Standby:
     state = _judge_refusal(state, now)
     if state.probed_at is None:
         return state
-    if state.view.observed_at > state.probed_at:
-        return replace(state, probed_at=None)  # the record is newer than the probe
+    if max(state.view.observed_at, state.view.elected_at) > state.probed_at:
+        return replace(state, probed_at=None)  # the record, or etcd's leader, is newer
     if event.asked_at < state.probed_at:
         return state  # the read began before the probe
     if now > event.asked_at + _tolerance(state):

@@ -30,6 +30,7 @@ which a silent leader is suspected; ``states`` has the fields of each phase.
 | STANDBY     | connection broken | confirmed, to present holder | a claim is justified           |
 | STANDBY     | any          | the holder is silent             | ReadRecord (a probe)            |
 | STANDBY     | Observed     | answers the probe, in time, unchanged | a claim is justified       |
+| STANDBY     | Observed     | etcd has elected a leader        | the silence counts anew         |
 | STANDBY     | StopRequested |                                 | STOPPED                         |
 | ACQUIRING   | Written      | in time, no other holder since   | LEADING: StartLeading           |
 | ACQUIRING   | Written      | otherwise                        | STANDBY                         |
