@@ -1291,3 +1291,73 @@ async def test_a_withdrawal_does_not_blame_a_node_for_its_flavor() -> None:
         await asyncio.sleep(1)
         [said] = world.events("wide", "StartWithdrawn")
         assert "withdrawn: its nodes have no room any more" in said
+
+
+async def test_a_unit_that_would_end_just_after_a_promised_start_waits_for_it() -> None:
+    """It comes when the plan is some seconds old, but still valid."""
+    world = a_world(nodes=2, cpu=8)
+    async with world.running():
+        run(world, "long", 6, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(4.5)
+        before = promised(world, "wide") or (0, [])
+        run(world, "short", 2, int(before[0] - SLACK) - 2)
+        await asyncio.sleep(1)
+        assert bound(world) == ["long"]
+        assert promised(world, "wide") == before
+
+
+async def test_a_start_behind_a_unit_that_waits_for_its_victim_does_not_move_while_it_waits() -> (
+    None
+):
+    world = a_world(within="LowerPriority", nodes=4, cpu=9, cohort="all")
+    more = {"annotations": {BACKFILL: "EASY"}, "cohort": "all"}
+    cluster_queue(world, "other", {"cpu": 0}, **more)
+    async with world.running():
+        run(world, "low", 8, 300, grace=2)
+        run(world, "small", 1, 1000, priority=5)
+        await asyncio.sleep(1)
+        run(world, "high", 8, 200, priority=1)
+        await asyncio.sleep(1)
+        assert is_evicted(world, "low")
+        job(world, "next", "other", cpu=8, labels={MAX_EXEC_TIME: "50"}, spec=_NO_GRACE)
+        await asyncio.sleep(1)
+        before = promised(world, "next")
+        assert before is not None
+        assert 207 <= before[0] <= 216
+        await asyncio.sleep(2)
+        end(world, "small")
+        await asyncio.sleep(1)
+        assert not world.events("next", "StartWithdrawn")
+        assert (promised(world, "next") or (0, []))[0] == before[0]
+
+
+async def test_a_pod_that_replaces_one_of_a_group_without_a_podgroup_delays_no_promised_start() -> (
+    None
+):
+    """The group's limit counts from the first of its pods that is left."""
+    world = a_world()
+    async with world.running():
+        run(world, "long", 4, 100)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50)
+        await asyncio.sleep(1)
+        before = promised(world, "wide") or (0.0, [])
+        labels = {QUEUE_GROUP_NAME: "g", MAX_EXEC_TIME: "70"}
+        spec = {"annotations": {QUEUE_GROUP_COUNT: "2"}, **_NO_GRACE}
+        for name in ("g-0", "g-1"):
+            job(world, name, "team", cpu=2, labels=labels, spec=spec)
+        await asyncio.sleep(48)
+        assert bound(world) == ["g-0", "g-1", "long"]
+        world.cluster.delete("Pod", "default/g-0")
+        await asyncio.sleep(1)
+        job(world, "g-2", "team", cpu=2, labels=labels, spec=spec)
+        await asyncio.sleep(1)
+        assert promised(world, "wide") == before
+        world.cluster.delete("Pod", "default/g-1")
+        await asyncio.sleep(1)
+        assert promised(world, "wide") == before
+        await asyncio.sleep(before[0] - world.clock())
+        assert "wide" in bound(world)
+        world.check()

@@ -121,10 +121,10 @@ class Plan:
         queue: str,
         priority: int,
         usage: Amounts,
-        seconds: float,
+        until: float,
         gone: Sequence[tuple[str, Amounts, float]] = (),
     ) -> Delay | None:
-        """Return which reservation a unit would delay by its use of quota, if it started now.
+        """Return which reservation a unit would delay by its use of quota from now ``until`` a time.
 
         ``gone``: queue, usage and end of running units that are gone before this one starts.
         """
@@ -132,7 +132,7 @@ class Plan:
         with self._without_lower(key, priority):
             for of_queue, used, end in gone:
                 profile.release(of_queue, used, now, end)
-            short = profile.shortage(queue, usage, seconds)
+            short = profile.shortage(queue, usage, until)
             for of_queue, used, end in gone:
                 profile.occupy(of_queue, used, now, end)
         if short is None:

@@ -124,13 +124,13 @@ class Profile:
         return self._of_cohorts if node.is_cohort else self._usage
 
     def shortage(
-        self, queue: str, usage: Amounts, seconds: float
+        self, queue: str, usage: Amounts, until: float
     ) -> tuple[float, FlavorResource] | None:
-        """Return when, and of what, quota is short first within ``seconds`` from now.
+        """Return when, and of what, quota is short first from now ``until`` a time.
 
         None if quota has room for the usage all the time.
         """
-        last = int(np.searchsorted(self.times, self.now + seconds))
+        last = int(np.searchsorted(self.times, until))
         found = []
         for key, amount in usage.items():
             short = np.flatnonzero(self.available(queue, key)[:last] < amount)

@@ -41,8 +41,6 @@ from podsched.term.admission.reserved_devices import (
 from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.units import Unit, unit_group, unit_key
 
-#: Seconds by which rounding may make a sum of times too large.
-_ROUNDING: Final = 1e-3
 #: Max later times at which a unit is tried.
 _MOST_TIMES: Final = 64
 
@@ -133,18 +131,19 @@ class Timetable:
             self.ends[unit.key] = self._end_of(unit, now)
             self._graces[unit.key] = grace(unit) + SLACK
 
-    def _end_of(self, unit: Unit, now: float, *, joining: bool = False) -> float:
+    def _end_of(self, unit: Unit, now: float, joined: float | None = None) -> float:
         """Return when the quota and nodes of a unit with held pods are free again.
 
-        ``joining``: if the pods that wait join these now.
+        ``joined``: when the pods that wait join these, if they do.
         """
         pods = unit.held.values()
         begun = self._endings.admitted_at(unit)
         if begun == inf:
             # The limit counts from the start of the first pod that is left, which may be any of
-            # them. The latest start makes the end an upper bound.
-            begun = max(min(now, bound_at(pod) - self._endings.epoch) for pod in pods)
-        end = begun + occupied(self._cluster, unit, joining=joining)
+            # them, also one that joins. The latest start makes the end an upper bound.
+            starts = (min(now, bound_at(pod) - self._endings.epoch) for pod in pods)
+            begun = max(starts) if joined is None else joined
+        end = begun + occupied(self._cluster, unit, joining=joined is not None)
         if all(pod.terminating for pod in pods):
             # Kubernetes' deletionTimestamp is when the grace period ends.
             gone = max(pod.pod.metadata.deletion_timestamp.seconds for pod in pods)
@@ -153,11 +152,20 @@ class Timetable:
 
     def _hold_end(self, key: str, now: float) -> float:
         """Return when a unit that waits for its victims will have started and ended."""
-        hold, unit = self._holds.of[key], self._units[key]
-        if unit.held:
-            return self._end_with_waiting(unit, now)
-        gone = [hold.since + self._graces.get(victim, 0.0) for victim in hold.victims]
-        return max(now + SLACK, *gone) + occupied(self._cluster, unit)
+        hold = self._holds.of[key]
+        # This bound must not move while they go: starts are promised behind it.
+        gone = max([SLACK, *(self._graces.get(victim, 0.0) for victim in hold.victims)])
+        return self._end_from(self._units[key], _still(hold.since + gone, now), now)
+
+    def _end_from(self, unit: Unit, at: float, now: float) -> float:
+        """Return when the waiting pods of a unit end that start ``at`` a time.
+
+        A running unit ends as a whole.
+        """
+        if not unit.held:
+            return at + occupied(self._cluster, unit)
+        # They may have longer deadlines, or grace periods, than those that run.
+        return _still(self._end_of(unit, now, at), now)
 
     def _planned_ends(self, now: float) -> dict[str, float]:
         """Return when running units end, or are gone as victims, by key."""
@@ -231,8 +239,8 @@ class Timetable:
         gone = [(one.queue, one.usage, ends.get(one.key, inf)) for one in victims]
         who = workload.key, workload.queue, workload.priority
         # It starts only when its victims are gone, and ends later by that pause.
-        seconds = self._seconds(workload, now) + self.pause(victims)
-        found = plan.delays(*who, usage, seconds, gone)
+        until = self._end_from(self._units[workload.key], now, now) + self.pause(victims)
+        found = plan.delays(*who, usage, until, gone)
         if found is None:
             return ""
         quota = found.quota
@@ -255,17 +263,6 @@ class Timetable:
                 return f"its victims would be gone too late for {self._of(key)}"
         return ""
 
-    def _seconds(self, workload: Workload, now: float) -> float:
-        """Return the seconds until a unit's new pods end: a running unit ends as a whole."""
-        if workload.key not in self.ends:
-            return workload.seconds
-        return self._end_with_waiting(self._units[workload.key], now) - now - _ROUNDING
-
-    def _end_with_waiting(self, unit: Unit, now: float) -> float:
-        """Return when a running unit ends, as a whole, if its waiting pods join it."""
-        # They may have longer deadlines, or grace periods, than those that run.
-        return _still(self._end_of(unit, now, joining=True), now)
-
     def pause(self, victims: Iterable[Workload]) -> float:
         """Return the seconds until all victims are gone if they are evicted now."""
         return max((self._graces.get(one.key, 0.0) for one in victims), default=0.0)
@@ -275,7 +272,7 @@ class Timetable:
         others = self.plan(now).others(workload.key, workload.priority)
         others = dict(sorted(others.items(), key=lambda item: item[1].start))
         pod = next(iter(self._units[workload.key].waiting.values()))
-        until = now + self._seconds(workload, now)
+        until = self._end_from(self._units[workload.key], now, now)
         for key, one in others.items():
             for node, amounts in self._taken([one], now, until):
                 if self._keeps_out(pod, node, amounts):
@@ -316,7 +313,8 @@ class Timetable:
         as gone, and so do its victims, for which it has to wait.
         """
         others = self.plan(now).others(workload.key, workload.priority)
-        found, until = [], at + self.pause(victims) + self._seconds(workload, now)
+        until = self._end_from(self._units[workload.key], at, now) + self.pause(victims)
+        found = []
         gone = {one.key for one in victims}
         for node, amounts in self._taken(others.values(), at, until, gone):
             found += [(pod, node) for pod in self._placeholders.requesting(amounts)]
