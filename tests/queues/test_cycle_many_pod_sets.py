@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podsched.queues import cycle
+from podsched.queues import choices, cycle
 from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.objects import ClusterQueue, Flavor, PodSet, ResourceGroup, Workload
 from podsched.queues.quota import FlavorResource, Quota
@@ -50,6 +50,6 @@ def test_of_many_pod_sets_fewer_choices_of_flavors_are_tried(
         return nominate(*parts)
 
     nominate = cycle.nominate
-    monkeypatch.setattr(cycle, "nominate", counted)
-    assert not list(cycle.nominate_by_set(*_unit(MANY // 3), cycle.Rules()))
+    monkeypatch.setattr(choices, "nominate", counted)
+    assert not list(choices.fitting_by_set(*_unit(MANY // 3), cycle.Rules()))
     assert len(tried) == 1024 // MANY

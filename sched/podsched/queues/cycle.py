@@ -16,16 +16,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
-from itertools import chain, islice, product
-from typing import Final
+from itertools import chain
 
 from podsched.queues.assignment import Assignment, Mode, Outcome, Waiting
 from podsched.queues.fair_victims import BOTH, FairStrategy, fair_search
 from podsched.queues.flavors import Assigner
-from podsched.queues.objects import PODS, ClusterQueue, Policy, Preemption, Workload
+from podsched.queues.objects import PODS, ClusterQueue, Policy, Workload
 from podsched.queues.order import Requeue, stays_in_heap
 from podsched.queues.partial import search_counts, some_counts
 from podsched.queues.pending import Lacks
@@ -34,10 +33,6 @@ from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.victims import Preemptor, Search, Victim, classic_search, victims_by_quota
 
-#: Max choices of flavors that ``nominate_by_set`` tries, and max pod sets in all of them together:
-#: each pod of a unit may be a pod set of its own, which takes 0.05 ms in each choice.
-_MOST_CHOICES: Final = 64
-_MOST_CHOSEN: Final = 1_024
 _OVERLAP = "Workload has overlapping preemption targets with another workload"
 _AFTER_OVERLAP = f"{_OVERLAP}, but will fit after these preemptions complete"
 _NO_LONGER = "Workload no longer fits after processing another workload"
@@ -369,45 +364,6 @@ def nominate_fewer(
         return assignment if assignment.mode is Mode.FIT else None
 
     return search_counts(workload.pod_sets, succeed)
-
-
-def nominate_by_set(
-    snapshot: Snapshot,
-    queue: ClusterQueue,
-    workload: Workload,
-    rules: Rules,
-    flavors: Collection[str] | None = None,
-) -> Iterator[Assignment]:
-    """Yield the choices of flavors that fit without victims; of one pod set only from ``flavors``.
-
-    Each pod set gets each flavor in turn. ``without_flavors`` reaches only some of these choices: a
-    flavor that it refuses is refused for all pod sets. ``flavors``: the ones to try; None: all.
-    """
-    if len(workload.pod_sets) < 2 and flavors is None:
-        return
-    queue, workload = replace(queue, preemption=Preemption()), replace(workload, tried=())
-    options = [
-        [(pods.name, resources, one) for one in group.flavors if flavors is None or one in flavors]
-        for pods in workload.pod_sets
-        for group in queue.groups
-        if (resources := group.resources & {*pods.requests, PODS})
-    ]
-    most = min(_MOST_CHOICES, _MOST_CHOSEN // len(workload.pod_sets))
-    for choice in islice(product(*options), most):
-        chosen = {(name, one): flavor for name, of, flavor in choice for one in of}
-        found, _ = nominate(snapshot, queue, workload, rules, chosen)
-        if found.mode is Mode.FIT:
-            yield found
-
-
-def without_flavors(queue: ClusterQueue, workload: Workload, of: Assignment) -> Workload | None:
-    """Return a workload that refuses the flavors of an assignment; None if no others are left.
-
-    A flavor that is the only one of its resource group is not refused.
-    """
-    groups = ((key.flavor, queue.group(key.resource)) for key in of.usage)
-    refused = {flavor for flavor, group in groups if group is not None and len(group.flavors) > 1}
-    return replace(workload, refused=workload.refused | refused) if refused else None
 
 
 def find_victims(snapshot: Snapshot, preemptor: Preemptor, rules: Rules) -> list[Victim]:

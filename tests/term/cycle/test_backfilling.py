@@ -1293,6 +1293,74 @@ async def test_a_withdrawal_does_not_blame_a_node_for_its_flavor() -> None:
         assert "withdrawn: its nodes have no room any more" in said
 
 
+@pytest.mark.parametrize("gone", [False, True])
+async def test_a_gang_of_many_shapes_keeps_its_start_on_the_flavors_that_it_was_promised(
+    gone: bool,
+) -> None:
+    """There are 512 choices of flavors, also with what is left when one of its pods is ``gone``."""
+    world = TermWorld()
+    for name, kind, cpu, gpu in (("b0", "blue", 9, 0), ("b1", "blue", 1, 4), ("r0", "red", 8, 4)):
+        big_node(world, name, of={"cpu": str(cpu), GPU: str(gpu)}, labels={"kind": kind})
+    for kind in ("blue", "red"):
+        flavor(world, kind, kind=kind)
+    quotas = {"blue": {"cpu": 10, "gpu": 4}, "red": {"cpu": 16, "gpu": 4}}
+    cluster_queue(world, "team", None, quotas, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        run(world, "holder", 1, gpu=4)
+        await asyncio.sleep(1)
+        for name in ("long", "longer"):
+            run(world, name, 8, 100)
+        await asyncio.sleep(1)
+        labels = {MAX_EXEC_TIME: "50"}
+        gang(world, "g", "team", 1, 9 - gone, cpu=4, gpu=4, labels=labels, spec=_NO_GRACE)
+        member = {"schedulingGroup": {"podGroupName": "g"}, **_NO_GRACE}
+        job(world, "g-1", "team", cpu=8, labels=labels, spec=member)
+        for index in range(2, 9):
+            job(world, f"g-{index}", "team", cpu=f"{index}m", labels=labels, spec=member)
+        await asyncio.sleep(1)
+        before = promised(world, "g")
+        assert before is not None
+        assert before[1] == ["b0", "r0"]
+        if gone:
+            world.cluster.delete("Pod", "default/g-8")
+        end(world, "holder")
+        await asyncio.sleep(1)
+        assert (promised(world, "g") or (0, []))[0] == before[0]
+        await asyncio.sleep(before[0])
+        assert {f"g-{index}" for index in range(9 - gone)} <= set(bound(world))
+
+
+async def test_a_unit_keeps_its_start_on_the_flavors_of_two_groups_that_it_was_promised() -> None:
+    """Once ``holder`` has ended, quota has room for ``blue``, which has no node with 8 CPUs."""
+    world = TermWorld()
+    for name, kind, cpu, gpu in (("b0", "blue", 1, 4), ("r0", "red", 8, 4), ("other", "", 8, 0)):
+        big_node(world, name, of={"cpu": str(cpu), GPU: str(gpu)}, labels={"kind": kind})
+    for kind in ("blue", "red"):
+        flavor(world, kind, kind=kind)
+    flavor(world, "first")
+    flavor(world, "second")
+    cpus = {"first": {"cpu": 9}, "second": {"cpu": 8}}
+    gpus = {"blue": {"gpu": 4}, "red": {"gpu": 4}}
+    cluster_queue(world, "team", None, cpus, gpus, annotations={BACKFILL: "EASY"})
+    async with world.running():
+        run(world, "holder", 1, gpu=4)
+        await asyncio.sleep(1)
+        run(world, "long", 8, 100, spec={"nodeSelector": {"kind": "red"}})
+        await asyncio.sleep(1)
+        run(world, "endless", 8)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50, gpu=4)
+        await asyncio.sleep(1)
+        before = promised(world, "wide")
+        assert before is not None
+        assert before[1] == ["r0"]
+        end(world, "holder")
+        await asyncio.sleep(1)
+        assert promised(world, "wide") == before
+        await asyncio.sleep(before[0])
+        assert "wide" in bound(world)
+
+
 async def test_a_unit_that_would_end_just_after_a_promised_start_waits_for_it() -> None:
     """It comes when the plan is some seconds old, but still valid."""
     world = a_world(nodes=2, cpu=8)

@@ -124,7 +124,7 @@ class Plan:
         until: float,
         gone: Sequence[tuple[str, Amounts, float]] = (),
     ) -> Delay | None:
-        """Return which reservation a unit would delay by its use of quota from now ``until`` a time.
+        """Return which reservation a unit would delay if it used quota from now ``until`` a time.
 
         ``gone``: queue, usage and end of running units that are gone before this one starts.
         """

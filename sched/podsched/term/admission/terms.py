@@ -24,14 +24,8 @@ from podsched.framework.pod_groups import Later, PodGroup, Try, VictimSearch
 from podsched.framework.pods import PodClass, PodInfo, QueuedPodInfo
 from podsched.framework.status import unschedulable
 from podsched.queues.assignment import Assignment, Mode
-from podsched.queues.cycle import (
-    nominate,
-    nominate_by_set,
-    nominate_fewer,
-    nominate_parts,
-    victim_search,
-    without_flavors,
-)
+from podsched.queues.choices import fitting_by_set, without_flavors
+from podsched.queues.cycle import nominate, nominate_fewer, nominate_parts, victim_search
 from podsched.queues.objects import Policy, Workload
 from podsched.queues.quota import FlavorResource
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
@@ -434,7 +428,7 @@ def terms_of(
         left = fewer_flavors
         assignment, _ = nominate(admission.snapshot, queue, left, admission.rules)
     parts = admission, cluster, nodes, tolerations, unit, workload
-    for other in nominate_by_set(admission.snapshot, queue, workload, admission.rules):
+    for other in fitting_by_set(admission.snapshot, queue, workload, admission.rules):
         if other.choice not in seen:
             yield FlavorTerms(*parts, other)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from math import ceil, inf
 from typing import Final, NamedTuple
@@ -20,11 +19,12 @@ from podsched.api.objects import ResourceClaim
 from podsched.cache.cache import Cache
 from podsched.framework.pod_groups import Beside, Try
 from podsched.framework.pods import PodInfo
-from podsched.queues.assignment import Assignment, Mode
+from podsched.queues.assignment import Assignment
 from podsched.queues.backfill.plan import Plan, Reservation
 from podsched.queues.backfill.profile import Profile
-from podsched.queues.cycle import Rules, nominate, nominate_by_set, without_flavors
-from podsched.queues.objects import PODS, Preemption, Workload
+from podsched.queues.choices import fitting, fitting_into
+from podsched.queues.cycle import Rules
+from podsched.queues.objects import PODS, Workload
 from podsched.queues.quota import Amounts, FlavorResource
 from podsched.queues.snapshot import Snapshot
 from podsched.term.admission.endings import Endings, bound_at
@@ -430,6 +430,7 @@ class Timetable:
         for them; a new one must leave it to a head that blocks its queue.
         """
         plan, known = self.plan(now), self._reserved.get(workload.key)
+        queue = self._snapshot.queues[workload.queue]
         others = plan.others(workload.key, workload.priority)
         units = self._units
         ending: list[tuple[float, str, Amounts]] = [
@@ -450,8 +451,8 @@ class Timetable:
         room, least = self._node_room(units[workload.key])
         for at in sorted({*tried, *(t for t in kept if t > now)}):
             while ending and ending[0][0] <= at:
-                _, queue, usage = ending.pop(0)
-                ended.setdefault(queue, Counter()).update(usage)
+                _, name, usage = ending.pop(0)
+                ended.setdefault(name, Counter()).update(usage)
             active = [one for one in others.values() if one.start <= at < one.end]
             # Checked before quota, which takes longer to compute.
             if not room.may_fit(least, at, [one.nodes for one in active]):
@@ -460,10 +461,10 @@ class Timetable:
             more += [(p.queue, p.usage) for p in self._phases if now < p.start <= at < p.end]
             less = [*ended.items(), *(taken if at in kept else ())]
             with self._snapshot.with_changes(less, more):
-                fitting = list(_fitting(self._snapshot, workload, rules))
+                choices = [*fitting(self._snapshot, queue, workload, rules)]
                 if known is not None and at in kept:
-                    fitting += with_usage(self._snapshot, workload, rules, known.usage)
-            for assignment in fitting:
+                    choices += fitting_into(self._snapshot, workload, rules, known.usage)
+            for assignment in choices:
                 of_usage = frozenset(assignment.usage.items())
                 # The plan returns all start times for a usage, so it is called once for each usage.
                 if of_usage not in starts:
@@ -480,46 +481,6 @@ class Timetable:
         least = 1 if group is None else max(1, (group.min_count or 1) - len(unit.held))
         ordered = sorted(endings, key=lambda one: one[0])
         return NodeRoom(self._cluster.nodes, ordered, pods), least
-
-
-def _fitting(snapshot: Snapshot, workload: Workload, rules: Rules) -> Iterator[Assignment]:
-    """Yield the choices of flavors that have room in quota, without victims."""
-    # A start is promised only without victims, so preemption is off.
-    queue = replace(snapshot.queues[workload.queue], preemption=Preemption())
-    left: Workload | None = replace(workload, tried=())
-    while left is not None:
-        assignment, _ = nominate(snapshot, queue, left, rules)
-        if assignment.mode is not Mode.FIT:
-            return
-        yield assignment
-        left = without_flavors(queue, left, assignment)
-
-
-def with_usage(
-    snapshot: Snapshot, workload: Workload, rules: Rules, usage: Amounts
-) -> Iterator[Assignment]:
-    """Yield the choices of flavors that take just this quota and have room.
-
-    They may be others than those of ``nominate``, which are the first flavors and the most pods
-    that have room at one time. More pods may have no room for as long as they would run.
-    """
-    queue, flavors = snapshot.queues[workload.queue], {key.flavor for key in usage}
-    if len(workload.pod_sets) == 1:
-        if not workload.can_shrink:
-            return  # ``nominate`` has no other choice, either.
-        workload = _with_pods_for(workload, usage)
-    for found in nominate_by_set(snapshot, queue, workload, rules, flavors):
-        if {key: amount for key, amount in found.usage.items() if amount} == usage:
-            yield found
-
-
-def _with_pods_for(workload: Workload, usage: Amounts) -> Workload:
-    """Return a workload of one pod set with only as many pods as take this quota."""
-    [pods] = workload.pod_sets
-    each = {**pods.requests, PODS: 1}
-    amounts = [(amount, each.get(key.resource, 0)) for key, amount in usage.items()]
-    counts = [amount // of_pod for amount, of_pod in amounts if of_pod]
-    return replace(workload, pod_sets=(replace(pods, count=min([pods.count, *counts])),))
 
 
 def _still(end: float, now: float) -> float:

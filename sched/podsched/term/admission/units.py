@@ -214,7 +214,8 @@ def waiting_workload(
         unit.sets |= {pod.uid: name for pod in pods}
         one = _pod_set(pods[0].cls).pods
         requests = {**one.requests, **devices.get(pods[0].uid, {})}
-        # Partial admission is possible only if the unit is a single pod set.
+        # As in Kueue, a group of several pod sets needs quota for all its pods: its minimum says
+        # nothing of the sets. So ``Workload.can_shrink`` is never True for several.
         fewer = least and len(alike) == 1 and missing < len(pods)
         min_count = missing if fewer else None
         sets.append(

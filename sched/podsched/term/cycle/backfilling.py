@@ -19,6 +19,7 @@ from podsched.decide.runtime.profile_runtime import RESTRICTING
 from podsched.framework.pod_groups import Beside, Try
 from podsched.queues.assignment import Assignment, Waiting
 from podsched.queues.backfill.plan import Reservation
+from podsched.queues.choices import fitting_into
 from podsched.queues.cycle import Entry
 from podsched.queues.objects import PODS, Workload
 from podsched.queues.order import Requeue
@@ -27,7 +28,6 @@ from podsched.term.admission.reservation_text import RESERVATION, RESERVED, rese
 from podsched.term.admission.reserved_devices import MOST_DEVICES
 from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
-from podsched.term.admission.timetable import with_usage
 from podsched.term.admission.units import Unit, level_of, unit_group
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermPart, TermParts
@@ -84,7 +84,7 @@ class Backfilling(TermPart):
         return kept
 
     def promised_terms(self, workload: Workload, now: float) -> Iterator[FlavorTerms]:
-        """Yield the terms that a unit of several pod sets was promised, once its start has come."""
+        """Yield the terms that a unit was promised, once its start has come."""
         made, unit = (
             self._reservations.of.get(workload.key),
             self._admission.units.get(workload.key),
@@ -92,7 +92,7 @@ class Backfilling(TermPart):
         if made is None or unit is None or made.start > now:
             return
         admission, parts = self._admission, (self._nodes, self._tolerations, unit, workload)
-        for one in with_usage(admission.snapshot, workload, admission.rules, made.usage):
+        for one in fitting_into(admission.snapshot, workload, admission.rules, made.usage):
             yield FlavorTerms(admission, self._cluster, *parts, one)
 
     def beside(self, workload: Workload, now: float) -> Beside:
