@@ -215,6 +215,22 @@ async def test_a_gang_with_a_minimum_is_admitted_in_part_and_the_rest_follows() 
         world.check()
 
 
+async def test_a_gang_of_two_shapes_needs_quota_for_all_its_pods_in_spite_of_its_minimum() -> None:
+    world = TermWorld()
+    big_node(world, "n1")
+    flavor(world)
+    cluster_queue(world, "team", {"cpu": 3})
+    async with world.running():
+        gang(world, "g", "team", 2, min_count=1, cpu=1)
+        job(world, "g-2", "team", cpu=2, spec={"schedulingGroup": {"podGroupName": "g"}})
+        await asyncio.sleep(1)
+        assert bound(world) == []
+        world.cluster.delete("Pod", "default/g-1")
+        await asyncio.sleep(1)
+        assert bound(world) == ["g-0", "g-2"]
+        world.check()
+
+
 async def test_a_gang_that_runs_grows_as_far_as_quota_allows_and_shrinks_at_once() -> None:
     world = TermWorld()
     big_node(world, "n1")

@@ -1401,6 +1401,30 @@ async def test_a_start_behind_a_unit_that_waits_for_its_victim_does_not_move_whi
         assert (promised(world, "next") or (0, []))[0] == before[0]
 
 
+async def test_a_unit_that_is_tried_again_waits_on_for_its_victim_before_a_promised_start() -> None:
+    """The victim is as good as gone: no eviction of a whole grace period is to be counted again."""
+    world = a_world(within="LowerPriority", nodes=2, cpu=8, cohort="all")
+    more = {"annotations": {BACKFILL: "EASY"}, "cohort": "all"}
+    cluster_queue(world, "other", {"cpu": 0}, **more)
+    async with world.running():
+        run(world, "low", 8, 300, grace=30)
+        await asyncio.sleep(1)
+        run(world, "high", 8, 200, priority=1)
+        await asyncio.sleep(1)
+        assert is_evicted(world, "low")
+        job(world, "next", "other", cpu=8, labels={MAX_EXEC_TIME: "50"}, spec=_NO_GRACE)
+        await asyncio.sleep(10)
+        before = promised(world, "next")
+        assert before is not None
+        big_node(world, "new")
+        await asyncio.sleep(2)
+        assert "Pending the preemption of 1 workload(s)" in message(world, "high")
+        assert promised(world, "next") == before
+        world.cluster.delete("Pod", "default/low")
+        await asyncio.sleep(1)
+        assert bound(world) == ["high"]
+
+
 async def test_a_pod_that_replaces_one_of_a_group_without_a_podgroup_delays_no_promised_start() -> (
     None
 ):

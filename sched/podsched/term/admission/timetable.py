@@ -154,8 +154,8 @@ class Timetable:
         """Return when a unit that waits for its victims will have started and ended."""
         hold = self._holds.of[key]
         # This bound must not move while they go: starts are promised behind it.
-        gone = max([SLACK, *(self._graces.get(victim, 0.0) for victim in hold.victims)])
-        return self._end_from(self._units[key], _still(hold.since + gone, now), now)
+        gone = max(hold.since + SLACK, self._gone_at(hold.victims, hold.since, now))
+        return self._end_from(self._units[key], _still(gone, now), now)
 
     def _end_from(self, unit: Unit, at: float, now: float) -> float:
         """Return when the waiting pods of a unit end that start ``at`` a time.
@@ -172,8 +172,7 @@ class Timetable:
         ends = {key: _still(end, now) for key, end in self.ends.items()}
         for hold in self._holds.of.values():
             for one in hold.victims & ends.keys():
-                # It may not be terminating yet: then its pods do not say when it will be gone.
-                ends[one] = min(ends[one], _still(hold.since + self._graces[one], now))
+                ends[one] = min(ends[one], self._gone_at((one,), hold.since, now))
         return ends
 
     def _phases_of(self, key: str, now: float) -> Iterator[_Phase]:
@@ -238,8 +237,9 @@ class Timetable:
         plan, ends = self.plan(now), self._planned
         gone = [(one.queue, one.usage, ends.get(one.key, inf)) for one in victims]
         who = workload.key, workload.queue, workload.priority
-        # It starts only when its victims are gone, and ends later by that pause.
-        until = self._end_from(self._units[workload.key], now, now) + self.pause(victims)
+        # It starts only when its victims are gone.
+        starts = self._gone_at([one.key for one in victims], now, now)
+        until = self._end_from(self._units[workload.key], starts, now)
         found = plan.delays(*who, usage, until, gone)
         if found is None:
             return ""
@@ -253,7 +253,7 @@ class Timetable:
         A unit that was promised the nodes of the victims cannot start on time otherwise: until they
         are gone they take the room, and the unit that evicts them is nominated there.
         """
-        gone = now + self.pause(victims)
+        gone = self._gone_at([one.key for one in victims], now, now)
         own = self._reserved.get(workload.key)
         if own is not None and gone > own.start:
             return "its victims would be gone only after its promised start"
@@ -263,9 +263,15 @@ class Timetable:
                 return f"its victims would be gone too late for {self._of(key)}"
         return ""
 
-    def pause(self, victims: Iterable[Workload]) -> float:
-        """Return the seconds until all victims are gone if they are evicted now."""
-        return max((self._graces.get(one.key, 0.0) for one in victims), default=0.0)
+    def _gone_at(self, victims: Iterable[str], evicted: float, now: float) -> float:
+        """Return when all of these units are gone if they are ``evicted`` at a time."""
+        # They may not be terminating yet: then their pods do not say when they will be gone.
+        found = (
+            _still(min(self.ends[key], evicted + self._graces[key]), now)
+            for key in victims
+            if key in self.ends
+        )
+        return max((evicted, *found))
 
     def kept_node(self, workload: Workload, now: float) -> str:
         """Return for which promised start a node or devices are kept from a unit, or ""."""
@@ -313,9 +319,9 @@ class Timetable:
         as gone, and so do its victims, for which it has to wait.
         """
         others = self.plan(now).others(workload.key, workload.priority)
-        until = self._end_from(self._units[workload.key], at, now) + self.pause(victims)
-        found = []
-        gone = {one.key for one in victims}
+        found, gone = [], {one.key for one in victims}
+        starts = self._gone_at(gone, at, now)
+        until = self._end_from(self._units[workload.key], starts, now)
         for node, amounts in self._taken(others.values(), at, until, gone):
             found += [(pod, node) for pod in self._placeholders.requesting(amounts)]
         found += ((pod, node) for _, pod, node in self._apart(workload, others, at, until))
