@@ -1403,9 +1403,8 @@ async def test_a_start_behind_a_unit_that_waits_for_its_victim_does_not_move_whi
 
 async def test_a_unit_that_is_tried_again_waits_on_for_its_victim_before_a_promised_start() -> None:
     """The victim is as good as gone: no eviction of a whole grace period is to be counted again."""
-    world = a_world(within="LowerPriority", nodes=2, cpu=8, cohort="all")
-    more = {"annotations": {BACKFILL: "EASY"}, "cohort": "all"}
-    cluster_queue(world, "other", {"cpu": 0}, **more)
+    world = a_world(within="LowerPriority", cpu=99)
+    cluster_queue(world, "other", {"cpu": 99}, annotations={BACKFILL: "EASY"})
     async with world.running():
         run(world, "low", 8, 300, grace=30)
         await asyncio.sleep(1)
@@ -1417,12 +1416,13 @@ async def test_a_unit_that_is_tried_again_waits_on_for_its_victim_before_a_promi
         before = promised(world, "next")
         assert before is not None
         big_node(world, "new")
+        world.pod("other", cpu="8", on="new")
         await asyncio.sleep(2)
         assert "Pending the preemption of 1 workload(s)" in message(world, "high")
         assert promised(world, "next") == before
         world.cluster.delete("Pod", "default/low")
         await asyncio.sleep(1)
-        assert bound(world) == ["high"]
+        assert bound(world) == ["high", "other"]
 
 
 async def test_a_pod_that_replaces_one_of_a_group_without_a_podgroup_delays_no_promised_start() -> (
