@@ -18,7 +18,6 @@ Source: Kueue 0.20, pkg/controller/core/workload_controller.go.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from heapq import heappop, heappush
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +29,7 @@ from podsched.framework.pods import PodInfo
 from podsched.lib.backoff import exponential
 from podsched.queues.objects import Workload
 from podsched.queues.order import EVICTED_BY_READINESS, queue_time
+from podsched.term.admission.due_times import DueTimes
 from podsched.term.admission.limits import deadline, execution_time
 from podsched.term.admission.places import Places
 from podsched.term.admission.units import Unit, is_lone
@@ -100,15 +100,14 @@ class Endings:
         self._running: set[str] = set()
         #: When a group without such pods was last seen, by key: it has not been admitted since.
         self._waiting: dict[str, float] = {}
-        #: When a unit has to be ready, by key; and a heap of these times, some of them outdated.
-        self._due: dict[str, float] = {}
-        self._times: list[tuple[float, str]] = []
+        #: When units have to be ready.
+        self._ready_by = DueTimes()
         self._new_ready: dict[str, None] = {}
         self.places = Places(cluster)
         """Of what has no PodGroup."""
-        #: When and how a unit with a limit ends, by key; and a heap of the times, some outdated.
-        self._limits: dict[str, tuple[float, Ending]] = {}
-        self._limit_times: list[tuple[float, str]] = []
+        #: When units reach their limits, and how they end then, by key.
+        self._limits = DueTimes()
+        self._at_limit: dict[str, Ending] = {}
 
     @property
     def waits_for_ready(self) -> bool:
@@ -122,8 +121,9 @@ class Endings:
         key, known = unit.key, self.current.get(unit.key)
         self.places.update(unit)
         if not unit.held:
-            self._due.pop(key, None)
-            self._limits.pop(key, None)
+            self._ready_by.discard(key)
+            self._limits.discard(key)
+            self._at_limit.pop(key, None)
             unit.was_ready = False
             # A new leader has not seen the pods, but the condition says that the unit was admitted.
             admitted = key in self._running or _is_true(
@@ -166,16 +166,14 @@ class Endings:
         longest, end = execution_time(self._cluster, unit), deadline(unit.held.values())
         limit = min(longest, end)
         if limit == inf:  # Most units have none.
-            self._limits.pop(unit.key, None)
+            self._limits.discard(unit.key)
             return
         ending = Ending(DEADLINE, _DEADLINE_TEXT)
         if longest <= end:
             text = _TOO_LONG.format(longest)
             ending = Ending(DEACTIVATED, text, deactivated_by=EXEC_TIME_EXCEEDED)
-        due = self.started_at(unit, now) + limit
-        if self._limits.get(unit.key) != (due, ending):
-            self._limits[unit.key] = due, ending
-            heappush(self._limit_times, (due, unit.key))
+        self._at_limit[unit.key] = ending
+        self._limits.set(unit.key, self.started_at(unit, now) + limit)
 
     def started_at(self, unit: Unit, now: float) -> float:
         """Return when a unit was admitted, or its first pod got a node; ``now`` if unknown."""
@@ -206,12 +204,11 @@ class Endings:
             unit.was_ready = True
             self._new_ready[unit.key] = None
         if unit.was_ready:
-            self._due.pop(unit.key, None)
-        elif unit.key not in self._due:
+            self._ready_by.discard(unit.key)
+        elif unit.key not in self._ready_by:
             # Measured from the binding, which a new leader also knows: a takeover extends no limit.
-            begun = min([now, *(self._bound_at(pod) for pod in pods)])
-            due = self._due[unit.key] = begun + settings.timeout
-            heappush(self._times, (due, unit.key))
+            begun = min([now, *map(self._bound_at, pods)])
+            self._ready_by.set(unit.key, begun + settings.timeout)
 
     def note_preemption(self, key: str, message: str) -> None:
         """Note that preemption evicts a unit for another one."""
@@ -223,16 +220,11 @@ class Endings:
 
     def refresh(self, now: float) -> None:
         """Begin to evict the units that were not ready in time, or have reached their limit."""
-        while self._limit_times and self._limit_times[0][0] <= now:
-            due, key = heappop(self._limit_times)
-            at, ending = self._limits.get(key, (inf, None))
-            if at == due and ending is not None and key not in self.current:
-                self._begin(key, ending)
-        while self._times and self._times[0][0] <= now:
-            due, key = heappop(self._times)
-            if self._due.get(key) == due:
-                del self._due[key]
-                self._begin_late(key, due, now)
+        for key, _ in self._limits.pop_due(now):
+            if key not in self.current:
+                self._begin(key, self._at_limit[key])
+        for key, due in self._ready_by.pop_due(now):
+            self._begin_late(key, due, now)
 
     def _begin_late(self, key: str, due: float, now: float) -> None:
         settings = self._settings
@@ -248,7 +240,8 @@ class Endings:
 
     def next_time(self) -> float | None:
         """Return the next time at which a unit has to be ready, or reaches its limit."""
-        return min((of[0][0] for of in (self._times, self._limit_times) if of), default=None)
+        times = self._ready_by.next_time(), self._limits.next_time()
+        return min((time for time in times if time is not None), default=None)
 
     def take_ended(self) -> dict[str, Ending]:
         """Remove and return the units, by key, whose last pod with a node is gone, and why."""

@@ -33,6 +33,7 @@ from podsched.queues.backfill.parts import equal_parts, has_one_left
 from podsched.queues.backfill.plan import Reservation
 from podsched.queues.objects import PODS, Backfill, Workload
 from podsched.queues.snapshot import Snapshot
+from podsched.term.admission.due_times import DueTimes
 from podsched.term.admission.endings import Endings, bound_at
 from podsched.term.admission.holds import Holds
 from podsched.term.admission.limits import SLACK, occupied
@@ -109,8 +110,8 @@ class Reservations:
         self._changes: dict[str, ReservationChange] = {}
         #: Keys of units that were returned as due: each is tried once at its start.
         self._due: set[str] = set()
-        #: Units that have waited less than ``minAge``, by key: when they have, and their queue.
-        self._below_min_age: dict[str, tuple[float, str]] = {}
+        #: When waiting units will have waited for ``minAge``.
+        self._old_enough = DueTimes()
         #: By ClusterQueue with backfill, the promised starts that no other one may take.
         self._parts: Mapping[str, int] = {}
         self._freed, self._next_round, self._pause = False, -inf, PAUSE
@@ -121,7 +122,7 @@ class Reservations:
         """Use a new snapshot; ``update`` is called again for all units."""
         self._snapshot = snapshot
         self.timetable.begin(snapshot)
-        self._below_min_age.clear()
+        self._old_enough.clear()
         # With EASY more are promised only if units of higher priority come.
         needs = {Backfill.EASY: self._settings.starts_per_queue, Backfill.CONSERVATIVE: inf}
         policies = {name: queue.backfill for name, queue in snapshot.queues.items()}
@@ -342,8 +343,8 @@ class Reservations:
 
     def take_old_enough(self, now: float) -> list[str]:
         """Return the ClusterQueues of the units that have waited for ``minAge`` by now."""
-        grown = [key for key, (at, _) in self._below_min_age.items() if at <= now]
-        return [self._below_min_age.pop(key)[1] for key in grown]
+        grown = [key for key, _ in self._old_enough.pop_due(now)]
+        return [self._units[key].queue for key in grown if key in self._units]
 
     def due(self, now: float) -> set[str]:
         """Return the keys of the units whose promised start has come."""
@@ -385,8 +386,8 @@ class Reservations:
         """Return the next time at which a unit is due, or others have to be tried again."""
         times = [one.start for key, one in self.of.items() if key not in self._due]
         times += [self._next_round] if self._freed else []
-        times += [at for at, _ in self._below_min_age.values()]
-        return min(times, default=None)
+        grown = self._old_enough.next_time()
+        return min(times if grown is None else [*times, grown], default=None)
 
     def has(self, queue: str) -> bool:
         """Whether a unit of a ClusterQueue has a reservation."""
@@ -419,7 +420,7 @@ class Reservations:
         # ``queued_at`` is a Unix time, ``now`` is monotonic.
         grown = workload.queued_at - self._endings.epoch + settings.min_age
         if settings.min_age and grown > now:
-            self._below_min_age[key] = grown, workload.queue
+            self._old_enough.set(key, grown)
             return False
         who = key, workload.queue, workload.priority
         return self.timetable.plan(now).may_reserve(*who, policy, settings.starts_per_queue)

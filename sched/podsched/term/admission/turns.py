@@ -29,7 +29,7 @@ from podsched.queues.order import Requeue, queue_order, stays_in_heap
 from podsched.queues.pending import Lacks, Pending, PendingByUsage
 from podsched.queues.quota import FlavorResource
 from podsched.queues.snapshot import Snapshot
-from podsched.term.admission.backoffs import Backoffs
+from podsched.term.admission.due_times import DueTimes
 from podsched.term.admission.endings import Endings
 from podsched.term.admission.histories import Histories
 from podsched.term.admission.holds import Holds
@@ -54,7 +54,8 @@ class Turns:
         self.workloads: dict[str, Workload] = {}
         #: Keys of waiting units that have been a head.
         self._tried: set[str] = set()
-        self.backoffs = Backoffs()
+        self.backoffs = DueTimes()
+        """Before these times units are not tried, also if they begin to wait only later."""
         self.releases = Releases()
         #: Names of queues that may have a head to try.
         self.ready: dict[str, None] = {}
@@ -89,7 +90,7 @@ class Turns:
             if self._tried_again_at(key) <= now:
                 del self._helped[key]
                 self._unpark(key)
-        for key in self.backoffs.pop_ended(now):
+        for key, _ in self.backoffs.pop_due(now):
             if key in self.workloads:
                 self._enter(self.workloads[key])
         for name, freed in self.releases.take(self._snapshot.forest.queues).items():

@@ -1,0 +1,45 @@
+"""The times at which something is due for units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+
+class DueTimes:
+    """When each unit is due, by the unit's key."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, float] = {}
+        #: Heap of the times in ``_at``, and of some that are outdated.
+        self._times: list[tuple[float, str]] = []
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._at
+
+    def set(self, key: str, at: float) -> None:
+        """Make a unit due at a time, and at no other."""
+        if self._at.get(key) != at:
+            self._at[key] = at
+            heappush(self._times, (at, key))
+
+    def discard(self, key: str) -> None:
+        """Make a unit due no more."""
+        self._at.pop(key, None)
+
+    def clear(self) -> None:
+        """Make all units due no more."""
+        self._at.clear()
+
+    def next_time(self) -> float | None:
+        """Return when the next unit is due."""
+        while self._times and self._at.get(self._times[0][1]) != self._times[0][0]:
+            heappop(self._times)
+        return self._times[0][0] if self._times else None
+
+    def pop_due(self, now: float) -> Iterator[tuple[str, float]]:
+        """Remove and yield the units that are due, with their times."""
+        while (at := self.next_time()) is not None and at <= now:
+            key = heappop(self._times)[1]
+            del self._at[key]
+            yield key, at
