@@ -21,6 +21,7 @@ from podsched.api.queue_labels import (
     MAX_EXEC_TIME,
     QUEUE_GROUP_COUNT,
     QUEUE_GROUP_NAME,
+    QUEUE_PRIORITY_CLASS,
     SLICE_LEVEL,
     SLICE_SIZE,
 )
@@ -39,6 +40,7 @@ from support.queues import (
     gang,
     job,
     message,
+    priority_class,
     topology,
     usage,
 )
@@ -1453,3 +1455,25 @@ async def test_a_pod_that_replaces_one_of_a_group_without_a_podgroup_delays_no_p
         await asyncio.sleep(before[0] - world.clock())
         assert "wide" in bound(world)
         world.check()
+
+
+async def test_a_promised_start_is_kept_from_units_that_are_less_important_since_a_change() -> None:
+    world = a_world(nodes=2, cpu=8)
+    for name, value in (("low", 0), ("high", 10)):
+        priority_class(world, name, value)
+    async with world.running():
+        run(world, "long", 6, 100, priority=20)
+        await asyncio.sleep(1)
+        run(world, "wide", 8, 50, labels={QUEUE_PRIORITY_CLASS: "low"})
+        await asyncio.sleep(1)
+        before = promised(world, "wide")
+        assert before is not None
+        wide = world.cluster.object("Pod", "default/wide")
+        assert isinstance(wide, Pod)
+        wide.metadata.labels[QUEUE_PRIORITY_CLASS] = "high"
+        world.cluster.update(wide)
+        await asyncio.sleep(1)
+        run(world, "less", 2, 300, priority=5)
+        await asyncio.sleep(1)
+        assert bound(world) == ["long"]
+        assert promised(world, "wide") == before

@@ -188,7 +188,8 @@ class Reservations:
         elif found.seconds < seconds:
             self.withdraw(key, "Changed", "it may run for longer than before")
         else:
-            self.of[key] = replace(found, priority=priority, seconds=seconds)
+            self.of[key] = made = replace(found, priority=priority, seconds=seconds)
+            self.timetable.set_reservation(key, made)
 
     def _stored(self, unit: Unit, workload: Workload) -> Reservation | None:
         """Return the reservation that the PodGroup of a unit, or one of its pods, has."""

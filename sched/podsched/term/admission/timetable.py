@@ -112,7 +112,7 @@ class Timetable:
     def set_reservation(self, key: str, made: Reservation | None) -> None:
         """Change the reservation of a unit in the plan; None: it has none any more."""
         plan = self._plan
-        if plan is None:
+        if plan is None or plan.reservations.get(key) == made:
             return
         # Changed in place: a new plan would take as long as the decision about one more unit.
         plan.drop(key)
