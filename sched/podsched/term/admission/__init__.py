@@ -29,8 +29,8 @@
 - ``terms``: the flavors that a unit may start on, and its victims
 - ``reservations``: starts that are promised to units in ClusterQueues with backfill
 - ``reservation_text``: the annotation that has a reservation
-- ``timetable``, ``node_room``, ``reserved_devices`` and ``reserved_ports``: when a unit can start,
-  beside the units that run and the promised starts
+- ``timetable``, ``unit_ends``, ``node_room``, ``reserved_devices`` and ``reserved_ports``: when a
+  unit can start, beside the units that run and the promised starts
 
 The cycle that decides about the heads of the queues is ``term.cycle.admission_cycle``.
 """

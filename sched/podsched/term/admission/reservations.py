@@ -270,7 +270,7 @@ class Reservations:
         ]
         if above:
             return "Overtaken", f"{above[0]} of higher priority takes what was reserved"
-        overdue = (one for one, end in self.timetable.ends.items() if end <= self._now)
+        overdue = (one for one, end in self.timetable.ends.of.items() if end <= self._now)
         if over := next((one for one in overdue if self._overlaps(self._units[one], old)), ""):
             return "LimitExceeded", f"{over} runs for longer than its limit"
         if found := self._pod_without_queue(key, old):
@@ -280,7 +280,7 @@ class Reservations:
             return "NoLongerFits", kept_out
         late = (
             other
-            for other, end in self.timetable.ends.items()
+            for other, end in self.timetable.ends.of.items()
             if self._endings.started_at(self._units[other], inf) + SLACK < old.start
             and end > old.start
             and self._overlaps(self._units[other], old)
@@ -302,7 +302,7 @@ class Reservations:
             row = nodes.row_of(name)
             pods = () if row is None else nodes.pods(row).values()
             for at in sorted({old.start, *starts}):
-                stay = [pod for pod in pods if self.timetable.ends.get(unit_key(pod), inf) > at]
+                stay = [pod for pod in pods if self.timetable.ends.of.get(unit_key(pod), inf) > at]
                 need = Counter(amounts)
                 kept = (o.nodes.get(name, {}) for o in others if o.start <= at < o.end)
                 for used in (*(pod.cls.requests for pod in stay), *kept):

@@ -27,9 +27,9 @@ from podsched.queues.cycle import Rules
 from podsched.queues.objects import PODS, Workload
 from podsched.queues.quota import Amounts, FlavorResource
 from podsched.queues.snapshot import Snapshot
-from podsched.term.admission.endings import Endings, bound_at
+from podsched.term.admission.endings import Endings
 from podsched.term.admission.holds import Holds
-from podsched.term.admission.limits import SLACK, grace, occupied
+from podsched.term.admission.limits import SLACK
 from podsched.term.admission.node_room import NodeRoom
 from podsched.term.admission.placeholders import Placeholders, counts_labels
 from podsched.term.admission.reserved_devices import (
@@ -39,6 +39,7 @@ from podsched.term.admission.reserved_devices import (
     placeholder_claim,
 )
 from podsched.term.admission.reserved_ports import port_names
+from podsched.term.admission.unit_ends import UnitEnds, still
 from podsched.term.admission.units import Unit, unit_group, unit_key
 
 #: Max later times at which a unit is tried.
@@ -64,7 +65,7 @@ class _Phase(NamedTuple):
 
 
 class Timetable:
-    """The ends of running units, and the plan that is made of them; see the module."""
+    """The plan that is made of the ends of units; see the module."""
 
     def __init__(
         self,
@@ -83,10 +84,7 @@ class Timetable:
         self._reserved = reserved
         self._window = window
         self._snapshot = Snapshot(())
-        self.ends: dict[str, float] = {}
-        """When the quota and nodes of a unit with held pods are free again, by key."""
-        #: The seconds that the eviction of such a unit would take, by key.
-        self._graces: dict[str, float] = {}
+        self.ends = UnitEnds(cache.cluster, endings)
         self._plan: Plan | None = None
         #: The time until which the plan is valid, and the endings of the pods on each node.
         self._plan_until = -inf
@@ -102,7 +100,6 @@ class Timetable:
         """Use a new snapshot; ``update`` is called again for all units."""
         self._snapshot = snapshot
         self.ends.clear()
-        self._graces.clear()
         self.outdate()
 
     def outdate(self) -> None:
@@ -122,57 +119,22 @@ class Timetable:
 
     def update(self, unit: Unit, now: float) -> None:
         """Take in a unit that has changed."""
-        if not unit.held and unit.key not in self.ends:
-            return
-        self.outdate()
-        self.ends.pop(unit.key, None)
-        self._graces.pop(unit.key, None)
-        if unit.held:
-            self.ends[unit.key] = self._end_of(unit, now)
-            self._graces[unit.key] = grace(unit) + SLACK
-
-    def _end_of(self, unit: Unit, now: float, joined: float | None = None) -> float:
-        """Return when the quota and nodes of a unit with held pods are free again.
-
-        ``joined``: when the pods that wait join these, if they do.
-        """
-        pods = unit.held.values()
-        begun = self._endings.admitted_at(unit)
-        if begun == inf:
-            # The limit counts from the start of the first pod that is left, which may be any of
-            # them, also one that joins. The latest start makes the end an upper bound.
-            starts = (min(now, bound_at(pod) - self._endings.epoch) for pod in pods)
-            begun = max(starts) if joined is None else joined
-        end = begun + occupied(self._cluster, unit, joining=joined is not None)
-        if all(pod.terminating for pod in pods):
-            # Kubernetes' deletionTimestamp is when the grace period ends.
-            gone = max(pod.pod.metadata.deletion_timestamp.seconds for pod in pods)
-            end = min(end, gone + SLACK - self._endings.epoch)
-        return end
+        if self.ends.update(unit, now):
+            self.outdate()
 
     def _hold_end(self, key: str, now: float) -> float:
         """Return when a unit that waits for its victims will have started and ended."""
         hold = self._holds.of[key]
         # This bound must not move while they go: starts are promised behind it.
-        gone = max(hold.since + SLACK, self._gone_at(hold.victims, hold.since, now))
-        return self._end_from(self._units[key], _still(gone, now), now)
-
-    def _end_from(self, unit: Unit, at: float, now: float) -> float:
-        """Return when the waiting pods of a unit end that start ``at`` a time.
-
-        A running unit ends as a whole.
-        """
-        if not unit.held:
-            return at + occupied(self._cluster, unit)
-        # They may have longer deadlines, or grace periods, than those that run.
-        return _still(self._end_of(unit, now, at), now)
+        gone = max(hold.since + SLACK, self.ends.gone_at(hold.victims, hold.since, now))
+        return self.ends.end_from(self._units[key], still(gone, now), now)
 
     def _planned_ends(self, now: float) -> dict[str, float]:
         """Return when running units end, or are gone as victims, by key."""
-        ends = {key: _still(end, now) for key, end in self.ends.items()}
+        ends = {key: still(end, now) for key, end in self.ends.of.items()}
         for hold in self._holds.of.values():
             for one in hold.victims & ends.keys():
-                ends[one] = min(ends[one], self._gone_at((one,), hold.since, now))
+                ends[one] = min(ends[one], self.ends.gone_at((one,), hold.since, now))
         return ends
 
     def _phases_of(self, key: str, now: float) -> Iterator[_Phase]:
@@ -181,11 +143,11 @@ class Timetable:
         gone = {at for one in hold.victims if now < (at := ends.get(one, now)) < inf}
         times = [now, *sorted(gone), max(self._hold_ends[key], now, *gone)]
         for start, end in pairwise(times):
-            still: Counter[FlavorResource] = Counter()
+            used: Counter[FlavorResource] = Counter()
             for one in hold.victims:
                 if ends.get(one, now) > start:
-                    still.update(self._units[one].usage)
-            usage = {name: n - still[name] for name, n in hold.need.items() if n > still[name]}
+                    used.update(self._units[one].usage)
+            usage = {name: n - used[name] for name, n in hold.need.items() if n > used[name]}
             yield _Phase(start, end, hold.queue, usage)
 
     def plan(self, now: float) -> Plan:
@@ -203,19 +165,16 @@ class Timetable:
         for key, end in ends.items():
             unit = self._units[key]
             profile.occupy(unit.queue, unit.usage, now, end)
-            if end < inf:
-                for pod in unit.held.values():
-                    on = self._pods_on.setdefault(pod.node_name, [])
-                    on.append(_Ending(end, key, {**pod.cls.requests, PODS: 1}))
+            self._free_later(key, end, ((pod.node_name, pod) for pod in unit.held.values()))
         self._hold_ends = {key: self._hold_end(key, now) for key in self._holds.of}
         self._phases = [one for key in self._hold_ends for one in self._phases_of(key, now)]
         for start, end, queue, usage in self._phases:
             profile.occupy(queue, usage, start, end)
         for key, end in self._hold_ends.items():
-            for pod in self._units[key].waiting.values() if end < inf else ():
-                node = self._cluster.nominated_node(pod.uid)
-                on = self._pods_on.setdefault(node, [])
-                on.append(_Ending(end, key, {**pod.cls.requests, PODS: 1}))
+            waiting = self._units[key].waiting.items()
+            self._free_later(
+                key, end, ((self._cluster.nominated_node(u), pod) for u, pod in waiting)
+            )
         later = profile.times[1:2].tolist()
         # Units that should have ended already are planned to end at now + SLACK: after that, or
         # after the first end, the plan is not valid.
@@ -224,6 +183,12 @@ class Timetable:
         kept = {key: one for key, one in self._reserved.items() if key not in self._holds.of}
         self._plan = Plan(profile, kept)
         return self._plan
+
+    def _free_later(self, key: str, end: float, pods: Iterable[tuple[str, PodInfo]]) -> None:
+        """Note that the pods of a unit, each with its node, will have ended at a time."""
+        for node, pod in pods if end < inf else ():
+            ending = _Ending(end, key, {**pod.cls.requests, PODS: 1})
+            self._pods_on.setdefault(node, []).append(ending)
 
     def delay(
         self, workload: Workload, usage: Amounts, victims: Sequence[Workload], now: float
@@ -238,8 +203,8 @@ class Timetable:
         gone = [(one.queue, one.usage, ends.get(one.key, inf)) for one in victims]
         who = workload.key, workload.queue, workload.priority
         # It starts only when its victims are gone.
-        starts = self._gone_at([one.key for one in victims], now, now)
-        until = self._end_from(self._units[workload.key], starts, now)
+        starts = self.ends.gone_at([one.key for one in victims], now, now)
+        until = self.ends.end_from(self._units[workload.key], starts, now)
         found = plan.delays(*who, usage, until, gone)
         if found is None:
             return ""
@@ -253,7 +218,7 @@ class Timetable:
         A unit that was promised the nodes of the victims cannot start on time otherwise: until they
         are gone they take the room, and the unit that evicts them is nominated there.
         """
-        gone = self._gone_at([one.key for one in victims], now, now)
+        gone = self.ends.gone_at([one.key for one in victims], now, now)
         own = self._reserved.get(workload.key)
         if own is not None and gone > own.start:
             return "its victims would be gone only after its promised start"
@@ -263,22 +228,12 @@ class Timetable:
                 return f"its victims would be gone too late for {self._of(key)}"
         return ""
 
-    def _gone_at(self, victims: Iterable[str], evicted: float, now: float) -> float:
-        """Return when all of these units are gone if they are ``evicted`` at a time."""
-        # They may not be terminating yet: then their pods do not say when they will be gone.
-        found = (
-            _still(min(self.ends[key], evicted + self._graces[key]), now)
-            for key in victims
-            if key in self.ends
-        )
-        return max((evicted, *found))
-
     def kept_node(self, workload: Workload, now: float) -> str:
         """Return for which promised start a node or devices are kept from a unit, or ""."""
         others = self.plan(now).others(workload.key, workload.priority)
         others = dict(sorted(others.items(), key=lambda item: item[1].start))
         pod = next(iter(self._units[workload.key].waiting.values()))
-        until = self._end_from(self._units[workload.key], now, now)
+        until = self.ends.end_from(self._units[workload.key], now, now)
         for key, one in others.items():
             for node, amounts in self._taken([one], now, until):
                 if self._keeps_out(pod, node, amounts):
@@ -320,8 +275,8 @@ class Timetable:
         """
         others = self.plan(now).others(workload.key, workload.priority)
         found, gone = [], {one.key for one in victims}
-        starts = self._gone_at(gone, at, now)
-        until = self._end_from(self._units[workload.key], starts, now)
+        starts = self.ends.gone_at(gone, at, now)
+        until = self.ends.end_from(self._units[workload.key], starts, now)
         for node, amounts in self._taken(others.values(), at, until, gone):
             found += [(pod, node) for pod in self._placeholders.requesting(amounts)]
         found += ((pod, node) for _, pod, node in self._apart(workload, others, at, until))
@@ -487,11 +442,6 @@ class Timetable:
         least = 1 if group is None else max(1, (group.min_count or 1) - len(unit.held))
         ordered = sorted(endings, key=lambda one: one[0])
         return NodeRoom(self._cluster.nodes, ordered, pods), least
-
-
-def _still(end: float, now: float) -> float:
-    """Return the end, or now + ``SLACK`` for a unit that should have ended already."""
-    return end if end > now else now + SLACK
 
 
 def _thinned(times: Sequence[float]) -> Sequence[float]:
