@@ -49,6 +49,10 @@ class Reservation:
     def end(self) -> float:
         return self.start + self.seconds
 
+    def overlaps(self, start: float, end: float) -> bool:
+        """Whether the unit may run at a time between two others."""
+        return self.start < end and self.end > start
+
 
 class Delay(NamedTuple):
     """A reservation that a unit would delay, and the quota that it would take from it."""

@@ -126,9 +126,7 @@ class Endings:
             self._at_limit.pop(key, None)
             unit.was_ready = False
             # A new leader has not seen the pods, but the condition says that the unit was admitted.
-            admitted = key in self._running or _is_true(
-                stored_group(self._cluster, key), QUOTA_RESERVED
-            )
+            admitted = key in self._running or self._true(key, QUOTA_RESERVED) is not None
             self._running.discard(key)
             self._waiting.pop(key, None)
             if unit.waiting and not is_lone(key):
@@ -184,13 +182,10 @@ class Endings:
 
         Unlike the start times of its pods, this does not change when pods end or more pods join.
         """
-        group = stored_group(self._cluster, unit.key)
-        for condition in () if group is None else group.status.conditions:
-            if condition.type == ADMITTED and condition.status == TRUE:
-                at = float(condition.last_transition_time.seconds) - self.epoch
-                # The cache may show the last admission still. Times of conditions are rounded down.
-                return at if at + 1 > self._waiting.get(unit.key, -inf) else inf
-        return inf
+        condition = self._true(unit.key, ADMITTED)
+        at = inf if condition is None else condition.last_transition_time.seconds - self.epoch
+        # The cache may show the last admission still. Times of conditions are rounded down.
+        return at if at + 1 > self._waiting.get(unit.key, -inf) else inf
 
     def _update_readiness(self, unit: Unit, settings: WaitForPodsReady, now: float) -> None:
         if unit.was_ready:
@@ -198,7 +193,7 @@ class Endings:
         pods = [pod for pod in unit.held.values() if not pod.terminating]
         # Once all pods have been Ready the limit no longer applies. The condition tells the next
         # leader so.
-        if _is_true(stored_group(self._cluster, unit.key), PODS_READY):
+        if self._true(unit.key, PODS_READY) is not None:
             unit.was_ready = True
         elif pods and all(is_pod_ready(pod.pod) for pod in pods):
             unit.was_ready = True
@@ -231,8 +226,7 @@ class Endings:
         assert settings is not None
         begun = due - settings.timeout + self.epoch
         count = self.count(key) + self.places.is_late_again(key, begun)
-        limit = settings.requeuing_strategy.backoff_limit_count
-        too_often = limit is not None and count > limit
+        too_often = self._is_too_often(count)
         text = f"Exceeded the PodsReady timeout {key.replace('/pod:', '/')}"
         ending = Ending(EVICTED_BY_READINESS, text, late=count)
         self.current[key] = Ending(DEACTIVATED, _TOO_OFTEN, late=count) if too_often else ending
@@ -270,10 +264,12 @@ class Endings:
 
     def is_deactivated(self, key: str) -> bool:
         """Whether a unit was not ready in time more often than ``backoffLimitCount`` permits."""
-        limit = None
-        if self._settings is not None:
-            limit = self._settings.requeuing_strategy.backoff_limit_count
-        return limit is not None and self.count(key) > limit
+        return self._is_too_often(self.count(key))
+
+    def _is_too_often(self, count: int) -> bool:
+        settings = self._settings
+        limit = None if settings is None else settings.requeuing_strategy.backoff_limit_count
+        return limit is not None and count > limit
 
     def queued_at(self, key: str, created: float) -> float:
         """Return the Unix time that orders a unit in its queue: of creation, or of eviction."""
@@ -316,11 +312,16 @@ class Endings:
         return wall.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _eviction(self, key: str) -> tuple[str, float]:
+        condition = self._true(key, EVICTED)
+        if condition is None:
+            return "", 0.0
+        return condition.reason, float(condition.last_transition_time.seconds)
+
+    def _true(self, key: str, type_: str) -> Any | None:
+        """Return a condition of a unit's PodGroup, if it is True."""
         group = stored_group(self._cluster, key)
-        for condition in () if group is None else group.status.conditions:
-            if condition.type == EVICTED and condition.status == TRUE:
-                return condition.reason, float(condition.last_transition_time.seconds)
-        return "", 0.0
+        of_group = () if group is None else group.status.conditions
+        return next((c for c in of_group if c.type == type_ and c.status == TRUE), None)
 
     def _bound_at(self, pod: PodInfo) -> float:
         return bound_at(pod) - self.epoch
@@ -332,8 +333,3 @@ def bound_at(pod: PodInfo) -> float:
         if condition.type == "PodScheduled" and condition.status == TRUE:
             return float(condition.last_transition_time.seconds)
     return float("inf")
-
-
-def _is_true(group: Any | None, type_: str) -> bool:
-    conditions = () if group is None else group.status.conditions
-    return any(c.type == type_ and c.status == TRUE for c in conditions)

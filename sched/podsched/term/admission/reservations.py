@@ -265,7 +265,7 @@ class Reservations:
         above = [
             other
             for other, one in self.of.items()
-            if one.priority > old.priority and one.start < old.end and one.end > old.start
+            if one.priority > old.priority and one.overlaps(old.start, old.end)
             if one.usage.keys() & old.usage.keys() or one.nodes.keys() & old.nodes.keys()
         ]
         if above:
@@ -338,7 +338,7 @@ class Reservations:
         """Return the keys of the units whose promised start has come since the last call."""
         self._now = now
         # Once for each unit: one that finds no room at its start would be tried without end.
-        due = [key for key, one in self.of.items() if one.start <= now and key not in self._due]
+        due = [key for key in self.due(now) if key not in self._due]
         self._due.update(due)
         return due
 
@@ -347,9 +347,9 @@ class Reservations:
         grown = [key for key, _ in self._old_enough.pop_due(now)]
         return [self._units[key].queue for key in grown if key in self._units]
 
-    def due(self, now: float) -> set[str]:
+    def due(self, now: float) -> list[str]:
         """Return the keys of the units whose promised start has come."""
-        return {key for key, one in self.of.items() if one.start <= now}
+        return [key for key, one in self.of.items() if one.start <= now]
 
     def take_disturbed(self) -> list[str]:
         """Return the ClusterQueues of reservations whose nodes are gone or unschedulable."""

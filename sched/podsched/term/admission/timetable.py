@@ -208,8 +208,7 @@ class Timetable:
         found = plan.delays(*who, usage, until, gone)
         if found is None:
             return ""
-        quota = found.quota
-        what = f"{quota.resource} in flavor {quota.flavor}"
+        what = f"{found.quota.resource} in flavor {found.quota.flavor}"
         return f"it would delay {self._of(found.key)}, by its use of {what}"
 
     def _gone_late(self, workload: Workload, victims: Sequence[Workload], now: float) -> str:
@@ -251,14 +250,15 @@ class Timetable:
         row = nodes.row_of(node)
         if row is None:
             return False
-        requests = {name: number for name, number in pod.cls.requests.items() if number}
-        free = {
-            name: nodes.allocatable(name)[row] - nodes.requested(name)[row] for name in requests
-        }
-        fits = all(number <= free[name] for name, number in requests.items())
         if not port_names(pod.pod.spec).isdisjoint(amounts):
             return True
-        return fits and any(n > free[name] - amounts.get(name, 0) for name, n in requests.items())
+        left = [
+            (nodes.allocatable(name)[row] - nodes.requested(name)[row] - number, name)
+            for name, number in pod.cls.requests.items()
+            if number
+        ]
+        fits = all(free >= 0 for free, _ in left)
+        return fits and any(free < amounts.get(name, 0) for free, name in left)
 
     def _of(self, key: str) -> str:
         start = self._endings.time_text(self._reserved[key].start)
@@ -280,13 +280,9 @@ class Timetable:
         for node, amounts in self._taken(others.values(), at, until, gone):
             found += [(pod, node) for pod in self._placeholders.requesting(amounts)]
         found += ((pod, node) for _, pod, node in self._apart(workload, others, at, until))
+        kept = {key: one.devices if one.overlaps(at, until) else () for key, one in others.items()}
         claims = [
-            placeholder_claim(
-                key,
-                map(PromisedDevice._make, one.devices)
-                if one.start < until and one.end > at
-                else (),
-            )
+            placeholder_claim(key, map(PromisedDevice._make, kept[key]))
             for key, one in others.items()
             if one.devices
         ]
@@ -302,7 +298,7 @@ class Timetable:
         labelled = counts_labels(self._units[workload.key].waiting.values())
         for key, one in others.items():
             promised = self._units[key].waiting.values() if key in self._units else ()
-            if promised and one.start < until and one.end > at:
+            if promised and one.overlaps(at, until):
                 parts = self._placeholders.keeping_apart(promised, one.nodes, labelled=labelled)
                 yield from ((key, *part) for part in parts)
 
@@ -316,7 +312,7 @@ class Timetable:
         """Yield nodes, and the amounts that reservations need there between two times."""
         by_node: dict[str, list[Reservation]] = {}
         for one in reserved:
-            if one.start < until and one.end > at:
+            if one.overlaps(at, until):
                 for node in one.nodes:
                     by_node.setdefault(node, []).append(one)
         for node, here in by_node.items():
@@ -406,8 +402,9 @@ class Timetable:
         # The promised start itself is always tried, so that the unit can keep it.
         kept = set() if known is None else {known.start}
         starts: dict[frozenset[tuple[FlavorResource, int]], set[float]] = {}
-        window = self._window or inf
-        tried = _thinned(sorted(t for t in times | kept if now < t < inf and t - now <= window))
+        tried = _thinned(
+            sorted(t for t in times | kept if now < t < inf and t - now <= self._window)
+        )
         ended: dict[str, Counter[FlavorResource]] = {}
         room, least = self._node_room(units[workload.key])
         for at in sorted({*tried, *(t for t in kept if t > now)}):
