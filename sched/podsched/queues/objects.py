@@ -164,7 +164,7 @@ class Workload:
     gated: bool = False
     """It may not preempt yet."""
     seconds: float = float("inf")
-    """The most seconds from its start until its quota and nodes are free again."""
+    """The most seconds from a promised start until its quota and nodes are free again."""
     usage: Amounts = field(default_factory=dict)
     """The quota that it uses. An entry of 0 counts as using that flavor and resource."""
     shape: Hashable = None

@@ -1477,3 +1477,23 @@ async def test_a_promised_start_is_kept_from_units_that_are_less_important_since
         await asyncio.sleep(1)
         assert bound(world) == ["long"]
         assert promised(world, "wide") == before
+
+
+async def test_promised_starts_follow_each_other_although_a_leader_comes_a_little_late() -> None:
+    world = a_world("Conservative")
+    async with world.running():
+        run(world, "long", 8, 100)
+        await asyncio.sleep(1)
+        for name in ("first", "second"):
+            run(world, name, 8, 50)
+            await asyncio.sleep(1)
+        (first, _), (second, _) = (promised(world, name) or (0, []) for name in ("first", "second"))
+    await asyncio.sleep(first + 0.5 - world.clock())
+    world.cluster.delete("Pod", "default/long")
+    later = TermWorld(cluster=world.cluster, queues={"backfill": {}})
+    async with later.running():
+        await asyncio.sleep(0.1)
+        assert bound(later) == ["first"]
+        run(later, "other", 8, 50)
+        await asyncio.sleep(0.1)
+        assert first < (promised(later, "second") or (0, []))[0] <= second

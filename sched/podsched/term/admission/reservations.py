@@ -56,6 +56,9 @@ _MOST_NAMED: Final = 5
 #: Seconds ahead beyond which no start is promised, as long as the longest limit: ends so far away,
 #: such as after a grace period of 2^63 - 1 seconds, help nobody.
 _FARTHEST: Final = 1e10
+#: Seconds by which a unit may start after its promised start without delaying another one: the
+#: leader may be busy, or new.
+_LATE: Final = 2.0
 #: Max promised starts: the cost of each grows with their number.
 _MOST_RESERVED: Final = 100
 #: What nothing is kept for at a promised start, and whether a pod asks for it.
@@ -164,7 +167,7 @@ class Reservations:
             self.withdraw(key, "Suspended", why or "pods of it, or their claims, are missing")
             return None
         # The limit is a part of the shape: a shorter unit may start where a longer one may not.
-        seconds = occupied(self._cluster, unit)
+        seconds = occupied(self._cluster, unit) + _LATE
         workload = replace(workload, seconds=seconds, shape=(workload.shape, seconds))
         if not unit.held:
             self._update_reservation(unit, workload)
@@ -389,10 +392,6 @@ class Reservations:
         times += [self._next_round] if self._freed else []
         grown = self._old_enough.next_time()
         return min(times if grown is None else [*times, grown], default=None)
-
-    def has(self, queue: str) -> bool:
-        """Whether a unit of a ClusterQueue has a reservation."""
-        return any(one.queue == queue for one in self.of.values())
 
     def promise(self, key: str) -> str:
         """Return the promise to a unit as a clause of a message; "" without one."""

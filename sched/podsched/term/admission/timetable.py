@@ -277,6 +277,8 @@ class Timetable:
         found, gone = [], {one.key for one in victims}
         starts = self.ends.gone_at(gone, at, now)
         until = self.ends.end_from(self._units[workload.key], starts, now)
+        if at > now:  # Then a start is to be promised, which may be late.
+            until = at + workload.seconds
         for node, amounts in self._taken(others.values(), at, until, gone):
             found += [(pod, node) for pod in self._placeholders.requesting(amounts)]
         found += ((pod, node) for _, pod, node in self._apart(workload, others, at, until))
@@ -388,8 +390,7 @@ class Timetable:
         """
         plan, known = self.plan(now), self._reserved.get(workload.key)
         queue = self._snapshot.queues[workload.queue]
-        others = plan.others(workload.key, workload.priority)
-        units = self._units
+        others, units = plan.others(workload.key, workload.priority), self._units
         ending: list[tuple[float, str, Amounts]] = [
             (end, units[key].queue, units[key].usage) for key, end in self._planned.items()
         ]
@@ -400,14 +401,12 @@ class Timetable:
         times = {end for end, _, _ in ending}
         times |= {one.end for one in others.values()} | {one.end for one in self._phases}
         # The promised start itself is always tried, so that the unit can keep it.
-        kept = set() if known is None else {known.start}
+        kept = {one.start for one in (known,) if one is not None and one.start > now}
         starts: dict[frozenset[tuple[FlavorResource, int]], set[float]] = {}
-        tried = _thinned(
-            sorted(t for t in times | kept if now < t < inf and t - now <= self._window)
-        )
+        tried = _thinned(sorted(t for t in times if 0 < t - now <= self._window))
         ended: dict[str, Counter[FlavorResource]] = {}
         room, least = self._node_room(units[workload.key])
-        for at in sorted({*tried, *(t for t in kept if t > now)}):
+        for at in sorted({*tried, *kept}):
             while ending and ending[0][0] <= at:
                 _, name, usage = ending.pop(0)
                 ended.setdefault(name, Counter()).update(usage)
