@@ -178,9 +178,6 @@ class Admission:
                 number = min(len(changed), _COUNTED_AT_ONCE)
                 self.pods.count([pop_first(changed) for _ in range(number)])
                 yield
-            # Afterwards, so that a unit is refreshed once for all its pods.
-            self._stale_later |= self._stale
-            self._stale.clear()
             yield from self._refresh_later()
             self.count(())
         self.try_reserved(now)
@@ -341,8 +338,6 @@ class Admission:
                 self.pods.count_one(key)
                 yield
         self.pods.settle()
-        self._stale_later |= self._stale
-        self._stale.clear()
         yield from self._refresh_later()
         for key, hold in list(self.holds.of.items()):
             workload = self.turns.workloads.get(key)
@@ -358,6 +353,9 @@ class Admission:
     # ------------------------------------------------------------------ units
 
     def _refresh_later(self) -> Iterator[None]:
+        # Only now, so that a unit is refreshed once for all its pods.
+        self._stale_later |= self._stale
+        self._stale.clear()
         while self._stale_later:
             self._refresh_unit(pop_first(self._stale_later))
             yield

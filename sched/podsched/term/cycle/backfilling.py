@@ -85,10 +85,8 @@ class Backfilling(TermPart):
 
     def promised_terms(self, workload: Workload, now: float) -> Iterator[FlavorTerms]:
         """Yield the terms that a unit was promised, once its start has come."""
-        made, unit = (
-            self._reservations.of.get(workload.key),
-            self._admission.units.get(workload.key),
-        )
+        made = self._reservations.of.get(workload.key)
+        unit = self._admission.units.get(workload.key)
         if made is None or unit is None or made.start > now:
             return
         admission, parts = self._admission, (self._nodes, self._tolerations, unit, workload)
