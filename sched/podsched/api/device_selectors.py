@@ -14,9 +14,10 @@ from typing import Any
 from podsched.api.cel import lists, named_formats  # noqa: F401  # declare functions
 from podsched.api.cel.check import Checker
 from podsched.api.cel.errors import CompileError, EvaluationError
-from podsched.api.cel.estimate import Declared, Estimator
+from podsched.api.cel.estimate import Estimator
 from podsched.api.cel.kubernetes import parse_quantity, parse_semver
 from podsched.api.cel.program import Compiler
+from podsched.api.cel.sizes import Declared
 from podsched.api.cel.state import CostExceeded, Run, State
 from podsched.api.cel.syntax import parse
 from podsched.api.cel.types import ANY, BOOL, DEVICE, DYN, QUANTITY, STRING, Type, map_of

@@ -1,19 +1,13 @@
-"""The check of types (cel-go v0.26 ``checker``), which also finds out which overloads are meant.
-
-Kubernetes' settings: elements of a list, and keys and values of a map, are of one type each;
-regular expressions, times and formats that are constants must be right.
-"""
+"""The check of types (cel-go v0.26 ``checker``), which also finds out which overloads are meant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from podsched.api.cel import types
 from podsched.api.cel.declarations import FUNCTIONS, Function
-from podsched.api.cel.formatting import TEXTS, wrong_arguments
-from podsched.api.cel.strings import compiled
-from podsched.api.cel.syntax import error_at
+from podsched.api.cel.errors import error_at
 from podsched.api.cel.tree import (
     Call,
     Fold,
@@ -25,7 +19,8 @@ from podsched.api.cel.tree import (
     Select,
 )
 from podsched.api.cel.types import DYN, Substitutions, Type
-from podsched.api.cel.values import Failure, Uint
+from podsched.api.cel.validators import validate
+from podsched.api.cel.values import Uint
 
 _LITERALS: dict[type, Type] = {
     bool: types.BOOL,
@@ -83,10 +78,7 @@ class Checker:
         self._check(node)
         for part in self._nodes:
             part.type = self._types.apply(part.type, final=True)
-        exempt = self._within_formats()
-        for part in self._nodes:
-            if id(part) not in exempt:
-                self._validate(part)
+        validate(self._text, self._nodes)
         result: Type = node.type
         return result
 
@@ -98,14 +90,9 @@ class Checker:
     def _fail(self, node: Node, message: str) -> NoReturn:
         raise error_at(self._text, node.position, message)
 
-    def _lookup(self, name: str) -> Type | None:
-        for scope in reversed(self._scopes):
-            if name in scope:
-                return scope[name]
-        return None
-
     def _ident(self, node: Ident) -> Type:
-        found = self._lookup(node.name)
+        scopes = (scope for scope in reversed(self._scopes) if node.name in scope)
+        found = next(scopes, {}).get(node.name)
         if found is None and node.name in _TYPE_NAMES:
             node.constant = Type(node.name)
             return types.type_of(_TYPE_NAMES[node.name])
@@ -261,94 +248,20 @@ class Checker:
             found = (types.INT, *range_type.parameters) if two else range_type.parameters
         elif range_type.name == "map":
             found = range_type.parameters if two else range_type.parameters[:1]
-        elif range_type.is_dynamic or range_type.is_variable:
-            if range_type.name == types.ANY.name:
-                self._no_range(node, range_type)
+        elif range_type != types.ANY and (range_type.is_dynamic or range_type.is_variable):
             self._types.assignable([DYN], [range_type])
             found = (DYN,) * len(node.variables)
         else:
-            self._no_range(node, range_type)
+            self._fail(
+                node.range,
+                f"expression of type '{range_type}' cannot be range of a comprehension (must be"
+                " list, map, or dynamic)",
+            )
         return dict(zip(node.variables, found, strict=False))
-
-    def _no_range(self, node: Fold, found: Type) -> NoReturn:
-        self._fail(
-            node.range,
-            f"expression of type '{found}' cannot be range of a comprehension (must be list, map,"
-            " or dynamic)",
-        )
-
-    def _within_formats(self) -> set[int]:
-        """Return the lists and maps within arguments of ``format``, whose elements may differ."""
-        found: set[int] = set()
-        left: list[Node] = [
-            node for node in self._nodes if isinstance(node, Call) and node.function == "format"
-        ]
-        seen = set(map(id, left))
-        while left:
-            for child in left.pop().children():
-                if id(child) not in seen:
-                    seen.add(id(child))
-                    left.append(child)
-                    if isinstance(child, (MakeList, MakeMap)):
-                        found.add(id(child))
-        return found
-
-    def _validate(self, node: Node) -> None:
-        if isinstance(node, MakeList):
-            self._validate_elements(node.elements, node.optional)
-        elif isinstance(node, MakeMap):
-            self._validate_alike([(key, key.type) for key, _ in node.entries])
-            self._validate_elements([value for _, value in node.entries], node.optional)
-        elif isinstance(node, Call):
-            self._validate_call(node)
-
-    def _validate_elements(self, nodes: Sequence[Node], optional: frozenset[int]) -> None:
-        elements = []
-        for index, node in enumerate(nodes):
-            found: Type = node.type
-            unwrapped = index in optional and found.parameters
-            elements.append((node, found.parameters[0] if unwrapped else found))
-        self._validate_alike(elements)
-
-    def _validate_alike(self, elements: list[tuple[Node, Type]]) -> None:
-        for node, found in elements[1:]:
-            if found != elements[0][1]:
-                self._mismatch(node, elements[0][1], found)
-
-    def _validate_format(self, node: Call) -> None:
-        (arguments,) = node.arguments
-        if isinstance(node.target, Literal) and isinstance(arguments, MakeList):
-            given = [_written_type(element) for element in arguments.elements]
-            wrong = wrong_arguments(node.target.value, given)
-            if wrong is not None:
-                self._fail(node, wrong)
-
-    def _validate_call(self, node: Call) -> None:
-        literal = node.arguments[0] if node.arguments else None
-        if node.function == "format":
-            self._validate_format(node)
-        # The first argument: of the function without a target, that is the text.
-        elif node.function == "matches" and isinstance(literal, Literal):
-            self._validate_pattern(literal)
-
-    def _validate_pattern(self, node: Literal) -> None:
-        if isinstance(node.value, str) and isinstance(compiled(node.value), Failure):
-            self._fail(node, "invalid matches argument")
 
 
 #: Types with no field that an expression could select.
 _OBJECTS = frozenset((types.QUANTITY, types.SEMVER, types.URL, types.FORMAT))
-
-
-def _written_type(node: Node) -> Type:
-    """Return the type of what ``format`` writes: of what a list or map contains, if that is odd."""
-    if isinstance(node, (MakeList, MakeMap)):
-        for child in node.children():
-            found = _written_type(child)
-            if found.name not in TEXTS and found != DYN:
-                return found
-    result: Type = node.type
-    return result
 
 
 def _qualified(node: Node) -> str | None:

@@ -9,3 +9,10 @@ class CompileError(Exception):
 
 class EvaluationError(Exception):
     """The expression failed for this device: a fault of the expression or of the device."""
+
+
+def error_at(text: str, position: int, message: str) -> CompileError:
+    """Return the error with its line and column."""
+    line = text.count("\n", 0, position) + 1
+    column = position - text.rfind("\n", 0, position)
+    return CompileError(f"ERROR: <input>:{line}:{column}: {message}")

@@ -65,19 +65,19 @@ class Compiler:
             Literal: lambda node: _constant(node.value),
             Ident: self._ident,
             Select: self._select,
-            MakeList: self._list,
-            MakeMap: self._map,
+            MakeList: lambda node: _list(self._steps(node.elements), node.optional),
+            MakeMap: lambda node: _map([*map(self._steps, node.entries)], node.optional),
             Fold: self._fold,
         }
         self._compile_call: dict[str, Callable[[Call], _Step]] = {
-            "_&&_": self._logic,
-            "_||_": self._logic,
+            "_&&_": lambda node: _logic(self._steps(node.arguments), True),
+            "_||_": lambda node: _logic(self._steps(node.arguments), False),
             "_?_:_": self._ternary,
             "_[_]": self._index,
             "_[?_]": self._index,
             "_?._": self._index,
-            "or": self._alternative,
-            "orValue": self._alternative,
+            "or": lambda node: _alternative(self._steps(node.children()), unwrap=False),
+            "orValue": lambda node: _alternative(self._steps(node.children()), unwrap=True),
         }
 
     def compile(self, node: Node) -> Run:
@@ -132,20 +132,13 @@ class Compiler:
         branches = (self._path_of(node.arguments[1]), self._path_of(node.arguments[2]))
         return _path(Attribute(condition, branches=branches))
 
-    def _logic(self, node: Call) -> _Step:
-        return _logic(self._runs(node.arguments), node.function == "_&&_")
-
-    def _alternative(self, node: Call) -> _Step:
-        return _alternative(self._runs(node.children()), unwrap=node.function == "orValue")
-
-    def _runs(self, nodes: tuple[Node, ...]) -> list[Run]:
-        return [self._step(node).run for node in nodes]
+    def _steps(self, nodes: tuple[Node, ...]) -> list[_Step]:
+        return [self._step(node) for node in nodes]
 
     def _function(self, node: Call) -> _Step:
-        grown = self._grown(node)
-        if grown is not None:
-            return _Step(grown)
-        steps = [self._step(child) for child in node.children()]
+        if _is_append(node):
+            return _append(self._scope[ACCUMULATOR], self._step(node.arguments[1]))
+        steps = self._steps(node.children())
         constants = [step.constant for step in steps]
         if node.function == "@in" and node.overloads == (_IN_LIST,):
             members = _membership(steps[0].run, constants[1])
@@ -166,83 +159,6 @@ class Compiler:
                 raise CompileError(f"program instantiation failed: {expression.message}")
             in_turn = True
         return _Step(_fast_call(call, steps) or call.run([step.run for step in steps], in_turn))
-
-    def _grown(self, node: Call) -> Run | None:
-        """Return the step of a macro that appends to its list, which nothing else refers to."""
-        if node.function != "_+_":
-            return None
-        list_, added = node.arguments
-        if not (
-            isinstance(list_, Ident) and list_.name == ACCUMULATOR and isinstance(added, MakeList)
-        ):
-            return None
-        # To copy the list for each element, as ``+`` does, would take quadratic time.
-        index = self._scope[ACCUMULATOR]
-        item = self._step(added)
-        constant = item.constant is not VARIES
-
-        def append(state: State) -> Any:
-            state.steps(1)
-            values = state.slots[index]
-            items = item.constant if constant else item.run(state)
-            state.charge(1)
-            if values.__class__ is Failure:
-                return values
-            if items.__class__ is Failure:
-                return items
-            values.extend(items)
-            return values
-
-        return append
-
-    def _list(self, node: MakeList) -> _Step:
-        steps = [self._step(element) for element in node.elements]
-        constants = [step.constant for step in steps]
-        if not node.optional and all(constant is not VARIES for constant in constants):
-            return _constant(constants)
-        runs = [step.run for step in steps]
-        optional = node.optional
-
-        def make(state: State) -> Any:
-            values: list[Any] = []
-            failure = None
-            for index, run in enumerate(runs):
-                value = run(state)
-                if value.__class__ is Failure:
-                    failure = value
-                    break
-                if index in optional:
-                    if type(value) is not Optional:
-                        failure = Failure("cannot initialize optional list element")
-                        break
-                    if not value.present:
-                        continue
-                    value = value.value
-                values.append(value)
-            state.charge(_LIST_COST)
-            return values if failure is None else failure
-
-        return _Step(make)
-
-    def _map(self, node: MakeMap) -> _Step:
-        steps = [(self._step(key), self._step(value)) for key, value in node.entries]
-        runs = [(key.run, value.run) for key, value in steps]
-        optional = node.optional
-        constant = not optional and all(
-            step.constant is not VARIES for entry in steps for step in entry
-        )
-
-        def make(state: State) -> Any:
-            entries: dict[Any, Any] = {}
-            failure = _fill(state, entries, runs, optional)
-            if not constant:
-                state.charge(_MAP_COST)
-            return entries if failure is None else failure
-
-        if constant:
-            value = make(State([], 0))
-            return _constant(value) if not isinstance(value, Failure) else _Step(make)
-        return _Step(make)
 
     def _fold(self, node: Fold) -> _Step:
         range_step = self._step(node.range)
@@ -289,6 +205,83 @@ _IN_LIST = "@in('A, list('A))"
 
 def _constant(value: Any) -> _Step:
     return _Step(lambda _: value, value)
+
+
+def _is_append(node: Call) -> bool:
+    """Return whether a macro appends to its list here, which nothing else refers to."""
+    if node.function != "_+_":
+        return False
+    list_, added = node.arguments
+    return isinstance(list_, Ident) and list_.name == ACCUMULATOR and isinstance(added, MakeList)
+
+
+def _append(index: int, item: _Step) -> _Step:
+    """Return the step that appends an item to the list in a slot.
+
+    To copy the list for each element, as ``+`` does, would take quadratic time.
+    """
+    constant = item.constant is not VARIES
+
+    def append(state: State) -> Any:
+        state.steps(1)
+        values = state.slots[index]
+        items = item.constant if constant else item.run(state)
+        state.charge(1)
+        if values.__class__ is Failure:
+            return values
+        if items.__class__ is Failure:
+            return items
+        values.extend(items)
+        return values
+
+    return _Step(append)
+
+
+def _list(steps: list[_Step], optional: frozenset[int]) -> _Step:
+    constants = [step.constant for step in steps]
+    if not optional and all(constant is not VARIES for constant in constants):
+        return _constant(constants)
+    runs = [step.run for step in steps]
+
+    def make(state: State) -> Any:
+        values: list[Any] = []
+        failure = None
+        for index, run in enumerate(runs):
+            value = run(state)
+            if value.__class__ is Failure:
+                failure = value
+                break
+            if index in optional:
+                if type(value) is not Optional:
+                    failure = Failure("cannot initialize optional list element")
+                    break
+                if not value.present:
+                    continue
+                value = value.value
+            values.append(value)
+        state.charge(_LIST_COST)
+        return values if failure is None else failure
+
+    return _Step(make)
+
+
+def _map(steps: list[list[_Step]], optional: frozenset[int]) -> _Step:
+    runs = [(key.run, value.run) for key, value in steps]
+    constant = not optional and all(
+        step.constant is not VARIES for entry in steps for step in entry
+    )
+
+    def make(state: State) -> Any:
+        entries: dict[Any, Any] = {}
+        failure = _fill(state, entries, runs, optional)
+        if not constant:
+            state.charge(_MAP_COST)
+        return entries if failure is None else failure
+
+    if constant:
+        value = make(State([], 0))
+        return _constant(value) if not isinstance(value, Failure) else _Step(make)
+    return _Step(make)
 
 
 def _path(attribute: Attribute, *, test: bool = False) -> _Step:
@@ -356,8 +349,9 @@ def _text_comparison(run: Run, text: str, first: bool, call: _Calling) -> Run:
     return compare
 
 
-def _logic(runs: list[Run], neutral: bool) -> _Step:
+def _logic(steps: list[_Step], neutral: bool) -> _Step:
     """Return ``&&`` (neutral: true) or ``||`` (false): the other value absorbs errors."""
+    runs = [step.run for step in steps]
 
     def run(state: State) -> Any:
         failure = None
@@ -374,8 +368,8 @@ def _logic(runs: list[Run], neutral: bool) -> _Step:
     return _Step(run)
 
 
-def _alternative(runs: list[Run], *, unwrap: bool) -> _Step:
-    first, second = runs
+def _alternative(steps: list[_Step], *, unwrap: bool) -> _Step:
+    first, second = (step.run for step in steps)
 
     def run(state: State) -> Any:
         value = first(state)

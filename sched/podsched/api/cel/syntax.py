@@ -7,14 +7,13 @@ MAX_NODES nodes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from podsched.api.cel.errors import CompileError
 from podsched.api.cel.macros import expand
+from podsched.api.cel.tokens import Tokens, scan, value_of
 from podsched.api.cel.tree import Call, Ident, Literal, MakeList, MakeMap, Node, Select
-from podsched.api.cel.values import Uint
 
 _T = TypeVar("_T")
 
@@ -22,24 +21,6 @@ _T = TypeVar("_T")
 MAX_LENGTH = 100_000
 #: cel-go's limit on nesting.
 MAX_DEPTH = 250
-_TOKEN = re.compile(
-    r"""(?P<space>[\t\ \r\n\f]+|//[^\n]*)
-    |(?P<string>[bB]?(?:
-        [rR](?:\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|"[^"\n\r]*"|'[^'\n\r]*')
-        |\"\"\"(?:\\[\s\S]|[^\\])*?\"\"\"|'''(?:\\[\s\S]|[^\\])*?'''
-        |"(?:\\[^\n\r]|[^\\"\n\r])*"|'(?:\\[^\n\r]|[^\\'\n\r])*'))
-    |(?P<float>[0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+|\.[0-9]+(?:[eE][+-]?[0-9]+)?)
-    |(?P<uint>(?:0x[0-9a-fA-F]+|[0-9]+)[uU])
-    |(?P<int>0x[0-9a-fA-F]+|[0-9]+)
-    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
-    |(?P<sign>==|!=|<=|>=|&&|\|\||[<>\[\]{}().,\-!?:+*/%])""",
-    re.VERBOSE,
-)
-_ESCAPE = re.compile(
-    r"\\(?:([abfnrtv\"'\\?`])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})"
-    r"|([0-3][0-7]{2})|([\s\S]))"
-)
-_ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _RESERVED = frozenset(
     [
         "as",
@@ -96,7 +77,7 @@ def parse(text: str) -> Node:
         )
     parser = _Parser(text)
     node = parser.expression()
-    parser.expect("<EOF>")
+    parser.tokens.expect("<EOF>")
     return node
 
 
@@ -107,7 +88,7 @@ def conjuncts(text: str) -> list[str]:
     """
     depth, start = 0, 0
     found = []
-    for _, sign, position in _tokens(text):
+    for _, sign, position in scan(text):
         if sign in ("(", "[", "{"):
             depth += 1
         elif sign in (")", "]", "}"):
@@ -120,49 +101,10 @@ def conjuncts(text: str) -> list[str]:
     return [*found, text[start:].strip()]
 
 
-def error_at(text: str, position: int, message: str) -> CompileError:
-    """Return the error with its line and column."""
-    line = text.count("\n", 0, position) + 1
-    column = position - text.rfind("\n", 0, position)
-    return CompileError(f"ERROR: <input>:{line}:{column}: {message}")
-
-
 class _Parser:
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = _tokens(text)
-        self.next = 0
+        self.tokens = Tokens(text)
         self.depth = 0
-
-    def peek(self) -> str:
-        return self.tokens[self.next][1]
-
-    def position(self) -> int:
-        return self.tokens[self.next][2]
-
-    def take(self) -> tuple[str, str, int]:
-        token = self.tokens[self.next]
-        self.next += 1
-        return token
-
-    def accept(self, sign: str) -> bool:
-        # The text of a string never equals a sign, since it keeps its quotes.
-        if self.peek() != sign:
-            return False
-        self.next += 1
-        return True
-
-    def expect(self, sign: str) -> int:
-        position = self.position()
-        if self.peek() != sign:
-            self.fail(
-                position, f"Syntax error: mismatched input '{self.peek()}' expecting '{sign}'"
-            )
-        self.next += 1
-        return position
-
-    def fail(self, position: int, message: str) -> NoReturn:
-        raise error_at(self.text, position, message)
 
     def expression(self, binding: float = 0) -> Node:
         """Read an expression of operators that bind tighter than ``binding``; 0: a ternary too."""
@@ -170,18 +112,18 @@ class _Parser:
         if self.depth > MAX_DEPTH:
             raise CompileError("max recursion depth exceeded")
         left = self.unary()
-        while (operator := _BINARY.get(self.peek())) and operator[0] > binding:
-            position = self.take()[2]
+        while (operator := _BINARY.get(self.tokens.peek())) and operator[0] > binding:
+            position = self.tokens.take()[2]
             right = self.expression(operator[0])
             if operator[1] in ("_||_", "_&&_"):
                 left = self.logic(position, operator, left, right)
             else:
                 left = Call(position, operator[1], None, (left, right))
-        if not binding and self.peek() == "?":
-            position = self.take()[2]
+        if not binding and self.tokens.peek() == "?":
+            position = self.tokens.take()[2]
             # As in the grammar, the first branch is not a ternary, unless in parentheses.
             chosen = self.expression(_NO_TERNARY)
-            self.expect(":")
+            self.tokens.expect(":")
             left = Call(position, "_?_:_", None, (left, chosen, self.expression()))
         self.depth -= 1
         return left
@@ -196,22 +138,21 @@ class _Parser:
         terms = [left, right]
         if isinstance(left, Call) and left.function == function:
             terms[:1] = left.arguments
-        while _BINARY.get(self.peek()) == operator:
-            self.take()
+        while _BINARY.get(self.tokens.peek()) == operator:
+            self.tokens.take()
             terms.append(self.expression(binding))
         return Call(position, function, None, tuple(terms))
 
     def unary(self) -> Node:
-        sign, position = self.peek(), self.position()
+        _, sign, position = self.tokens.next
         if sign not in ("!", "-"):
             return self.member(self.primary())
         count = 0
-        while self.accept(sign):
+        while self.tokens.accept(sign):
             count += 1
-        kind, number, _ = self.tokens[self.next]
-        if count == 1 and sign == "-" and kind in ("int", "float"):
-            self.next += 1
-            return self.member(self.number(kind, "-" + number, position))
+        if count == 1 and sign == "-" and self.tokens.next[0] in ("int", "float"):
+            kind, number, _ = self.tokens.take()
+            return self.member(self.literal(kind, "-" + number, position))
         node = self.member(self.primary())
         if count % 2 == 0:
             return node
@@ -220,58 +161,58 @@ class _Parser:
     def member(self, node: Node) -> Node:
         """Read what follows an operand: fields, calls of methods, indices."""
         links = 0
-        while self.peek() in (".", "["):
+        while self.tokens.peek() in (".", "["):
             links += 1
             if links > MAX_DEPTH:
                 raise CompileError("max recursion depth exceeded")
-            sign, position = self.take()[1:]
-            optional = self.accept("?")
+            sign, position = self.tokens.take()[1:]
+            optional = self.tokens.accept("?")
             if sign == "[":
                 index = self.expression()
-                self.expect("]")
+                self.tokens.expect("]")
                 node = Call(position, "_[?_]" if optional else "_[_]", None, (node, index))
             elif optional:
-                name = Literal(self.position(), self.name())
+                name = Literal(self.tokens.next[2], self.name())
                 node = Call(position, "_?._", None, (node, name))
             else:
                 name_of_field = self.name()
-                if self.peek() == "(":
+                if self.tokens.peek() == "(":
                     node = self.call(name_of_field, node)
                 else:
                     node = Select(position, node, name_of_field)
         return node
 
     def name(self) -> str:
-        kind, text, position = self.take()
+        kind, text, position = self.tokens.take()
         if kind != "name" or text in ("in", "true", "false", "null"):
-            self.fail(position, f"Syntax error: mismatched input '{text}' expecting IDENTIFIER")
+            self.tokens.fail(
+                position, f"Syntax error: mismatched input '{text}' expecting IDENTIFIER"
+            )
         return text
 
     def call(self, function: str, target: Node | None) -> Node:
-        position = self.expect("(")
+        position = self.tokens.expect("(")
         arguments = tuple(self.arguments())
-        expanded = expand(self.fail, position, function, target, arguments)
+        expanded = expand(self.tokens.fail, position, function, target, arguments)
         return expanded or Call(position, function, target, arguments)
 
     def arguments(self) -> Iterator[Node]:
         first = True
-        while not self.accept(")"):
+        while not self.tokens.accept(")"):
             if not first:
-                self.expect(",")
+                self.tokens.expect(",")
             first = False
             yield self.expression()
 
     def primary(self) -> Node:
-        kind, text, position = self.take()
-        if kind in ("int", "uint", "float"):
-            return self.number(kind, text, position)
-        if kind == "string":
-            return Literal(position, self.unquoted(text, position))
+        kind, text, position = self.tokens.take()
+        if kind in ("int", "uint", "float", "string"):
+            return self.literal(kind, text, position)
         if text in ("true", "false", "null"):
             return Literal(position, {"true": True, "false": False, "null": None}[text])
         if text == "(":
             node = self.expression()
-            self.expect(")")
+            self.tokens.expect(")")
             return node
         if text == "[":
             elements, optional = self.entries("]", self.expression)
@@ -281,106 +222,38 @@ class _Parser:
             return MakeMap(position, pairs, optional)
         leading = text == "."
         if leading:
-            kind, text, position = self.take()
+            kind, text, position = self.tokens.take()
         if kind != "name":
-            self.fail(position, f"Syntax error: mismatched input '{text}'")
-        return self.identifier(text, position)
+            self.tokens.fail(position, f"Syntax error: mismatched input '{text}'")
+        if text in _RESERVED:
+            self.tokens.fail(position, f"reserved identifier: {text}")
+        return self.call(text, None) if self.tokens.peek() == "(" else Ident(position, text)
 
-    def identifier(self, name: str, position: int) -> Node:
-        if name in _RESERVED:
-            self.fail(position, f"reserved identifier: {name}")
-        if self.peek() == "(":
-            return self.call(name, None)
-        return Ident(position, name)
+    def literal(self, kind: str, text: str, position: int) -> Node:
+        try:
+            return Literal(position, value_of(kind, text))
+        except ValueError as error:
+            self.tokens.fail(position, str(error))
 
     def entries(self, end: str, read: Callable[[], _T]) -> tuple[tuple[_T, ...], frozenset[int]]:
         """Read a list or a map up to its end; return its entries, and which are optional."""
         found: list[_T] = []
         optional: set[int] = set()
-        while not self.accept(end):
+        while not self.tokens.accept(end):
             if found:
-                self.expect(",")
-            if self.accept(end):
+                self.tokens.expect(",")
+            if self.tokens.accept(end):
                 break
-            if not found and self.peek() == ",":
-                self.take()
-                self.expect(end)
+            if not found and self.tokens.peek() == ",":
+                self.tokens.take()
+                self.tokens.expect(end)
                 break
-            if self.accept("?"):
+            if self.tokens.accept("?"):
                 optional.add(len(found))
             found.append(read())
         return tuple(found), frozenset(optional)
 
     def pair(self) -> tuple[Node, Node]:
         key = self.expression()
-        self.expect(":")
+        self.tokens.expect(":")
         return key, self.expression()
-
-    def number(self, kind: str, text: str, position: int) -> Node:
-        if kind == "float":
-            value = float(text)
-            if value in (float("inf"), float("-inf")):
-                self.fail(position, "invalid double literal")
-            return Literal(position, value)
-        digits = text.rstrip("uU")
-        base = 16 if "0x" in digits else 10
-        # Digits cost more than linear time to convert.
-        number = int(digits.replace("0x", ""), base) if len(digits) < 100 else 1 << 99
-        low, high = (0, 2**64) if kind == "uint" else (-(2**63), 2**63)
-        if not low <= number < high:
-            self.fail(position, f"invalid {kind} literal")
-        return Literal(position, Uint(number) if kind == "uint" else number)
-
-    def unquoted(self, text: str, position: int) -> str | bytes:
-        is_bytes = text[0] in "bB"
-        body = text[1:] if is_bytes else text
-        raw = body[0] in "rR"
-        body = body[1:] if raw else body
-        quotes = 3 if body[:3] in ('"""', "'''") and len(body) >= 6 else 1
-        body = body[quotes:-quotes].replace("\r\n", "\n").replace("\r", "\n")
-        if raw:
-            return body.encode("utf-8", "surrogatepass") if is_bytes else body
-        try:
-            return _unescaped_bytes(body) if is_bytes else _ESCAPE.sub(_unescaped, body)
-        except ValueError as exc:
-            self.fail(position, f"Syntax error: token recognition error: {exc}")
-
-
-def _tokens(text: str) -> list[tuple[str, str, int]]:
-    found = []
-    position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise error_at(
-                text, position, f"Syntax error: token recognition error at: '{text[position]}'"
-            )
-        kind = match.lastgroup or ""
-        if kind != "space":
-            found.append((kind, match[0], position))
-        position = match.end()
-    return [*found, ("end", "<EOF>", len(text))]
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    letter, byte, short, long, octal, other = match.groups()
-    if other is not None:
-        raise ValueError(f"unable to unescape string: \\{other}")
-    if letter is not None:
-        return _ESCAPED.get(letter, letter)
-    code = int(octal, 8) if octal else int(byte or short or long, 16)
-    if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-        raise ValueError("invalid unicode code point")
-    return chr(code)
-
-
-def _unescaped_bytes(body: str) -> bytes:
-    found = bytearray()
-    end = 0
-    for match in _ESCAPE.finditer(body):
-        found += body[end : match.start()].encode("utf-8", "surrogatepass")
-        if match[3] or match[4]:
-            raise ValueError("unable to unescape string")
-        found += _unescaped(match).encode("latin-1")
-        end = match.end()
-    return bytes(found + body[end:].encode("utf-8", "surrogatepass"))
