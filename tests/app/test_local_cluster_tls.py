@@ -46,7 +46,8 @@ async def test_all_that_listens_has_tls_and_goes_on_with_renewed_certificates(
 ) -> None:
     folder = tmp_path / "certs"
     async with real_cluster(tmp_path, tls_dir=folder, replicas=2) as real:
-        pids = [process.pid for process in real.cluster.processes] + [real.cluster.etcd_pid]
+        assert real.cluster.etcd is not None
+        pids = [process.pid for process in (*real.cluster.processes, real.cluster.etcd)]
         ports = ports_of(pid for pid in pids if pid)
         assert len(ports) >= 8, "health of four, API, two of peers, two of etcd"
         for port in ports:

@@ -241,11 +241,11 @@ async def test_a_process_that_is_held_is_started_again_only_when_it_is_released(
 ) -> None:
     child = await bench.child(SLEEP)
     first = child.pid
-    child.hold()
+    child.may_restart.clear()
     child.kill()
     await eventually("its end", lambda: child.pid is None)
     with pytest.raises(ProcessFailed, match="did not end and start again"):
         await child.wait_restarted(0, timeout=1.0)
-    child.release()
+    child.may_restart.set()
     await child.wait_restarted(0)
     assert child.pid not in (first, None)

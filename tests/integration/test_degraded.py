@@ -126,11 +126,11 @@ async def test_without_any_api_server_and_with_a_leader_that_reaches_none(
     async with real_cluster(tmp_path, replicas=2, route=links.to_api_servers) as real:
         (api,) = real.cluster.api_servers
         clock = asyncio.get_running_loop().time
-        api.hold()
+        api.may_restart.clear()
         api.kill()
         began = clock()
         await asyncio.sleep(2.0)
-        api.release()
+        api.may_restart.set()
         await eventually("an API server", lambda: refused(real, "outage"), "")
         lasted = clock() - began
         await eventually("scheduling goes on", lambda: real.bound("outage") > 0)

@@ -142,9 +142,10 @@ async def test_a_killed_etcd_loses_nothing_and_scheduling_goes_on_when_it_is_bac
         submitter = await real.submit("before", 100)
         await eventually("some bindings", lambda: real.bound("before") > 30)
         assert await submitter.wait() == 0
-        assert real.cluster.etcd_pid is not None
-        os.kill(real.cluster.etcd_pid, signal.SIGKILL)
-        await eventually("etcd again", lambda: real.cluster.etcd_pid is not None)
+        etcd = real.cluster.etcd
+        assert etcd is not None and etcd.pid is not None
+        os.kill(etcd.pid, signal.SIGKILL)
+        await eventually("etcd again", lambda: etcd.pid is not None)
         await eventually("the rest bound", lambda: real.bound("before") == 100)
         submitter = await real.submit("after", 50)
         assert await submitter.wait() == 0

@@ -45,7 +45,7 @@ async def etcdctl(endpoint: str, words: list[str]) -> str:
 async def test_a_lock_that_somebody_took_for_a_day_is_freed_with_etcdctl(tmp_path: Path) -> None:
     async with real_cluster(tmp_path, replicas=1) as real:
         for replica in real.cluster.schedulers:
-            replica.hold()
+            replica.may_restart.clear()
             replica.kill()
         record = LeaderElectionRecord(holder_identity="ghost", lease_duration_seconds=86_400)
         keys = LockKeys("kube-system", "kube-scheduler")
@@ -56,7 +56,7 @@ async def test_a_lock_that_somebody_took_for_a_day_is_freed_with_etcdctl(tmp_pat
         finally:
             await store.close()
         for replica in real.cluster.schedulers:
-            replica.release()
+            replica.may_restart.set()
             await replica.wait_ready()
         terms = len(real.observer.leaders)
         await real.client.create_pods(list(copies(pod_template(), "pod", 1)))

@@ -80,18 +80,7 @@ class LocalRay:
             "RAY_AUTH_TOKEN": self._token,
             "RAY_USAGE_STATS_ENABLED": "0",
             **LOOPBACK_ONLY,
-            **self._tls_environment,
-        }
-
-    @property
-    def _tls_environment(self) -> Mapping[str, str]:
-        if self._tls is None:
-            return {}
-        return {
-            "RAY_USE_TLS": "1",
-            "RAY_TLS_CA_CERT": self._tls.authorities,
-            "RAY_TLS_SERVER_CERT": self._tls.certificate,
-            "RAY_TLS_SERVER_KEY": self._tls.key,
+            **_tls_environment(self._tls),
         }
 
     @property
@@ -151,15 +140,15 @@ class LocalRay:
         command += [str(part) for pair in arguments.items() for part in pair]
         self._process = await self._run(command, NO_WAIT_FOR_WORKERS)
         async with asyncio.timeout(START_TIMEOUT):
-            await self._until_listening(port, directory)
+            await _until_listening(self._process, port, directory)
             while not await self._can_be_joined(f"127.0.0.1:{port}"):
-                self._check_alive()
+                _check_alive(self._process)
         self.address, self._raylet = f"127.0.0.1:{port}", f"127.0.0.1:{raylet}"
 
     async def _run(
         self, command: list[str], environment: Mapping[str, str] = MappingProxyType({})
     ) -> asyncio.subprocess.Process:
-        with self._output() as output:
+        with _opened(self._log_dir) as output:
             return await asyncio.create_subprocess_exec(
                 *dying_with_parent(command),
                 env={**os.environ, **self.environment, **environment},
@@ -168,30 +157,6 @@ class LocalRay:
                 stderr=output,
                 start_new_session=True,
             )
-
-    def _output(self) -> BinaryIO:
-        target = self._log_dir / "ray.log" if self._log_dir else Path(os.devnull)
-        return open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
-
-    async def _until_listening(self, port: int, directory: Path) -> None:
-        """Wait for the head's port and for the socket of its raylet."""
-
-        def has_raylet() -> bool:
-            return any(directory.glob("session_*/sockets/raylet"))
-
-        while True:
-            self._check_alive()
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                if await asyncio.to_thread(has_raylet):
-                    return
-            await asyncio.sleep(0.1)
-
-    def _check_alive(self) -> None:
-        assert self._process is not None
-        if self._process.returncode is not None:
-            raise RayStartError(f"the head exited with code {self._process.returncode}")
 
     async def _can_be_joined(self, address: str) -> bool:
         driver = await self._run([sys.executable, "-c", _JOIN, address])
@@ -253,3 +218,40 @@ class LocalRay:
             if asyncio.get_running_loop().time() > give_up:
                 return
             await asyncio.sleep(0.02)
+
+
+def _tls_environment(tls: TlsFiles | None) -> Mapping[str, str]:
+    if tls is None:
+        return {}
+    return {
+        "RAY_USE_TLS": "1",
+        "RAY_TLS_CA_CERT": tls.authorities,
+        "RAY_TLS_SERVER_CERT": tls.certificate,
+        "RAY_TLS_SERVER_KEY": tls.key,
+    }
+
+
+def _opened(log_dir: Path | None) -> BinaryIO:
+    target = log_dir / "ray.log" if log_dir else Path(os.devnull)
+    return open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab")
+
+
+async def _until_listening(head: asyncio.subprocess.Process, port: int, directory: Path) -> None:
+    """Wait for the head's port and for the socket of its raylet."""
+
+    def has_raylet() -> bool:
+        return any(directory.glob("session_*/sockets/raylet"))
+
+    while True:
+        _check_alive(head)
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+            if await asyncio.to_thread(has_raylet):
+                return
+        await asyncio.sleep(0.1)
+
+
+def _check_alive(head: asyncio.subprocess.Process) -> None:
+    if head.returncode is not None:
+        raise RayStartError(f"the head exited with code {head.returncode}")

@@ -105,7 +105,8 @@ class RayCluster:
         try:
             while True:
                 # Without an answer of the head, if there is one to ask, joining would block.
-                served = not self._is_plain or await answers(self.address, PROBE_TIMEOUT, tls_of())
+                served = not _is_plain(self.address)
+                served = served or await answers(self.address, PROBE_TIMEOUT, tls_of())
                 if served and await self._join():
                     await self._watch()
                     await self._leave()
@@ -126,32 +127,12 @@ class RayCluster:
 
     # ------------------------------------------------------------------ joining and leaving
 
-    @property
-    def _is_plain(self) -> bool:
-        """Whether the address is a host and port, and not "auto" or that of a Ray Client."""
-        return re.fullmatch(r"[^/]+:[0-9]+", self.address) is not None
-
-    async def _answers(self) -> bool:
-        """Return whether the head's port is open.
-
-        This does not ask the head: if it hangs, calls time out, and leaving would not help.
-        """
-        host, _, port = self.address.rpartition(":")
-        if not port.isdigit():
-            return True
-        try:
-            async with asyncio.timeout(WATCH_PERIOD):
-                _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
-        return True
-
     async def _join(self) -> bool:
         try:
             async with asyncio.timeout(JOIN_TIMEOUT):
-                await self._check_nodes()
-                self._ray, self.cpus = await in_daemon_thread(self._init, "join ray")
+                await _check_nodes(self.address)
+                init = partial(_init, self.address)
+                self._ray, self.cpus = await in_daemon_thread(init, "join ray")
         except Exception as exc:
             # ray.init raises errors of many layers, and all of them only mean that it failed.
             _log.warning("Joining the Ray cluster failed", address=self.address, error=str(exc))
@@ -162,50 +143,13 @@ class RayCluster:
         self.joined.set()
         return True
 
-    async def _check_nodes(self) -> None:
-        """Raise RayUnavailable unless this machine has Ray nodes to join, and all of them answer.
-
-        Without a node, ray.init does not raise but ends the process (seen with 2.60). If a node
-        hangs, ray.init blocks the process.
-        """
-        # Ray reads these variables when it is imported.
-        for name, value in _DRIVER_ENVIRONMENT.items():
-            os.environ.setdefault(name, value)
-        logging.getLogger("ray").setLevel(logging.ERROR)
-        sockets = raylet_sockets()
-        if sockets is None or not self._is_plain:
-            return
-        missing = f"no Ray node runs here: ray start --address={self.address}"
-        if not sockets:
-            raise RayUnavailable(missing)
-        find = partial(raylets_here, self.address, sockets)
-        nodes = await in_daemon_thread(find, "find ray's nodes")
-        if not nodes:
-            raise RayUnavailable(missing)
-        for node in nodes:
-            if not await answers(node, PROBE_TIMEOUT, tls_of()):
-                raise RayUnavailable(f"the Ray node at {node} does not answer")
-
-    def _init(self) -> tuple[Any, int]:
-        import ray as imported
-
-        ray: Any = imported
-        ray.init(
-            address=self.address,
-            namespace=NAMESPACE,
-            log_to_driver=False,
-            configure_logging=False,
-            logging_level=logging.ERROR,
-        )
-        return ray, max(1, int(ray.cluster_resources().get("CPU", 1)))
-
     async def _watch(self) -> None:
         missed = 0
         while missed < MISSED_PROBES and not self._lost.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WATCH_PERIOD):
                     await self._lost.wait()
-            missed = 0 if await self._answers() else missed + 1
+            missed = 0 if await _is_open(self.address) else missed + 1
         self.lost("its head does not answer")
 
     async def _leave(self) -> None:
@@ -282,3 +226,64 @@ class RayCluster:
             raise RayUnavailable(f"{name}: {type(exc).__name__}: {str(exc)[:200]}") from exc
         finally:
             self.metrics.ray_call(name, result, time.monotonic() - began)
+
+
+def _is_plain(address: str) -> bool:
+    """Return whether the address is a host and port, and not "auto" or that of a Ray Client."""
+    return re.fullmatch(r"[^/]+:[0-9]+", address) is not None
+
+
+async def _is_open(address: str) -> bool:
+    """Return whether the head's port is open.
+
+    This does not ask the head: if it hangs, calls time out, and leaving would not help.
+    """
+    host, _, port = address.rpartition(":")
+    if not port.isdigit():
+        return True
+    try:
+        async with asyncio.timeout(WATCH_PERIOD):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except (OSError, TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+async def _check_nodes(address: str) -> None:
+    """Raise RayUnavailable unless this machine has Ray nodes to join, and all of them answer.
+
+    Without a node, ray.init does not raise but ends the process (seen with 2.60). If a node
+    hangs, ray.init blocks the process.
+    """
+    # Ray reads these variables when it is imported.
+    for name, value in _DRIVER_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    sockets = raylet_sockets()
+    if sockets is None or not _is_plain(address):
+        return
+    missing = f"no Ray node runs here: ray start --address={address}"
+    if not sockets:
+        raise RayUnavailable(missing)
+    find = partial(raylets_here, address, sockets)
+    nodes = await in_daemon_thread(find, "find ray's nodes")
+    if not nodes:
+        raise RayUnavailable(missing)
+    for node in nodes:
+        if not await answers(node, PROBE_TIMEOUT, tls_of()):
+            raise RayUnavailable(f"the Ray node at {node} does not answer")
+
+
+def _init(address: str) -> tuple[Any, int]:
+    import ray as imported
+
+    ray: Any = imported
+    ray.init(
+        address=address,
+        namespace=NAMESPACE,
+        log_to_driver=False,
+        configure_logging=False,
+        logging_level=logging.ERROR,
+    )
+    return ray, max(1, int(ray.cluster_resources().get("CPU", 1)))

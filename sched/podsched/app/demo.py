@@ -128,7 +128,7 @@ class Demo:
         began = time.monotonic()
         while time.monotonic() < began + RAY_WITHIN:
             leader = self._cluster.replica_of(self.observer.leaders[-1].identity)
-            if await leader.metric("podsched_evaluator_mode", mode="ray"):
+            if await leader.health.metric("podsched_evaluator_mode", mode="ray"):
                 self._say(f"  Ray actors ready {time.monotonic() - began:.1f} s later")
                 return
             await asyncio.sleep(0.1)
@@ -136,7 +136,10 @@ class Demo:
 
     async def _ray_calls(self) -> int:
         """Return the number of calls of Ray actors by the replicas that are alive."""
-        calls = [process.metric("podsched_ray_calls_total") for process in self._cluster.schedulers]
+        calls = [
+            process.health.metric("podsched_ray_calls_total")
+            for process in self._cluster.schedulers
+        ]
         return int(sum(await asyncio.gather(*calls)))
 
     async def _create_workloads(self, client: ApiClient) -> list[Pod]:

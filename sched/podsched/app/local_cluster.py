@@ -34,7 +34,7 @@ class LocalCluster:
         self.tls = ClusterTls(options.tls_dir)
         self._warn = warn
         self.log_dir = options.data_dir / "logs"
-        self._etcd: EmbeddedEtcd | None = None
+        self.etcd: EmbeddedEtcd | None = None
         self.ray: LocalRay | None = None
         self._tasks = TaskSet("the local cluster")
         self._starting_ray: asyncio.Task[None] | None = None
@@ -76,19 +76,19 @@ class LocalCluster:
             self._starting_ray = self._tasks.start(self._start_ray(self.ray), "start Ray")
         if not options.etcd_endpoints:
             own = EmbeddedEtcdOptions(options.data_dir / "etcd", fsync=options.fsync)
-            self._etcd = EmbeddedEtcd(self.tls.of_etcd(own))
+            self.etcd = EmbeddedEtcd(self.tls.of_etcd(own))
             self._tell("etcd")
-            await self._etcd.start()
-            if options.keeps_data and (fault := known_fault(self._etcd.version)):
+            await self.etcd.start()
+            if options.keeps_data and (fault := known_fault(self.etcd.version)):
                 self._warn(fault)
-            self.specs.etcd_endpoints = (self._etcd.endpoint,)
+            self.specs.etcd_endpoints = (self.etcd.endpoint,)
             # ``sched snapshot save`` reads the endpoint and the files for TLS from there.
             files = self.tls.files_of("etcd-client")
-            lines = [self._etcd.endpoint]
+            lines = [self.etcd.endpoint]
             if files is not None:
                 lines += [files.authorities, files.certificate, files.key]
             (options.data_dir / "etcd-endpoint").write_text("\n".join(lines))
-            self._keep("etcd", self._etcd, EmbeddedEtcdError)
+            self._keep("etcd", self.etcd, EmbeddedEtcdError)
         self._tell(counted(options.api_servers, "API server"))
         for index in range(options.api_servers):
             self.api_servers.append(await self._spawn(self.specs.api_server(index)))
@@ -107,11 +107,6 @@ class LocalCluster:
     def _keep(self, name: str, part: Part, fault: type[Exception]) -> None:
         keeping = keep_running(name, part, fault, self._warn)
         self._tasks.start(keeping, f"keep {name}", endless=True)
-
-    @property
-    def etcd_pid(self) -> int | None:
-        """The process ID of the embedded etcd."""
-        return self._etcd.pid if self._etcd else None
 
     async def _start_ray(self, ray: LocalRay) -> None:
         try:
@@ -157,5 +152,5 @@ class LocalCluster:
         await self._tasks.stop()
         if self.ray is not None:
             await self.ray.stop()
-        if self._etcd is not None:
-            await self._etcd.stop()
+        if self.etcd is not None:
+            await self.etcd.stop()

@@ -107,6 +107,42 @@ async def keep_running(
             runs = False
 
 
+class HealthClient:
+    """Asks the health server of a process."""
+
+    def __init__(self, spec: ProcessSpec) -> None:
+        self._spec = spec
+
+    def session(self) -> aiohttp.ClientSession:
+        """Return a session of HTTP with it."""
+        tls = self._spec.tls
+        context = ConnectingContext(tls, lambda _: None).latest() if tls else None
+        address = f"{self._spec.place.host}:{self._spec.health_port}"
+        return aiohttp.ClientSession(
+            f"{'https' if tls else 'http'}://{address}",
+            connector=aiohttp.TCPConnector(ssl=context or True),
+            timeout=aiohttp.ClientTimeout(total=2),
+        )
+
+    async def metrics(self) -> str:
+        """Return the text of /metrics; "" without an answer."""
+        try:
+            async with self.session() as session, session.get("/metrics") as answer:
+                return await answer.text()
+        except (aiohttp.ClientError, TimeoutError):
+            return ""
+
+    async def metric(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric's samples with these labels; 0.0 without an answer."""
+        wanted = labels.items()
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(await self.metrics())
+            for sample in family.samples
+            if sample.name == name and wanted <= sample.labels.items()
+        )
+
+
 class ManagedProcess:
     """One child process, kept running until ``stop``."""
 
@@ -117,8 +153,10 @@ class ManagedProcess:
         self.log_path = log_dir / f"{spec.name}.log"
         self._process: asyncio.subprocess.Process | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._may_restart = asyncio.Event()
-        self._may_restart.set()
+        self.may_restart = asyncio.Event()
+        """While it is cleared, the process is not started again when it ends."""
+        self.may_restart.set()
+        self.health = HealthClient(spec)
         self.restarts = 0
 
     @property
@@ -162,7 +200,7 @@ class ManagedProcess:
             if time.monotonic() - began > STEADY_AFTER:
                 backoff.reset()
             await asyncio.sleep(backoff.next_delay())
-            await self._may_restart.wait()
+            await self.may_restart.wait()
             self.restarts += 1
             await self._spawn()
 
@@ -170,14 +208,6 @@ class ManagedProcess:
         """Send a signal to the process if it is running."""
         if self._process is not None:
             send_signal(self._process, number)
-
-    def hold(self) -> None:
-        """Do not start it again when it ends, until ``release``."""
-        self._may_restart.clear()
-
-    def release(self) -> None:
-        """Start it again if it has ended, and whenever it ends."""
-        self._may_restart.set()
 
     async def wait_restarted(self, restarts: int, timeout: float = 30.0) -> None:
         """Wait until there were more than ``restarts`` restarts. Raises ProcessFailed."""
@@ -195,50 +225,17 @@ class ManagedProcess:
         """
         deadline = time.monotonic() + timeout
         most_restarts = self.restarts + RESTARTS_WHILE_STARTING
-        async with self._session() as session:
+        async with self.health.session() as session:
             while time.monotonic() < deadline:
                 with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                     async with session.get("/readyz") as answer:
                         if answer.status == 200:
                             return
-                if self._ended_for_good(most_restarts):
+                ended = self.exit_code is not None and not self.spec.restart
+                if ended or self.restarts > most_restarts:
                     break
                 await asyncio.sleep(0.05)
         raise ProcessFailed(f"{self.spec.name} did not become ready:\n{self.log_tail()}")
-
-    async def metrics(self) -> str:
-        """Return the text of /metrics; "" without an answer."""
-        try:
-            async with self._session() as session, session.get("/metrics") as answer:
-                return await answer.text()
-        except (aiohttp.ClientError, TimeoutError):
-            return ""
-
-    async def metric(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's samples with these labels; 0.0 without an answer."""
-        wanted = labels.items()
-        return sum(
-            sample.value
-            for family in text_string_to_metric_families(await self.metrics())
-            for sample in family.samples
-            if sample.name == name and wanted <= sample.labels.items()
-        )
-
-    def _session(self) -> aiohttp.ClientSession:
-        """Return a session of HTTP with the process's health server."""
-        tls = self.spec.tls
-        context = ConnectingContext(tls, lambda _: None).latest() if tls else None
-        address = f"{self.spec.place.host}:{self.spec.health_port}"
-        return aiohttp.ClientSession(
-            f"{'https' if tls else 'http'}://{address}",
-            connector=aiohttp.TCPConnector(ssl=context or True),
-            timeout=aiohttp.ClientTimeout(total=2),
-        )
-
-    def _ended_for_good(self, most_restarts: int) -> bool:
-        """Return whether the process has ended without restart, or too often to wait for it."""
-        ended = self._process is not None and self._process.returncode is not None
-        return self.restarts > most_restarts or (ended and not self.spec.restart)
 
     def log_tail(self, lines: int = 15) -> str:
         """Return the last lines of the process's log."""

@@ -237,7 +237,7 @@ async def creating(cluster: LocalCluster, client: ApiClient) -> AsyncIterator[Cr
 def pids_of(cluster: LocalCluster) -> dict[str, int | None]:
     """Return the process IDs whose CPU time is measured, including this process."""
     named = {process.spec.name: process.pid for process in cluster.processes}
-    return {**named, "etcd": cluster.etcd_pid, "bench": os.getpid()}
+    return {**named, "etcd": cluster.etcd.pid if cluster.etcd else None, "bench": os.getpid()}
 
 
 async def create_all(client: ApiClient, objects: Sequence[AnyObject], size: int = 500) -> None:

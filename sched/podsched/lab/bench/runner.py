@@ -85,7 +85,7 @@ def longest_ms(before: Buckets, after: Buckets) -> float:
 async def read_lags(cluster: LocalCluster) -> dict[str, Lags]:
     """Return the histograms of all processes that answer and have one."""
     names = [process.spec.name for process in cluster.processes]
-    texts = await asyncio.gather(*(process.metrics() for process in cluster.processes))
+    texts = await asyncio.gather(*(process.health.metrics() for process in cluster.processes))
     read = {name: lags_in(text) for name, text in zip(names, texts, strict=True)}
     return {name: lags for name, lags in read.items() if lags.all}
 

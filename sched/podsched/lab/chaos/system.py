@@ -297,7 +297,9 @@ class System:
 
     async def _metrics(self, name: str, **labels: str) -> dict[str, int]:
         replicas = self.cluster.schedulers
-        counts = await asyncio.gather(*(replica.metric(name, **labels) for replica in replicas))
+        counts = await asyncio.gather(
+            *(replica.health.metric(name, **labels) for replica in replicas)
+        )
         return {
             replica.spec.name: int(count) for replica, count in zip(replicas, counts, strict=True)
         }

@@ -63,7 +63,7 @@ class Calls:
             _FIRST_PAUSE,
             _LONGEST_PAUSE,
             random.random,
-            immediate=len(self.channels) - 1,  # try every server before the first pause
+            immediate=len(self.channels.endpoints) - 1,  # try every server before the first pause
         )
         cause, unreached = "", 0
         while True:
@@ -93,7 +93,7 @@ class Calls:
                 delay = max(backoff.next_delay(), error.retry_after)
                 may_repeat = repeatable or not error.outcome_unknown
                 unreached = 0 if error.reason or error.outcome_unknown else unreached + 1
-                if unreached == len(self.channels) and not self.options.wait_for_server:
+                if unreached == len(self.channels.endpoints) and not self.options.wait_for_server:
                     raise error from rpc_error
                 if not may_repeat or loop.time() + delay >= deadline:
                     raise _with_cause(error, cause) from rpc_error

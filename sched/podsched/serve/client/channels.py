@@ -98,8 +98,12 @@ class Channels:
         """Called when no server answers to health checks any more, and when one does again."""
         tls = (options.tls_ca, options.tls_cert, options.tls_key)
         self._files = CertificateFiles(*tls) if options.tls_ca else None
-        self._token = BearerToken(options.token_file) if options.token_file else None
-        if self._token is not None and not options.tls_ca:
+        self.credentials: Callable[[], tuple[tuple[str, str], ...]] = tuple
+        """Returns the metadata with the token; empty without one."""
+        if options.token_file:
+            token = BearerToken(options.token_file)
+            self.credentials = lambda: (("authorization", f"Bearer {token.latest()}"),)
+        if options.token_file and not options.tls_ca:
             for endpoint in self.endpoints:
                 check_in_clear(endpoint)
         self._at = 0
@@ -118,42 +122,6 @@ class Channels:
         """Check the health of a stream's server until the stream ends."""
         self._streams[endpoint] += 1
         stream.add_done_callback(lambda _: self._streams.subtract((endpoint,)))
-
-    async def stream(
-        self, method: str, timeout: float, metadata: Iterable[tuple[str, str]] = ()
-    ) -> tuple[Any, Failing]:
-        """Open a stream in both directions, which the server in use accepts within ``timeout``.
-
-        Returns the call, and ``failing`` to be put around what awaits it. Raises ClientError.
-        """
-        endpoint, channel = self.endpoint, self.current()
-        call = channel.stream_stream(method)(metadata=(*metadata, *self.credentials()) or None)
-        self.opened(endpoint, call)
-        failing = partial(self.failing, channel)
-        try:
-            async with asyncio.timeout(timeout):
-                with failing():
-                    await call.initial_metadata()  # the server has accepted or refused the stream
-                    if call.done():
-                        await call.read()  # raises the refusal
-        except TimeoutError:
-            call.cancel()
-            raise Unavailable("the server did not take the stream in time") from None
-        except grpc.aio.AioRpcError as error:
-            raise of_rpc(error) from error
-        except asyncio.CancelledError:
-            call.cancel()
-            raise
-        return call, failing
-
-    def __len__(self) -> int:
-        return len(self.endpoints)
-
-    def credentials(self) -> tuple[tuple[str, str], ...]:
-        """Return the metadata with the token; empty without one."""
-        if self._token is None:
-            return ()
-        return (("authorization", f"Bearer {self._token.latest()}"),)
 
     def current(self) -> grpc.aio.Channel:
         """Return the channel in use."""
@@ -174,7 +142,7 @@ class Channels:
         """Switch to the next endpoint, unless ``endpoint`` is no longer in use."""
         if endpoint == self.endpoint:
             self._at = (self._at + 1) % len(self.endpoints)
-        if self._renewed():
+        if _renewed(self._files):
             # They stay open for their current calls.
             self._outdated.extend(self._channels.values())
             self._channels.clear()
@@ -223,13 +191,6 @@ class Channels:
         for channel in channels:
             await channel.close()
 
-    def _renewed(self) -> bool:
-        try:
-            return self._files is not None and self._files.changed()
-        except CertificateError as error:
-            _log.warning("Keeping the certificates in use", error=str(error))
-            return False
-
 
 def _open(
     endpoint: str, options: ClientOptions, files: CertificateFiles | None
@@ -253,3 +214,39 @@ def _open(
     pems = files.pems
     credentials = grpc.ssl_channel_credentials(pems.authorities, pems.key, pems.certificate)
     return grpc.aio.secure_channel(endpoint, credentials, options=settings)
+
+
+async def open_both_ways(
+    channels: Channels, method: str, timeout: float, metadata: Iterable[tuple[str, str]] = ()
+) -> tuple[Any, Failing]:
+    """Open a stream in both directions, which the server in use accepts within ``timeout``.
+
+    Returns the call, and ``failing`` to be put around what awaits it. Raises ClientError.
+    """
+    endpoint, channel = channels.endpoint, channels.current()
+    call = channel.stream_stream(method)(metadata=(*metadata, *channels.credentials()) or None)
+    channels.opened(endpoint, call)
+    failing = partial(channels.failing, channel)
+    try:
+        async with asyncio.timeout(timeout):
+            with failing():
+                await call.initial_metadata()  # the server has accepted or refused the stream
+                if call.done():
+                    await call.read()  # raises the refusal
+    except TimeoutError:
+        call.cancel()
+        raise Unavailable("the server did not take the stream in time") from None
+    except grpc.aio.AioRpcError as error:
+        raise of_rpc(error) from error
+    except asyncio.CancelledError:
+        call.cancel()
+        raise
+    return call, failing
+
+
+def _renewed(files: CertificateFiles | None) -> bool:
+    try:
+        return files is not None and files.changed()
+    except CertificateError as error:
+        _log.warning("Keeping the certificates in use", error=str(error))
+        return False

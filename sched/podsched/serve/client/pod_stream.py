@@ -26,7 +26,7 @@ from podsched.api.objects import Pod
 from podsched.api.trace_context import to_metadata
 from podsched.lib.backoff import Backoff
 from podsched.serve.client import errors
-from podsched.serve.client.channels import Channels, ClientOptions, Failing
+from podsched.serve.client.channels import Channels, ClientOptions, Failing, open_both_ways
 from podsched.serve.client.errors import ClientError, OutcomeUnknown, Unavailable
 from podsched.v1 import api_pb2 as v1
 
@@ -122,16 +122,17 @@ async def open_stream(channels: Channels, options: ClientOptions) -> PodStream:
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + options.timeout
-    untried = max(len(channels) - 1, 0)
+    untried = max(len(channels.endpoints) - 1, 0)
     pauses = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random, immediate=untried)
     while True:
         endpoint, left = channels.endpoint, deadline - clock()
         try:
-            return PodStream(*await channels.stream(METHOD, left, to_metadata(options.traceparent)))
+            traced = to_metadata(options.traceparent)
+            return PodStream(*await open_both_ways(channels, METHOD, left, traced))
         except Unavailable:
             channels.leave(endpoint)
             delay = pauses.next_delay()
-            tried_all = pauses.failures >= len(channels) and not options.wait_for_server
+            tried_all = pauses.failures >= len(channels.endpoints) and not options.wait_for_server
             if tried_all or clock() + delay >= deadline:
                 raise
         await asyncio.sleep(delay)

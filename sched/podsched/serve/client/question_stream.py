@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from podsched.serve.client import errors
-from podsched.serve.client.channels import Channels
+from podsched.serve.client.channels import Channels, open_both_ways
 from podsched.serve.client.errors import Unavailable, Unreadable
 from podsched.v1.scheduling_pb2 import Question, ReplicaMessage
 
@@ -63,7 +63,7 @@ async def open_question_stream(channels: Channels, timeout: float) -> AsyncItera
     """Open a stream to the server in use, within ``timeout`` seconds. Raises ClientError."""
     endpoint = channels.endpoint
     try:
-        call, failing = await channels.stream(METHOD, timeout)
+        call, failing = await open_both_ways(channels, METHOD, timeout)
         try:
             with failing():
                 yield QuestionStream(call, dict(await call.initial_metadata() or ()))

@@ -1,64 +1,30 @@
 """Implements the scheduler's ``Cluster`` on a Kubernetes cluster.
 
-Kubernetes has no fences, so this client checks them: right before each request is sent, after all
-waiting, it asks ``leads`` whether the term is still valid. A request that was sent while it was
-valid, but arrives later, is harmless: a pod can be bound only once, bindings have the pod's uid,
-and patches have a uid or resourceVersion.
-
 Items of a batch are sent concurrently within ``qps`` and ``burst``; each is retried independently
 while the server cannot be reached, and has its own result.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import count
-from typing import Any, Final, TypeVar
+from typing import Any
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
-from podsched.api.kinds import KINDS, find_kind, kind_of
+from podsched.api.kinds import find_kind, kind_of
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject, Event, Pod
-from podsched.api.reasons import StatusCode, StatusReason
+from podsched.api.objects import AnyObject, Event
 from podsched.api.trace_context import to_metadata
 from podsched.serve.client import errors
-from podsched.serve.client.errors import (
-    AlreadyExists,
-    ClientError,
-    Conflict,
-    FenceLost,
-    NotFound,
-    Unavailable,
-    as_result,
-)
 from podsched.serve.kube import writes
+from podsched.serve.kube.events import EventWriter
 from podsched.serve.kube.http import MERGE_PATCH, STRATEGIC_MERGE_PATCH, KubeHttp, RateLimit
 from podsched.serve.kube.informer import KubeInformer
 from podsched.serve.kube.objects import read_object
 from podsched.serve.kube.paths import collection, of_object
+from podsched.serve.kube.pod_writes import PodWrites
 from podsched.serve.kube.protobuf import PROTOBUF, add_finalizers
+from podsched.serve.kube.requests import Leads, TermRequests, each
 from podsched.v1 import api_pb2 as v1
-
-T = TypeVar("T")
-Leads = Callable[[v1.Fence], bool]
-
-_POD: Final = KINDS["Pod"]
-_EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{}/events"
-#: Attempts to send an event, each with the timeout of a request; client-go makes twelve.
-_EVENT_TRIES: Final = 3
-_DONE: Final = v1.BatchResult()
-_REASONS: Final[Sequence[tuple[type[ClientError], StatusReason]]] = (
-    (errors.FenceLost, StatusReason.FENCE_LOST),
-    (errors.NotFound, StatusReason.NOT_FOUND),
-    (errors.AlreadyExists, StatusReason.ALREADY_EXISTS),
-    (errors.DisruptionBudget, StatusReason.DISRUPTION_BUDGET),
-    (errors.PreconditionFailed, StatusReason.PRECONDITION_FAILED),
-    (errors.Conflict, StatusReason.CONFLICT),
-)
 
 
 class KubeCluster:
@@ -78,274 +44,103 @@ class KubeCluster:
         leads: returns whether the term of a fence is still valid. qps, burst: see ``RateLimit``.
         """
         self._http = http
-        self._leads = leads
-        self._now = now
-        self._limit = RateLimit(qps, burst)
-        # Events have their own limit, as in kube-scheduler, so that they do not delay bindings.
-        self._event_limit = RateLimit(qps, burst)
-        self._informer: KubeInformer | None = None
+        self._requests = TermRequests(http, leads, RateLimit(qps, burst))
+        self._pods = PodWrites(self._requests, now)
+        self._events = EventWriter(http, RateLimit(qps, burst))
 
     def informer(self, kinds: Sequence[str]) -> KubeInformer:
         """See ``Cluster``. Status patches take the conditions' times from its pods."""
-        self._informer = KubeInformer(self._http, kinds)
-        return self._informer
+        informer = KubeInformer(self._http, kinds)
+        self._pods.known = lambda key: informer.get("Pod", key)
+        return informer
 
     async def get(self, kind: str, name: str, namespace: str = "") -> AnyObject:
         known = find_kind(kind)
         content = await self._http.request("GET", of_object(known, name, namespace))
         return read_object(known, content)
 
-    # ------------------------------------------------------------------ bindings
-
     async def bind_pods(
         self, bindings: Sequence[v1.Binding], *, fence: v1.Fence, traceparent: str = ""
     ) -> Sequence[v1.BatchResult]:
         headers = dict(to_metadata(traceparent.partition(",")[0]))
-        return await self._each(bindings, lambda wanted: self._bind(wanted, fence, headers))
-
-    async def _bind(
-        self, wanted: v1.Binding, fence: v1.Fence, headers: dict[str, str]
-    ) -> v1.BatchResult:
-        try:
-            path = of_object(_POD, wanted.name, wanted.namespace, "binding")
-            body, repeatable = writes.binding(wanted), bool(wanted.uid)
-            return await self._write(
-                "POST", path, body, fence, repeatable=repeatable, headers=headers
-            )
-        except Conflict as conflict:
-            return await self._not_bound(wanted, conflict)
-
-    async def _not_bound(self, wanted: v1.Binding, conflict: Conflict) -> v1.BatchResult:
-        """Determine the cause of a Conflict, which only its text has, from the current pod."""
-        pod = await self.get("Pod", wanted.name, wanted.namespace)
-        assert isinstance(pod, Pod)
-        result = v1.BatchResult(code=StatusCode.FAILED_PRECONDITION, message=conflict.message)
-        if wanted.uid and pod.metadata.uid != wanted.uid:
-            result.reason = StatusReason.PRECONDITION_FAILED
-        elif pod.spec.node_name == wanted.node_name and wanted.uid:
-            return _DONE  # bound by this binding, whose first answer was lost
-        elif pod.spec.node_name:
-            result.reason, result.node_name = StatusReason.ALREADY_BOUND, pod.spec.node_name
-        elif pod.metadata.HasField("deletion_timestamp"):
-            result.reason = StatusReason.POD_DELETING
-        elif pod.spec.scheduling_gates:
-            result.reason = StatusReason.SCHEDULING_GATED
-        else:
-            result.code, result.reason = StatusCode.ABORTED, StatusReason.CONFLICT
-        return result
-
-    # ------------------------------------------------------------------ evictions
+        return await each(bindings, lambda wanted: self._pods.bind(wanted, fence, headers))
 
     async def evict_pods(
         self, evictions: Sequence[v1.EvictRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
         """See ``Cluster``; preemption deletes, as in kube-scheduler, all others evict."""
-        return await self._each(evictions, lambda wanted: self._evict(wanted, fence))
-
-    async def _evict(self, wanted: v1.EvictRequest, fence: v1.Fence) -> v1.BatchResult:
-        uid = wanted.preconditions.uid
-        path = of_object(_POD, wanted.name, wanted.namespace)
-        try:
-            if wanted.HasField("condition"):
-                patch = writes.condition_patch(wanted.condition, uid, self._stamp())
-                await self._write("PATCH", f"{path}/status", patch, fence, STRATEGIC_MERGE_PATCH)
-            if wanted.ignore_disruption_budgets:
-                return await self._write("DELETE", path, writes.delete_options(wanted), fence)
-            body = writes.eviction(wanted)
-            return await self._write(
-                "POST", f"{path}/eviction", body, fence, repeatable=False, retry_after=False
-            )
-        except errors.TooManyRequests as error:
-            raise errors.DisruptionBudget(error.message, reason=error.reason) from error
-        except Conflict as error:
-            # The only possible cause is the precondition of a uid or resourceVersion.
-            raise errors.PreconditionFailed(error.message, reason=error.reason) from error
-
-    # ------------------------------------------------------------------ patches
+        return await each(evictions, lambda wanted: self._pods.evict(wanted, fence))
 
     async def patch_pod_statuses(
         self, patches: Sequence[v1.PodStatusPatch], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        return await self._each(patches, lambda wanted: self._patch_status(wanted, fence))
-
-    async def _patch_status(self, wanted: v1.PodStatusPatch, fence: v1.Fence) -> v1.BatchResult:
-        known = self._known(f"{wanted.namespace}/{wanted.name}", wanted.uid)
-        path = of_object(_POD, wanted.name, wanted.namespace, "status")
-        patch = writes.status_patch(wanted, known, self._stamp())
-        return await self._write("PATCH", path, patch, fence, STRATEGIC_MERGE_PATCH)
+        return await each(patches, lambda wanted: self._pods.patch_status(wanted, fence))
 
     async def patch_many(
         self, patches: Sequence[v1.PatchRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        return await self._each(patches, lambda wanted: self._patch(wanted, fence))
-
-    async def _patch(self, wanted: v1.PatchRequest, fence: v1.Fence) -> v1.BatchResult:
-        strategic = wanted.type == v1.STRATEGIC_MERGE_PATCH
-        form = STRATEGIC_MERGE_PATCH if strategic else MERGE_PATCH
-        body, kind = writes.object_patch(wanted), find_kind(wanted.kind)
-        metadata = body.get("metadata", {})
-        if "status" in body and "finalizers" in metadata:
-            # A patch of the status does not change finalizers.
-            path = of_object(kind, wanted.name, wanted.namespace)
-            version = await self._write_finalizers(path, metadata, fence, form)
-            body["metadata"] = {"resourceVersion": version}
-        # Kubernetes ignores the status in a patch of the object itself.
-        part = "status" if body.keys() - {"metadata"} == {"status"} else ""
-        path = of_object(kind, wanted.name, wanted.namespace, part)
-        return await self._write("PATCH", path, body, fence, form)
-
-    async def _write_finalizers(
-        self, path: str, metadata: Mapping[str, Any], fence: v1.Fence, form: str
-    ) -> str:
-        """Write an object's finalizers, and return its new resourceVersion.
-
-        The API server compares the opaque parameters of a claim byte by byte, and a patch encodes
-        them again. If they were stored with spaces between the tokens, it refuses the patch because
-        the spec is immutable. In protobuf, which kube-scheduler uses, they remain as they are.
-        """
-        try:
-            written = await self._send("PATCH", path, {"metadata": metadata}, fence, form)
-        except errors.Invalid:
-            stored = await self._http.request_bytes("GET", path, headers={"Accept": PROTOBUF})
-            changed = add_finalizers(
-                stored,
-                metadata["finalizers"],
-                uid=metadata.get("uid", ""),
-                resource_version=metadata.get("resourceVersion", ""),
-            )
-            written = await self._send("PUT", path, changed, fence, PROTOBUF)
-        version: str = written["metadata"]["resourceVersion"]
-        return version
-
-    # ------------------------------------------------------------------ new and deleted objects
+        return await each(patches, lambda wanted: _patch(self._requests, wanted, fence))
 
     async def create_many(
         self, items: Sequence[AnyObject], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        return await self._each(items, lambda item: self._create(item, fence))
+        def create(item: AnyObject) -> Awaitable[v1.BatchResult]:
+            path, body = collection(kind_of(item), item.metadata.namespace), to_manifest(item)
+            return self._requests.write("POST", path, body, fence, repeatable=False)
 
-    async def _create(self, item: AnyObject, fence: v1.Fence) -> v1.BatchResult:
-        path = collection(kind_of(item), item.metadata.namespace)
-        return await self._write("POST", path, to_manifest(item), fence, repeatable=False)
+        return await each(items, create)
 
     async def delete_many(
         self, deletions: Sequence[v1.DeleteRequest], *, fence: v1.Fence
     ) -> Sequence[v1.BatchResult]:
-        return await self._each(deletions, lambda wanted: self._delete(wanted, fence))
+        def delete(wanted: v1.DeleteRequest) -> Awaitable[v1.BatchResult]:
+            path = of_object(find_kind(wanted.kind), wanted.name, wanted.namespace)
+            return self._requests.write("DELETE", path, writes.delete_options(wanted), fence)
 
-    async def _delete(self, wanted: v1.DeleteRequest, fence: v1.Fence) -> v1.BatchResult:
-        path = of_object(find_kind(wanted.kind), wanted.name, wanted.namespace)
-        return await self._write("DELETE", path, writes.delete_options(wanted), fence)
-
-    # ------------------------------------------------------------------ events
+        return await each(deletions, delete)
 
     async def record_events(self, new: Sequence[Event], repeated: Sequence[Event] = ()) -> None:
         """See ``Cluster``. Raises ClientError when none of them could be written."""
-        results = [
-            *await self._each(new, self._record),
-            *await self._each(repeated, self._record_again),
-        ]
-        failed = [found for result in results if (found := errors.of_result(result)) is not None]
-        if failed and len(failed) == len(results):
-            raise failed[0]
+        await self._events.record(new, repeated)
 
-    async def _record(self, event: Event) -> v1.BatchResult:
-        path = _EVENTS.format(event.metadata.namespace or "default")
-        # NotFound: the namespace is deleted. AlreadyExists: an earlier attempt has written the
-        # event, but its answer was lost; event names are unique.
-        with contextlib.suppress(NotFound, AlreadyExists):
-            await self._write_event("POST", path, writes.event(event))
-        return _DONE
 
-    async def _record_again(self, event: Event) -> v1.BatchResult:
-        path = f"{_EVENTS.format(event.metadata.namespace or 'default')}/{event.metadata.name}"
-        series = writes.event_series(event)
-        try:
-            await self._write_event("PATCH", path, series, MERGE_PATCH)
-        except NotFound:  # it has expired, after an hour by default
-            return await self._record(event)
-        return _DONE
+async def _patch(
+    requests: TermRequests, wanted: v1.PatchRequest, fence: v1.Fence
+) -> v1.BatchResult:
+    strategic = wanted.type == v1.STRATEGIC_MERGE_PATCH
+    form = STRATEGIC_MERGE_PATCH if strategic else MERGE_PATCH
+    body, kind = writes.object_patch(wanted), find_kind(wanted.kind)
+    metadata = body.get("metadata", {})
+    if "status" in body and "finalizers" in metadata:
+        # A patch of the status does not change finalizers.
+        path = of_object(kind, wanted.name, wanted.namespace)
+        version = await _write_finalizers(requests, path, metadata, fence, form)
+        body["metadata"] = {"resourceVersion": version}
+    # Kubernetes ignores the status in a patch of the object itself.
+    part = "status" if body.keys() - {"metadata"} == {"status"} else ""
+    path = of_object(kind, wanted.name, wanted.namespace, part)
+    return await requests.write("PATCH", path, body, fence, form)
 
-    async def _write_event(
-        self, method: str, path: str, body: object, content_type: str = "application/json"
-    ) -> None:
-        """Write an event; retry after timeouts, since no other request waits for events."""
-        for tried in count(1):
-            try:
-                await self._http.request_bytes(
-                    method,
-                    path,
-                    body=body,
-                    content_type=content_type,
-                    repeatable=True,
-                    limit=self._event_limit,
-                )
-                return
-            except Unavailable:
-                if tried == _EVENT_TRIES:
-                    raise
 
-    # ------------------------------------------------------------------
+async def _write_finalizers(
+    requests: TermRequests, path: str, metadata: Mapping[str, Any], fence: v1.Fence, form: str
+) -> str:
+    """Write an object's finalizers, and return its new resourceVersion.
 
-    async def _each(
-        self, items: Sequence[T], write: Callable[[T], Awaitable[v1.BatchResult]]
-    ) -> list[v1.BatchResult]:
-        async def result(item: T) -> v1.BatchResult:
-            try:
-                return await write(item)
-            except ClientError as error:
-                return _failed(error)
-
-        return list(await asyncio.gather(*map(result, items)))
-
-    async def _write(
-        self, method: str, path: str, body: object, fence: v1.Fence, *args: Any, **options: Any
-    ) -> v1.BatchResult:
-        """Make a write of a term, as ``_send`` does."""
-        await self._send(method, path, body, fence, *args, **options)
-        return _DONE
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        body: object,
-        fence: v1.Fence,
-        content_type: str = "application/json",
-        *,
-        repeatable: bool = True,
-        **options: Any,
-    ) -> dict[str, Any]:
-        """Make a write of a term and return its answer; the options are ``KubeHttp.request``'s."""
-
-        def check() -> None:
-            if not self._leads(fence):
-                raise FenceLost(f"term {fence.term} of {fence.lock} is over")
-
-        return await self._http.request(
-            method,
-            path,
-            body=body,
-            content_type=content_type,
-            repeatable=repeatable,
-            limit=self._limit,
-            before=check,
-            **options,
+    The API server compares the opaque parameters of a claim byte by byte, and a patch encodes
+    them again. If they were stored with spaces between the tokens, it refuses the patch because
+    the spec is immutable. In protobuf, which kube-scheduler uses, they remain as they are.
+    """
+    try:
+        written = await requests.send("PATCH", path, {"metadata": metadata}, fence, form)
+    except errors.Invalid:
+        stored = await requests.http.request_bytes("GET", path, headers={"Accept": PROTOBUF})
+        changed = add_finalizers(
+            stored,
+            metadata["finalizers"],
+            uid=metadata.get("uid", ""),
+            resource_version=metadata.get("resourceVersion", ""),
         )
-
-    def _known(self, key: str, uid: str) -> Pod | None:
-        pod = self._informer.get("Pod", key) if self._informer is not None else None
-        return pod if isinstance(pod, Pod) and pod.metadata.uid == uid else None
-
-    def _stamp(self) -> Timestamp:
-        stamp = Timestamp()
-        stamp.FromNanoseconds(int(self._now() * 1e9))
-        return stamp
-
-
-def _failed(error: ClientError) -> v1.BatchResult:
-    result = as_result(error)
-    result.reason = next((reason for cls, reason in _REASONS if isinstance(error, cls)), "")
-    if isinstance(error, FenceLost):
-        result.code = StatusCode.FAILED_PRECONDITION
-    return result
+        written = await requests.send("PUT", path, changed, fence, PROTOBUF)
+    version: str = written["metadata"]["resourceVersion"]
+    return version

@@ -90,7 +90,7 @@ class KubeInformer(MirrorReader):
             for key, pod in self._mirror.stores["Pod"].items()
             if isinstance(pod, Pod) and not pod.spec.node_name
         }
-        outdated = believed - await self._without_node()
+        outdated = believed - await _without_node(self._http)
         try:
             async with asyncio.timeout(_CATCH_UP):
                 while outdated := {item for item in outdated if self._is_unbound(*item)}:
@@ -157,22 +157,24 @@ class KubeInformer(MirrorReader):
         pod = self._mirror.stores["Pod"].get(key)
         return isinstance(pod, Pod) and pod.metadata.uid == uid and not pod.spec.node_name
 
-    async def _without_node(self) -> set[tuple[str, str]]:
-        """Return key and uid of the pods that have no node, by a consistent read."""
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
-        while True:
-            try:
-                return await self._list_without_node()
-            except ClientError as error:
-                _log.warning("Could not list the pods without a node", error=str(error))
-            await asyncio.sleep(backoff.next_delay())
 
-    async def _list_without_node(self) -> set[tuple[str, str]]:
-        found: set[tuple[str, str]] = set()
-        params = {"fieldSelector": _UNBOUND, "limit": "5000"}
-        headers = {"Accept": f"{_METADATA_ONLY},application/json"}
-        async for page in pages(self._http, collection(KINDS["Pod"]), params, headers):
-            for item in page.get("items") or ():
-                metadata = item["metadata"]
-                found.add((f"{metadata['namespace']}/{metadata['name']}", metadata["uid"]))
-        return found
+async def _without_node(http: KubeHttp) -> set[tuple[str, str]]:
+    """Return key and uid of the pods that have no node, by a consistent read."""
+    backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
+    while True:
+        try:
+            return await _list_without_node(http)
+        except ClientError as error:
+            _log.warning("Could not list the pods without a node", error=str(error))
+        await asyncio.sleep(backoff.next_delay())
+
+
+async def _list_without_node(http: KubeHttp) -> set[tuple[str, str]]:
+    found: set[tuple[str, str]] = set()
+    params = {"fieldSelector": _UNBOUND, "limit": "5000"}
+    headers = {"Accept": f"{_METADATA_ONLY},application/json"}
+    async for page in pages(http, collection(KINDS["Pod"]), params, headers):
+        for item in page.get("items") or ():
+            metadata = item["metadata"]
+            found.add((f"{metadata['namespace']}/{metadata['name']}", metadata["uid"]))
+    return found

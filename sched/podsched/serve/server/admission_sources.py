@@ -91,7 +91,7 @@ class AdmissionSources:
         self.default_storage_class = Derived(
             cache, lambda: default_class(cache.messages(_STORAGE_CLASS)), _STORAGE_CLASS
         )
-        self._ranges = Derived(cache, self._ranges_by_namespace, _LIMIT_RANGE)
+        self._ranges = Derived(cache, lambda: _by_namespace(cache), _LIMIT_RANGE)
 
     def runtime_class(self, name: str) -> RuntimeClass | None:
         """Return a RuntimeClass by name, None if it does not exist."""
@@ -127,14 +127,6 @@ class AdmissionSources:
     def limit_ranges(self, namespace: str) -> Sequence[LimitRange]:
         """Return the LimitRanges of a namespace, sorted by name."""
         return self._ranges().get(namespace, ())
-
-    def _ranges_by_namespace(self) -> dict[str, list[LimitRange]]:
-        found: dict[str, list[LimitRange]] = {}
-        for entry in self._cache.in_order(_LIMIT_RANGE):
-            found.setdefault(entry.key.partition("/")[0], []).append(
-                cast(LimitRange, entry.message)
-            )
-        return found
 
     def workload_of(self, group: PodGroup) -> Workload | None:
         """Return the Workload that a PodGroup names, None if it does not exist."""
@@ -178,3 +170,10 @@ class AdmissionSources:
         ]
         if revisions:
             await self._cache.settle(max(revisions))
+
+
+def _by_namespace(cache: WatchCache) -> dict[str, list[LimitRange]]:
+    found: dict[str, list[LimitRange]] = {}
+    for entry in cache.in_order(_LIMIT_RANGE):
+        found.setdefault(entry.key.partition("/")[0], []).append(cast(LimitRange, entry.message))
+    return found

@@ -16,7 +16,7 @@ from podsched.serve.server.admission_sources import AdmissionSources
 from podsched.serve.server.bind_guard import BindGuard
 from podsched.serve.server.cache_reflector import CacheReflector
 from podsched.serve.server.compaction import Compactor
-from podsched.serve.server.creation import Creator, random_uid
+from podsched.serve.server.creation import Creator, ensure_built_in, random_uid
 from podsched.serve.server.device_guard import with_device_keys
 from podsched.serve.server.errors import ApiError
 from podsched.serve.server.etcd_monitor import EtcdMonitor
@@ -135,7 +135,7 @@ class ServerCore:
         backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random.random)
         while True:
             try:
-                await self.creator.ensure_built_in(self.cache)
+                await ensure_built_in(self.creator, self.cache)
                 await self.storage.mutate([*role_extensions(self.cache)], None)
                 await self.reflector.wait_until_fresh()
                 self._has_built_in = True

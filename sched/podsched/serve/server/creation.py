@@ -34,7 +34,6 @@ from podsched.api.owners import CONTROLLED_KINDS, OWN_KINDS
 from podsched.api.priorities import system_priority_classes
 from podsched.api.reasons import StatusReason
 from podsched.api.trace_context import annotate
-from podsched.serve.server import errors
 from podsched.serve.server.access.bootstrap_policy import bootstrap_policy
 from podsched.serve.server.access.object_checks import check_creation, check_new
 from podsched.serve.server.admission import admit_new, encoded
@@ -49,7 +48,6 @@ from podsched.serve.server.quotas.charging import QuotaCharging
 from podsched.serve.server.service_addresses import ServiceAddresses
 from podsched.serve.server.storage import KeysTakenError, New, Outcome, only_entry
 from podsched.serve.server.watchcache import WatchCache
-from podsched.serve.store.errors import StoreError
 from podsched.telemetry.tracing import current_span
 from podsched.v1.api_pb2 import Fence
 
@@ -181,7 +179,7 @@ class Creator:
                 await work.give_way()
         work.end()
         await self._namespaces.create_missing((item.new for item in items), in_batch)
-        items = self._with_room(items)
+        items = _with_room(self._expiry, items)
         await self._store(items, outcomes, fence)
         await self._sources.settle(outcomes)
         await self._tell_of_no_controller(outcomes)
@@ -194,13 +192,13 @@ class Creator:
         if not new or self._sources.has_controller_manager(now):
             return
         with suppress(ApiError):
-            lease = self._expiry.present_lease() or await self._new_lease()
+            lease = self._expiry.present_lease() or await self._expiry.lease()
             items = []
             for at, entry in enumerate(new[:_MAX_UNMANAGED]):
                 kind = entry.kind
                 event = no_controller_event(kind.name, kind.api_version, entry.message, now)
                 items.append(_Item(at, self._admitted(event, lease, of_kubernetes=False), None))
-            await self._store(self._with_room(items), [None] * len(items), None)
+            await self._store(_with_room(self._expiry, items), [None] * len(items), None)
 
     async def _store(
         self, items: list[_Item], outcomes: list[Outcome | None], fence: Fence | None
@@ -238,7 +236,7 @@ class Creator:
             lease = 0
             if isinstance(message, Event):
                 self._event_rates.admit(message)
-                lease = self._expiry.present_lease() or await self._new_lease()
+                lease = self._expiry.present_lease() or await self._expiry.lease()
             new = self._admitted(message, lease, of_kubernetes)
         except ApiError as error:
             return error
@@ -256,19 +254,6 @@ class Creator:
             await self._namespaces.check(kind, message)
         if not self._sources.has_all_for(message):
             await self._sources.refresh()
-
-    async def ensure_built_in(self, cache: WatchCache) -> None:
-        """Create the built-in objects of a cluster. Raises ApiError."""
-        await self._ensure(
-            cache, [Namespace(metadata={"name": name}) for name in _BUILT_IN_NAMESPACES]
-        )
-        await self._ensure(cache, [*system_priority_classes(), *bootstrap_policy()])
-
-    async def _ensure(self, cache: WatchCache, built_in: Sequence[AnyObject]) -> None:
-        missing = [m for m in built_in if cache.get(kind_of(m), object_key(m)) is None]
-        for outcome in await self.create_many(missing):
-            if isinstance(outcome, ApiError) and outcome.reason != StatusReason.ALREADY_EXISTS:
-                raise outcome
 
     def _admitted(self, message: AnyObject, lease: int, of_kubernetes: bool) -> New:
         """Complete and validate a new object, and return it serialized. Raises ApiError."""
@@ -299,7 +284,7 @@ class Creator:
             self._expiry.forget_lease()
             try:
                 return item._replace(new=item.new._replace(lease=await self._expiry.lease()))
-            except StoreError:
+            except ApiError:
                 return None
         message = item.message
         if message is None:
@@ -308,18 +293,9 @@ class Creator:
             item = item._replace(taken=item.taken | error.keys)
         else:
             taken = error.reason == StatusReason.ALREADY_EXISTS
-            if not taken or attempt >= _GENERATED_NAME_TRIES or not self._rename(message):
+            if not taken or attempt >= _GENERATED_NAME_TRIES or not _rename(message, self._new_uid):
                 return None
         return item._replace(new=self._written(item.new, message, item.taken))
-
-    def _rename(self, message: AnyObject) -> bool:
-        """Give an object another generated name; return False if the client chose its name."""
-        metadata = message.metadata
-        if metadata.name != generated_name(metadata.generate_name, metadata.uid):
-            return False
-        metadata.uid = self._new_uid()
-        metadata.name = generated_name(metadata.generate_name, metadata.uid)
-        return True
 
     def _written(self, new: New, message: AnyObject, taken: Container[str]) -> New:
         """Return a write with the present name of its object, and with a Service's addresses.
@@ -334,19 +310,24 @@ class Creator:
         key = local_key(new.kind, message.metadata.namespace, message.metadata.name)
         return new._replace(key=key, value=encoded(new.kind, message), exclusive=exclusive)
 
-    async def _new_lease(self) -> int:
-        try:
-            return await self._expiry.lease()
-        except StoreError as error:
-            raise errors.of_store(error) from error
 
-    def _with_room(self, items: list[_Item]) -> list[_Item]:
-        """Return the items, with operations that remove the oldest Events if there are too many."""
-        events = [at for at, item in enumerate(items) if item.new.kind is EVENT]
-        removals = self._expiry.make_room(len(events)) if events else []
-        for at, removal in zip(events, removals, strict=False):
-            items[at] = items[at]._replace(new=items[at].new._replace(also=(removal,)))
-        return items
+def _rename(message: AnyObject, new_uid: Callable[[], str]) -> bool:
+    """Give an object another generated name; return False if the client chose its name."""
+    metadata = message.metadata
+    if metadata.name != generated_name(metadata.generate_name, metadata.uid):
+        return False
+    metadata.uid = new_uid()
+    metadata.name = generated_name(metadata.generate_name, metadata.uid)
+    return True
+
+
+def _with_room(expiry: EventExpiry, items: list[_Item]) -> list[_Item]:
+    """Return the items, with operations that remove the oldest Events if there are too many."""
+    events = [at for at, item in enumerate(items) if item.new.kind is EVENT]
+    removals = expiry.make_room(len(events)) if events else []
+    for at, removal in zip(events, removals, strict=False):
+        items[at] = items[at]._replace(new=items[at].new._replace(also=(removal,)))
+    return items
 
 
 def no_controller_event(kind: str, api_version: str, message: AnyObject, now: float) -> Event:
@@ -363,3 +344,17 @@ def no_controller_event(kind: str, api_version: str, message: AnyObject, now: fl
     event.first_timestamp.CopyFrom(timestamp(now, whole=True))
     event.last_timestamp.CopyFrom(event.first_timestamp)
     return event
+
+
+async def ensure_built_in(creator: Creator, cache: WatchCache) -> None:
+    """Create the built-in objects of a cluster. Raises ApiError."""
+    namespaces = [Namespace(metadata={"name": name}) for name in _BUILT_IN_NAMESPACES]
+    await _ensure(creator, cache, namespaces)
+    await _ensure(creator, cache, [*system_priority_classes(), *bootstrap_policy()])
+
+
+async def _ensure(creator: Creator, cache: WatchCache, built_in: Sequence[AnyObject]) -> None:
+    missing = [m for m in built_in if cache.get(kind_of(m), object_key(m)) is None]
+    for outcome in await creator.create_many(missing):
+        if isinstance(outcome, ApiError) and outcome.reason != StatusReason.ALREADY_EXISTS:
+            raise outcome

@@ -24,6 +24,7 @@ from podsched.serve.server import errors
 from podsched.serve.server.access.identity import caller
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.server.watchcache import WatchCache
+from podsched.serve.store.errors import StoreError
 from podsched.serve.store.protocol import Delete, Store
 
 EVENT = KINDS["Event"]
@@ -63,11 +64,14 @@ class EventExpiry:
         return 0 if self._clock() - self._granted > self._ttl / _BUCKETS else self._lease
 
     async def lease(self) -> int:
-        """Return the lease for an event created now, granting one if needed. Raises StoreError."""
+        """Return the lease for an event created now, granting one if needed. Raises ApiError."""
         async with self._granting:
             if not self.present_lease():
                 life = int(self._ttl + self._ttl / _BUCKETS) + 1
-                granted = await self._store.lease_grant(life)
+                try:
+                    granted = await self._store.lease_grant(life)
+                except StoreError as error:
+                    raise errors.of_store(error) from error
                 self._lease, self._granted = granted.id, self._clock()
             return self._lease
 

@@ -115,7 +115,8 @@ class EmbeddedEtcd:
     @property
     def endpoint(self) -> str:
         """The endpoint for clients, in the format of ``EtcdOptions.endpoints``."""
-        return f"{self._scheme}://{self._options.host}:{self._client_port}"
+        scheme = "https" if self._options.cert else "http"
+        return f"{scheme}://{self._options.host}:{self._client_port}"
 
     @property
     def pid(self) -> int | None:
@@ -127,10 +128,6 @@ class EmbeddedEtcd:
     def log_file(self) -> Path:
         """The file with etcd's own log."""
         return self._options.data_dir / "etcd.log"
-
-    @property
-    def _scheme(self) -> str:
-        return "https" if self._options.cert else "http"
 
     async def start(self) -> None:
         """Start it and wait until it answers. Raises EmbeddedEtcdError with a one-line message."""
@@ -157,10 +154,11 @@ class EmbeddedEtcd:
         for port in (self._client_port, self._peer_port):
             if not can_listen(self._options.host, port):
                 raise _PortTaken(f"port {port} on {self._options.host} is in use already")
+        arguments = _arguments(self._options, self.endpoint, self._peer_port, self.version)
         start_of_log = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *dying_with_parent([str(binary), *self._arguments()]),
+                *dying_with_parent([str(binary), *arguments]),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -174,89 +172,18 @@ class EmbeddedEtcd:
             await self.kill()
             raise
 
-    def _arguments(self) -> list[str]:
-        options = self._options
-        peers_have_tls = options.cert and options.client_ca
-        peer = f"{'https' if peers_have_tls else 'http'}://{options.host}:{self._peer_port}"
-        arguments = {
-            "name": options.name,
-            "data-dir": str(options.data_dir),
-            "listen-client-urls": self.endpoint,
-            "advertise-client-urls": self.endpoint,
-            "listen-peer-urls": peer,
-            "initial-advertise-peer-urls": peer,
-            "initial-cluster": options.cluster or f"{options.name}={peer}",
-            "auto-compaction-mode": "periodic",
-            "auto-compaction-retention": options.history,
-            "quota-backend-bytes": str(options.quota_bytes),
-            "snapshot-count": str(options.snapshot_count),
-            "backend-batch-interval": _NEVER,
-            "log-level": "warn",
-            **consistency_checks(self.version),
-        }
-        # A single member elects itself; shorter ticks only allow shorter leases (1 s).
-        election = MEMBERS_ELECTION_TIMEOUT if options.cluster else 500
-        arguments |= {"heartbeat-interval": str(HEARTBEAT), "election-timeout": str(election)}
-        if options.cert and options.key:
-            arguments |= {"cert-file": str(options.cert), "key-file": str(options.key)}
-        if options.client_ca:
-            arguments |= {"trusted-ca-file": str(options.client_ca), "client-cert-auth": "true"}
-        if peers_have_tls:
-            arguments |= {
-                "peer-cert-file": str(options.cert),
-                "peer-key-file": str(options.key),
-                "peer-trusted-ca-file": str(options.client_ca),
-                "peer-client-cert-auth": "true",
-            }
-        if not options.fsync:
-            arguments["unsafe-no-fsync"] = "true"
-        return [f"--{name}={value}" for name, value in arguments.items()]
-
     async def _wait_until_it_answers(self, start_of_log: int) -> None:
         try:
             async with asyncio.timeout(self._options.start_timeout):
-                while not await self._answers():
+                while not await _answers(self._options, self.endpoint, self._client_port):
                     if self.pid is None:
-                        raise self._why_it_ended(start_of_log)
+                        raise _why_it_ended(self.log_file, start_of_log, self.endpoint)
                     await asyncio.sleep(_POLL)
         except TimeoutError:
             raise EmbeddedEtcdError(
                 f"etcd did not answer within {self._options.start_timeout:g} s; "
                 f"see {self.log_file} (is another etcd running on the same data?)"
             ) from None
-
-    async def _answers(self) -> bool:
-        """Return whether it has a leader and serves; with TLS, whether its port is in use.
-
-        With TLS, a request would need a client certificate, which this object may not have.
-        """
-        if self._options.cert:
-            return not can_listen(self._options.host, self._client_port)
-        store = EtcdStore(EtcdOptions((self.endpoint,), request_timeout=1.0))
-        try:
-            await store.get("health")
-        except Unauthorized:
-            return True
-        except StoreError:
-            return False
-        finally:
-            await store.close()
-        return True
-
-    def _why_it_ended(self, start_of_log: int) -> EmbeddedEtcdError | _PortTaken:
-        with self.log_file.open("rb") as log:
-            log.seek(start_of_log)
-            lines = log.read().decode(errors="replace").strip().splitlines()
-        if any("address already in use" in line for line in lines):
-            return _PortTaken(f"a port of {self.endpoint} is in use already")
-        # etcd's last words before a panic are a line of JSON; what Go prints then are stacks.
-        reports = [line for line in lines if '"level":"panic"' in line or '"level":"fatal"' in line]
-        try:
-            report = json.loads(reports[-1])
-            last = f"{report['msg']}: {report.get('error', 'no reason given')}"
-        except (IndexError, KeyError, ValueError):
-            last = lines[-1].strip() if lines else "no output"
-        return EmbeddedEtcdError(f"etcd ended at once: {last} (see {self.log_file})")
 
     async def wait(self) -> str:
         """Wait until the process has ended; return "ended".
@@ -289,3 +216,80 @@ class EmbeddedEtcd:
 
 class _PortTaken(Exception):
     """Another process listens on one of the ports."""
+
+
+def _arguments(
+    options: EmbeddedEtcdOptions, endpoint: str, peer_port: int, version: Version | None
+) -> list[str]:
+    peers_have_tls = options.cert and options.client_ca
+    peer = f"{'https' if peers_have_tls else 'http'}://{options.host}:{peer_port}"
+    arguments = {
+        "name": options.name,
+        "data-dir": str(options.data_dir),
+        "listen-client-urls": endpoint,
+        "advertise-client-urls": endpoint,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": options.cluster or f"{options.name}={peer}",
+        "auto-compaction-mode": "periodic",
+        "auto-compaction-retention": options.history,
+        "quota-backend-bytes": str(options.quota_bytes),
+        "snapshot-count": str(options.snapshot_count),
+        "backend-batch-interval": _NEVER,
+        "log-level": "warn",
+        **consistency_checks(version),
+    }
+    # A single member elects itself; shorter ticks only allow shorter leases (1 s).
+    election = MEMBERS_ELECTION_TIMEOUT if options.cluster else 500
+    arguments |= {"heartbeat-interval": str(HEARTBEAT), "election-timeout": str(election)}
+    if options.cert and options.key:
+        arguments |= {"cert-file": str(options.cert), "key-file": str(options.key)}
+    if options.client_ca:
+        arguments |= {"trusted-ca-file": str(options.client_ca), "client-cert-auth": "true"}
+    if peers_have_tls:
+        arguments |= {
+            "peer-cert-file": str(options.cert),
+            "peer-key-file": str(options.key),
+            "peer-trusted-ca-file": str(options.client_ca),
+            "peer-client-cert-auth": "true",
+        }
+    if not options.fsync:
+        arguments["unsafe-no-fsync"] = "true"
+    return [f"--{name}={value}" for name, value in arguments.items()]
+
+
+async def _answers(options: EmbeddedEtcdOptions, endpoint: str, port: int) -> bool:
+    """Return whether it has a leader and serves; with TLS, whether its port is in use.
+
+    With TLS, a request would need a client certificate, which this object may not have.
+    """
+    if options.cert:
+        return not can_listen(options.host, port)
+    store = EtcdStore(EtcdOptions((endpoint,), request_timeout=1.0))
+    try:
+        await store.get("health")
+    except Unauthorized:
+        return True
+    except StoreError:
+        return False
+    finally:
+        await store.close()
+    return True
+
+
+def _why_it_ended(
+    log_file: Path, start_of_log: int, endpoint: str
+) -> EmbeddedEtcdError | _PortTaken:
+    with log_file.open("rb") as log:
+        log.seek(start_of_log)
+        lines = log.read().decode(errors="replace").strip().splitlines()
+    if any("address already in use" in line for line in lines):
+        return _PortTaken(f"a port of {endpoint} is in use already")
+    # etcd's last words before a panic are a line of JSON; what Go prints then are stacks.
+    reports = [line for line in lines if '"level":"panic"' in line or '"level":"fatal"' in line]
+    try:
+        report = json.loads(reports[-1])
+        last = f"{report['msg']}: {report.get('error', 'no reason given')}"
+    except (IndexError, KeyError, ValueError):
+        last = lines[-1].strip() if lines else "no output"
+    return EmbeddedEtcdError(f"etcd ended at once: {last} (see {log_file})")

@@ -43,12 +43,12 @@ async def all_apis_down(system: System, _: float) -> AsyncIterator[str]:
     processes = [system.process(name) for name in APIS]
     try:
         for process in processes:
-            process.hold()
+            process.may_restart.clear()
             process.kill(Signals.SIGKILL)
         yield "all API servers are down"
     finally:
         for process in processes:
-            process.release()
+            process.may_restart.set()
 
 
 @asynccontextmanager

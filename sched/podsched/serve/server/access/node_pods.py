@@ -8,6 +8,7 @@ makes these itself and must not give itself rights by them.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from podsched.api.kinds import KINDS
@@ -22,6 +23,16 @@ _POD: Final = KINDS["Pod"]
 _NODE: Final = KINDS["Node"]
 #: Changes that are taken from the cache at a time.
 _AT_ONCE: Final = 500
+#: What a node may do with the objects that its pods refer to, by resource.
+_REFERRED: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
+    "secrets": ("Secret", frozenset({"get", "list", "watch"})),
+    "configmaps": ("ConfigMap", frozenset({"get", "list", "watch"})),
+    "persistentvolumeclaims": ("PersistentVolumeClaim", frozenset({"get"})),
+    "resourceclaims": ("ResourceClaim", frozenset({"get"})),
+    "serviceaccounts": ("ServiceAccount", frozenset({"get"})),
+    "serviceaccounts/token": ("ServiceAccount", frozenset({"create"})),
+}
+_REFERRED_GROUPS: Final = {"resourceclaims": "resource.k8s.io"}
 
 
 class NodePods:
@@ -97,3 +108,12 @@ class NodePods:
             if (kind, name) in found:
                 return True
         return False
+
+    def permits(
+        self, node: str, verb: str, group: str, resource: str, namespace: str, name: str
+    ) -> bool:
+        """Return whether a node may do this because one of its pods refers to the object."""
+        kind, verbs = _REFERRED.get(resource, ("", frozenset()))
+        if verb not in verbs or group != _REFERRED_GROUPS.get(resource, ""):
+            return False
+        return bool(name) and self.refer_to(node, kind, namespace, name)

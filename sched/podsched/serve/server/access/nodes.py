@@ -26,7 +26,6 @@ from podsched.api.pod_references import references, token_audiences
 from podsched.api.service_accounts import MIRROR_POD, is_mirror_pod
 from podsched.serve.server import errors
 from podsched.serve.server.access.identity import NODES
-from podsched.serve.server.access.node_pods import NodePods
 from podsched.serve.server.scope import selected
 
 VOLUME_CONTROLLERS: Final = "system:volume-controllers"
@@ -52,16 +51,6 @@ _OWN_LABELS = frozenset(
 )
 #: Metadata that determines when an object is removed.
 _HELD_BY: Final = ("owner_references", "finalizers")
-#: What a node may do with the objects that its pods refer to, by resource.
-_REFERRED: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
-    "secrets": ("Secret", frozenset({"get", "list", "watch"})),
-    "configmaps": ("ConfigMap", frozenset({"get", "list", "watch"})),
-    "persistentvolumeclaims": ("PersistentVolumeClaim", frozenset({"get"})),
-    "resourceclaims": ("ResourceClaim", frozenset({"get"})),
-    "serviceaccounts": ("ServiceAccount", frozenset({"get"})),
-    "serviceaccounts/token": ("ServiceAccount", frozenset({"create"})),
-}
-_REFERRED_GROUPS: Final = {"resourceclaims": "resource.k8s.io"}
 _UNREFERRED: Final = {
     "ServiceAccount": "a service account",
     "Secret": "secrets",
@@ -84,15 +73,6 @@ class NodeScope(NamedTuple):
     def is_kubelet(self) -> bool:
         """Whether it is one node, as a kubelet is."""
         return bool(self.pattern) and not self.pattern.endswith("*")
-
-    def permits(
-        self, pods: NodePods, verb: str, group: str, resource: str, namespace: str, name: str
-    ) -> bool:
-        """Return whether the node may do this because one of its pods refers to the object."""
-        kind, verbs = _REFERRED.get(resource, ("", frozenset()))
-        if verb not in verbs or group != _REFERRED_GROUPS.get(resource, ""):
-            return False
-        return bool(name) and pods.refer_to(self.pattern, kind, namespace, name)
 
     def includes(self, node: str) -> bool:
         """Return whether a node is one of the identity's."""
@@ -138,29 +118,8 @@ class NodeScope(NamedTuple):
             self._check_labels(kind, new.metadata.name, {}, new.metadata.labels)
         elif isinstance(new, ResourceSlice):
             self._check_slice(kind, new)
-        elif isinstance(new, Pod):
-            self._check_mirror_pod(kind, new, uid_of)
-
-    def _check_mirror_pod(self, kind: Kind, pod: Pod, uid_of: Callable[[str], str]) -> None:
-        name, why = pod.metadata.name, ""
-        owners = pod.metadata.owner_references
-        referred = (kind for kind, found in references(pod) if found and kind in _UNREFERRED)
-        if not is_mirror_pod(pod):
-            why = f'pod does not have "{MIRROR_POD}" annotation: a node can only create mirror pods'
-        elif not self.includes(pod.spec.node_name):
-            why = "can only create pods with spec.nodeName set to itself"
-        elif len(owners) != 1 or (owners[0].kind, owners[0].name) != ("Node", pod.spec.node_name):
-            why = "can only create pods with a single owner reference set to itself"
-        elif not owners[0].controller:
-            why = "can only create pods with a controller owner reference set to itself"
-        elif owners[0].block_owner_deletion:
-            why = "must not set blockOwnerDeletion on an owner reference"
-        elif (uid := uid_of(pod.spec.node_name)) and owners[0].uid != uid:
-            why = f"UID mismatch: expected {owners[0].uid[:64]} got {uid}"
-        elif first := next(referred, ""):
-            why = f"can not create pods that reference {_UNREFERRED[first]}"
-        if why:
-            raise self._refused(kind, name, why)
+        elif isinstance(new, Pod) and (why := _why_not_created(self, new, uid_of)):
+            raise self._refused(kind, new.metadata.name, why)
 
     def check_address(self, kind: Kind, namespace: str, name: str) -> None:
         """Raise ApiError for another node, its Lease or its CSINode."""
@@ -253,6 +212,27 @@ def node_scope(user: str, groups: Iterable[str]) -> NodeScope | None:
     pattern = user.removeprefix(USER_PREFIX) if user.startswith(USER_PREFIX) else ""
     reads_all = not {HOLLOW_DEVICES, VOLUME_CONTROLLERS}.isdisjoint(groups)
     return NodeScope(pattern, reads_all or pattern.endswith("*"))
+
+
+def _why_not_created(own: NodeScope, pod: Pod, uid_of: Callable[[str], str]) -> str:
+    """Return why a node may not create a pod; "" for a mirror pod of its own."""
+    owners = pod.metadata.owner_references
+    referred = (kind for kind, found in references(pod) if found and kind in _UNREFERRED)
+    if not is_mirror_pod(pod):
+        return f'pod does not have "{MIRROR_POD}" annotation: a node can only create mirror pods'
+    if not own.includes(pod.spec.node_name):
+        return "can only create pods with spec.nodeName set to itself"
+    if len(owners) != 1 or (owners[0].kind, owners[0].name) != ("Node", pod.spec.node_name):
+        return "can only create pods with a single owner reference set to itself"
+    if not owners[0].controller:
+        return "can only create pods with a controller owner reference set to itself"
+    if owners[0].block_owner_deletion:
+        return "must not set blockOwnerDeletion on an owner reference"
+    if (uid := uid_of(pod.spec.node_name)) and owners[0].uid != uid:
+        return f"UID mismatch: expected {owners[0].uid[:64]} got {uid}"
+    if first := next(referred, ""):
+        return f"can not create pods that reference {_UNREFERRED[first]}"
+    return ""
 
 
 def _claims_in(pod: Pod) -> tuple[object, object]:

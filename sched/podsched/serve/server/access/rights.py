@@ -98,7 +98,7 @@ class Rights:
             return True
         if self.node is None or self._pods is None:
             return False
-        return self.node.permits(self._pods, verb, group, resource, namespace, name)
+        return self._pods.permits(self.node.pattern, verb, group, resource, namespace, name)
 
     def uid_of_node(self, name: str) -> str:
         """Return the uid of a node, "" if it is unknown."""

@@ -79,7 +79,7 @@ class Gate:
         self._writes = asyncio.Semaphore(_WRITES)
         self._lane = Lane(self.clock)
         self._timer: asyncio.TimerHandle | None = None
-        self._probe: asyncio.TimerHandle | None = None
+        self._probe = LagProbe(self.flows, self.clock)
 
     def call_arrived(self, identity: Identity, peer: str, method: str) -> None:
         """Charge a call that has arrived, and delay long work for the calls behind it.
@@ -119,8 +119,8 @@ class Gate:
             self.flows.take(flow)
             if self._observer is not None:
                 self._observer.dispatched(flow, 0.0)
-        if self.flows.competing and self._probe is None:
-            self._probe_later()
+        if self.flows.competing and self._probe.timer is None:
+            self._probe.start()
         flow.charge(_SECONDS.get(method, 0.0) + size * RECEIVED_BYTE, self.clock())
         seat = Seat(self.flows, flow, self.clock, self._writes, self._lane, self.left)
         if seat.competes:
@@ -221,25 +221,34 @@ class Gate:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(max(again, _SOONEST), self._dispatch)
 
-    def _probe_later(self) -> None:
-        due = self.clock() + _PROBE_EVERY
-        loop = asyncio.get_running_loop()
-        self._probe = loop.call_later(_PROBE_EVERY, self._probe_lag, due)
-
-    def _probe_lag(self, due: float) -> None:
-        """Measure the event loop's lag while flows compete."""
-        self._probe = None
-        now = self.clock()
-        self.flows.measure(processor_time_of_thread(), now)
-        self.flows.loop.adjust(now - due)
-        if self.flows.competing:
-            self._probe_later()
-
     def close(self) -> None:
         """Cancel the timers; all calls must have ended."""
-        for timer in (self._timer, self._probe):
+        for timer in (self._timer, self._probe.timer):
             if timer is not None:
                 timer.cancel()
+
+
+class LagProbe:
+    """Measures the event loop's lag while flows compete."""
+
+    def __init__(self, flows: Flows, clock: Callable[[], float]) -> None:
+        self._flows = flows
+        self._clock = clock
+        self.timer: asyncio.TimerHandle | None = None
+        """For the next measurement; None while no flows compete."""
+
+    def start(self) -> None:
+        """Measure until no flows compete."""
+        due = self._clock() + _PROBE_EVERY
+        self.timer = asyncio.get_running_loop().call_later(_PROBE_EVERY, self._measure, due)
+
+    def _measure(self, due: float) -> None:
+        self.timer = None
+        now = self._clock()
+        self._flows.measure(processor_time_of_thread(), now)
+        self._flows.loop.adjust(now - due)
+        if self._flows.competing:
+            self.start()
 
 
 def processor_time_of_thread() -> ProcessorTime:
