@@ -9,7 +9,7 @@ import pytest
 from podsched.api.hollow_nodes import DEVICES_ANNOTATION
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject, DeviceClass, Node, ResourceSlice
-from podsched.serve.agent import agent
+from podsched.serve.agent import timers
 from podsched.serve.client.errors import Forbidden, as_result
 from podsched.v1.api_pb2 import BatchResult
 from support.agent_world import AgentWorld
@@ -104,7 +104,7 @@ async def test_an_agent_that_starts_again_keeps_the_slices(world: AgentWorld) ->
 async def test_devices_and_classes_that_were_refused_are_created_later(
     world: AgentWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent, "_RETRY_ERROR", 0.1)
+    monkeypatch.setattr(timers, "_RETRY_ERROR", 0.1)
     create_many, refused = world.client.create_many, list[AnyObject]()
 
     async def refuse_once(items: Sequence[AnyObject]) -> Sequence[BatchResult]:

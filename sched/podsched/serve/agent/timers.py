@@ -1,0 +1,64 @@
+"""The times at which an agent handles objects again."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from contextlib import suppress
+
+from podsched.serve.client import errors
+from podsched.serve.client.errors import Conflict, NotFound
+from podsched.telemetry.logs import get_logger
+from podsched.v1 import api_pb2 as v1
+
+_log = get_logger("agent")
+#: Seconds before an object is handled again after a failed write: by a conflict, by other errors.
+_RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
+
+
+class Timers:
+    """A heap of times, each with the kind and the key of an object.
+
+    ``now`` returns Unix time in seconds.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._heap: list[tuple[float, str, str]] = []
+        self._earlier = asyncio.Event()
+
+    def set(self, kind: str, key: str, at: float) -> None:
+        """Handle an object at this time; other times of the object stay."""
+        heapq.heappush(self._heap, (at, kind, key))
+        if self._heap[0][0] == at:
+            self._earlier.set()
+
+    def answered(self, kind: str, key: str, _: object, result: v1.BatchResult) -> None:
+        """Handle an object again after a failed write, once its new state should have arrived."""
+        failed = errors.of_result(result)
+        if failed is None or isinstance(failed, NotFound):
+            return
+        wait = _RETRY_CONFLICT
+        if not isinstance(failed, Conflict):
+            _log.warning("Write failed", kind=kind, name=key, error=str(failed))
+            wait = _RETRY_ERROR
+        self.set(kind, key, self._now() + wait)
+
+    def try_later(self, kind: str, key: str) -> None:
+        """Handle an object again after a while."""
+        self.set(kind, key, self._now() + _RETRY_ERROR)
+
+    async def run(self, synced: asyncio.Event, handle: Callable[[str, str], None]) -> None:
+        """Call ``handle`` with kind and key at the times that are set, once it is synced."""
+        await synced.wait()
+        while True:
+            self._earlier.clear()
+            now = self._now()
+            while self._heap and self._heap[0][0] <= now:
+                _, kind, key = heapq.heappop(self._heap)
+                handle(kind, key)
+            left = self._heap[0][0] - self._now() if self._heap else None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._earlier.wait()
