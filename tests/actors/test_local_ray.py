@@ -23,8 +23,8 @@ async def test_it_listens_on_loopback_alone_and_leaves_nothing_behind(tmp_path: 
         await ray.start()
         assert ray.address.startswith("127.0.0.1:")
         assert ray.pid is not None
-        assert ray.directory is not None
-        session, files = ray.pid, ray.directory
+        assert ray._directory is not None
+        session, files = ray.pid, ray._directory.path
         assert stat.S_IMODE(files.parent.lstat().st_mode) == 0o700
         # Drivers can join before all of its parts are up.
         await eventually("a raylet", lambda: "raylet" in names(session))

@@ -89,11 +89,6 @@ class LocalRay:
         process = self._process
         return process.pid if process and process.returncode is None else None
 
-    @property
-    def directory(self) -> Path | None:
-        """The directory of its files; None before the start and after the end."""
-        return self._directory.path if self._directory else None
-
     async def start(self) -> None:
         """Start the head and wait until drivers can join; a restart keeps the address.
 
@@ -170,24 +165,21 @@ class LocalRay:
         """Wait until the head has ended, and return how; a hung head is killed."""
         if self._process is None:
             return "ended"
-        ended = asyncio.ensure_future(self._process.wait())
-        try:
-            return await self._until_hung(ended)
-        finally:
-            ended.cancel()
-
-    async def _until_hung(self, ended: asyncio.Future[int]) -> str:
         loop = asyncio.get_running_loop()
         last_seen = dict.fromkeys((self.address, self._raylet), loop.time())
-        while True:
-            if (await asyncio.wait({ended}, timeout=PROBE_PERIOD))[0]:
-                return "ended"
-            for address in last_seen:
-                if await answers(address, PROBE_TIMEOUT, self._tls):
-                    last_seen[address] = loop.time()
-            if loop.time() - min(last_seen.values()) > HUNG_AFTER:
-                await self.kill()
-                return f"has not answered for {HUNG_AFTER:.0f} s"
+        ended = asyncio.ensure_future(self._process.wait())
+        try:
+            while True:
+                if (await asyncio.wait({ended}, timeout=PROBE_PERIOD))[0]:
+                    return "ended"
+                for address in last_seen:
+                    if await answers(address, PROBE_TIMEOUT, self._tls):
+                        last_seen[address] = loop.time()
+                if loop.time() - min(last_seen.values()) > HUNG_AFTER:
+                    await self.kill()
+                    return f"has not answered for {HUNG_AFTER:.0f} s"
+        finally:
+            ended.cancel()
 
     async def stop(self) -> None:
         """End every process of the cluster and remove its files."""

@@ -125,14 +125,12 @@ class RayCluster:
         if self._ray is not None:
             await self._leave()
 
-    # ------------------------------------------------------------------ joining and leaving
-
     async def _join(self) -> bool:
         try:
             async with asyncio.timeout(JOIN_TIMEOUT):
                 await _check_nodes(self.address)
-                init = partial(_init, self.address)
-                self._ray, self.cpus = await in_daemon_thread(init, "join ray")
+                init = in_daemon_thread(lambda: _init(self.address), "join ray")
+                self._ray, self.cpus = await init
         except Exception as exc:
             # ray.init raises errors of many layers, and all of them only mean that it failed.
             _log.warning("Joining the Ray cluster failed", address=self.address, error=str(exc))
@@ -167,8 +165,6 @@ class RayCluster:
                 await in_daemon_thread(shut_down, "leave ray")
         except Exception as exc:
             _log.warning("Leaving the Ray cluster failed", error=str(exc))
-
-    # ------------------------------------------------------------------ actors
 
     async def find(self, name: str) -> Any | None:
         """Return the handle of a named actor, None when there is none. Raises RayUnavailable."""

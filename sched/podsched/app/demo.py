@@ -136,10 +136,8 @@ class Demo:
 
     async def _ray_calls(self) -> int:
         """Return the number of calls of Ray actors by the replicas that are alive."""
-        calls = [
-            process.health.metric("podsched_ray_calls_total")
-            for process in self._cluster.schedulers
-        ]
+        health = [process.health for process in self._cluster.schedulers]
+        calls = [of.metric("podsched_ray_calls_total") for of in health]
         return int(sum(await asyncio.gather(*calls)))
 
     async def _create_workloads(self, client: ApiClient) -> list[Pod]:

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 from podsched.actors.term_actors import ActorOptions, ReplicaActors
@@ -41,6 +42,7 @@ from podsched.lib.memory import expect_no_garbage
 from podsched.lib.tasks import TaskSet
 from podsched.registry import compile_plugins, factories
 from podsched.serve.client.channels import ClientOptions
+from podsched.serve.client.cluster import InformerPort
 from podsched.serve.client.informer import Batch
 from podsched.telemetry.health import Probe
 from podsched.telemetry.http import text_page
@@ -178,6 +180,7 @@ class Replica:
         )
 
     def _make_elector(self, lock: ElectionLock) -> LeaderElector:
+        renewals = self._election_metrics.renew_duration_seconds
         return LeaderElector(
             lock,
             self._options.config.leader_election,
@@ -185,7 +188,7 @@ class Replica:
             ElectionCallbacks(
                 on_started_leading=self._started_leading,
                 on_stopped_leading=self._stopped_leading,
-                on_renewal=self._renewed,
+                on_renewal=lambda result, seconds: renewals.labels(result).observe(seconds),
             ),
             options=self._options.election,
         )
@@ -215,7 +218,9 @@ class Replica:
         health = await self._process.serve_health(
             lambda: to_public(reconfiguring.config),
             {
-                "/metrics/resources": pod_resources(self._pods, elector.is_leader),
+                "/metrics/resources": pod_resources(
+                    partial(_pods, self._informer), elector.is_leader
+                ),
                 "/debug/cache": text_page(debugger.text),
             },
             profiling=self._options.config.effective.enable_profiling,
@@ -246,10 +251,13 @@ class Replica:
             await tasks.run()
         finally:
             self._runner.end()
-            await self._flush_on_exit()
             await self._close(health)
 
     async def _close(self, health: HttpServer) -> None:
+        for last in (self._backend.leave, self._runner.recorder.flush):
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(1.0):
+                    await last()
         if self._page is not None:
             await self._page.stop()
         if self.decisions is not None:
@@ -311,9 +319,6 @@ class Replica:
         else:
             self._runner.end_term()
 
-    def _renewed(self, result: str, seconds: float) -> None:
-        self._election_metrics.renew_duration_seconds.labels(result).observe(seconds)
-
     def _node_count(self) -> int:
         return len(self._runner.state.cache.columns.node_table)
 
@@ -327,20 +332,11 @@ class Replica:
         if not self._process.stopping.is_set():
             raise RuntimeError("the election has ended without being asked to")
 
-    async def _flush_on_exit(self) -> None:
-        for last in (self._backend.leave, self._runner.recorder.flush):
-            with contextlib.suppress(Exception):
-                async with asyncio.timeout(1.0):
-                    await last()
-
     def _not_warm(self) -> str:
         """Return why the replica is not ready to lead; "" if it is."""
         if self._options.config.effective.delay_cache_until_active and not self._active.is_set():
             return ""
         return self._backend.not_ready()
-
-    def _pods(self) -> list[Pod]:
-        return list(cast(Mapping[str, Pod], self._informer.objects("Pod")).values())
 
     async def _reconfigure(self, config: SchedulerConfiguration) -> None:
         before, self._extenders = self._extenders, make_extenders(config.extenders)
@@ -412,6 +408,10 @@ class Replica:
             "set-aside": str(len(self._runner.state.set_aside) + self._informer.undecodable),
             "seen": f"{time.time():.3f}",
         }
+
+
+def _pods(informer: InformerPort) -> list[Pod]:
+    return list(cast(Mapping[str, Pod], informer.objects("Pod")).values())
 
 
 async def run_replica(process: Process, options: ReplicaOptions) -> None:

@@ -223,8 +223,8 @@ async def test_a_replaced_status_is_compared_as_a_patched_one(world: World) -> N
         request="r", driver="gpu.example.com", pool="n1", device="gpu-0"
     )
     with pytest.raises(ApiError, match="is allocated to the claim"):
-        await world.core.registry.update_status(claim, world.second)
-    await world.core.registry.update_status(claim)
+        await world.core.registry.update(claim, world.second, status=True)
+    await world.core.registry.update(claim, status=True)
     assert await world.owners() == {"n1/gpu-0": "default/b"}
 
 

@@ -154,7 +154,7 @@ async def test_every_fenced_write_fails_on_a_lost_fence(world: World) -> None:
     calls = (
         creator.create(pod("new"), deposed),
         registry.update(item, deposed),
-        registry.update_status(item, deposed),
+        registry.update(item, deposed, status=True),
         registry.delete(v1.DeleteRequest(kind="Pod", name="web"), deposed),
     )
     for call in calls:
@@ -286,7 +286,7 @@ async def running(world: World, name: str) -> None:
     await world.core.creator.create(item)
     item.status.phase = "Running"
     item.status.conditions.add(type="Ready", status="True")
-    await world.core.registry.update_status(item)
+    await world.core.registry.update(item, status=True)
 
 
 async def allow(world: World, disruptions: int) -> None:
@@ -297,7 +297,7 @@ async def allow(world: World, disruptions: int) -> None:
     item.status.disruptions_allowed = disruptions
     item.status.desired_healthy = 1
     item.status.current_healthy = 1 + disruptions
-    await world.core.registry.update_status(item)
+    await world.core.registry.update(item, status=True)
 
 
 def evict(name: str) -> v1.EvictRequest:

@@ -61,7 +61,7 @@ async def test_a_status_update_changes_the_status_alone(world: World) -> None:
     assert isinstance(item, Node)
     item.status.allocatable["cpu"] = "64"
     item.metadata.labels["a"] = "1"
-    updated = message_of(await world.core.registry.update_status(item))
+    updated = message_of(await world.core.registry.update(item, status=True))
     assert isinstance(updated, Node)
     assert updated.status.allocatable["cpu"] == "64"
     assert not updated.metadata.labels

@@ -70,7 +70,7 @@ async def test_a_time_out_of_range_is_refused_in_status_and_spec(world: World) -
     await world.core.creator.create(item)
     item.status.conditions.add(type="Ready").last_heartbeat_time.seconds = FAR
     with pytest.raises(ApiError, match="lastHeartbeatTime"):
-        await world.core.registry.update_status(item)
+        await world.core.registry.update(item, status=True)
     lease = KINDS["Lease"].new()
     lease.metadata.name, lease.metadata.namespace = "a", "default"
     lease.spec.renew_time.seconds = FAR  # type: ignore[union-attr]

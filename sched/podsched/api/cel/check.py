@@ -8,16 +8,7 @@ from typing import Any, NoReturn
 from podsched.api.cel import types
 from podsched.api.cel.declarations import FUNCTIONS, Function
 from podsched.api.cel.errors import error_at
-from podsched.api.cel.tree import (
-    Call,
-    Fold,
-    Ident,
-    Literal,
-    MakeList,
-    MakeMap,
-    Node,
-    Select,
-)
+from podsched.api.cel.tree import Call, Fold, Ident, Literal, MakeList, MakeMap, Node, Select
 from podsched.api.cel.types import DYN, Substitutions, Type
 from podsched.api.cel.validators import validate
 from podsched.api.cel.values import Uint

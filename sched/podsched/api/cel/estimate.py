@@ -149,27 +149,20 @@ class Estimator:
         cost += self.cost(node.result)
         self._sizes.unbind(node.accumulator)
         count = self._sizes.size(node.range) or UNKNOWN
-        self._set_fold_size(node, count)
-        return capped(cost + capped(count.most * capped(loop)))
-
-    def _set_fold_size(self, node: Fold, count: Size) -> None:
         if isinstance(node.start, Literal):
             self._sizes.note(node, size=self._sizes.size(node.start))
         elif isinstance(node.start, (MakeList, MakeMap)):
             self._sizes.note(node, size=count, entries=self._sizes.entries(node.step))
+        return capped(cost + capped(count.most * capped(loop)))
 
     def _iteration(self, node: Fold) -> list[Known]:
         """Return what is known of the variables of iteration."""
         entries = self._sizes.entries(node.range)
         path = self._sizes.path(node.range)
         is_list = (not entries.is_map) if entries else node.range.type.name == "list"
-        keys = entries.keys if entries else None
-        values = entries.values if entries else None
+        sizes = (entries.keys, entries.values) if entries else (None, None)
+        steps = ("@indices", "@items") if is_list else ("@keys", "@values")
+        known = [Known((*path, step), size) for step, size in zip(steps, sizes, strict=True)]
         if len(node.variables) == 2:
-            return [
-                Known((*path, "@indices" if is_list else "@keys"), keys),
-                Known((*path, "@items" if is_list else "@values"), values),
-            ]
-        if is_list:
-            return [Known((*path, "@items"), values)]
-        return [Known((*path, "@keys"), keys)]
+            return known
+        return known[1:] if is_list else known[:1]

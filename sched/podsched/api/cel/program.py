@@ -28,15 +28,7 @@ from podsched.api.cel.tree import (
     Node,
     Select,
 )
-from podsched.api.cel.values import (
-    NO_OVERLOAD,
-    Failure,
-    Optional,
-    Uint,
-    key_of,
-    keys,
-    type_name,
-)
+from podsched.api.cel.values import NO_OVERLOAD, Failure, Optional, Uint, key_of, keys, type_name
 
 _CONVERSIONS = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")

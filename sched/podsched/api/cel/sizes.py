@@ -72,12 +72,7 @@ class Sizes:
         self._locals[name].pop()
 
     def note(
-        self,
-        node: Node,
-        *,
-        path: Path = (),
-        size: Size | None = None,
-        entries: Entries | None = None,
+        self, node: Node, path: Path = (), size: Size | None = None, entries: Entries | None = None
     ) -> None:
         """Remember what is found out about a node's value."""
         if path:

@@ -63,8 +63,6 @@ _BINARY = {
     "/": (5, "_/_"),
     "%": (5, "_%_"),
 }
-
-
 #: Binds less than all operators but the ternary.
 _NO_TERNARY = 0.5
 

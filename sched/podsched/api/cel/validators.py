@@ -7,7 +7,6 @@ regular expressions and formats that are constants must be right.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
 
 from podsched.api.cel.errors import error_at
 from podsched.api.cel.formatting import TEXTS, wrong_arguments
@@ -63,7 +62,9 @@ def _elements(nodes: Sequence[Node], optional: frozenset[int]) -> list[tuple[Nod
 def _validate_alike(text: str, elements: list[tuple[Node, Type]]) -> None:
     for node, found in elements[1:]:
         if found != elements[0][1]:
-            _fail(text, node, f"expected type '{elements[0][1]}' but found '{found}'")
+            raise error_at(
+                text, node.position, f"expected type '{elements[0][1]}' but found '{found}'"
+            )
 
 
 def _validate_call(text: str, node: Call) -> None:
@@ -72,12 +73,12 @@ def _validate_call(text: str, node: Call) -> None:
     pattern = first.value if isinstance(first, Literal) else None
     is_text = node.function == "matches" and isinstance(pattern, str)
     if is_text and isinstance(compiled(pattern), Failure):
-        _fail(text, node.arguments[0], "invalid matches argument")
+        raise error_at(text, node.arguments[0].position, "invalid matches argument")
     target = node.target
     if node.function == "format" and isinstance(target, Literal) and isinstance(first, MakeList):
         wrong = wrong_arguments(target.value, [_written_type(part) for part in first.elements])
         if wrong is not None:
-            _fail(text, node, wrong)
+            raise error_at(text, node.position, wrong)
 
 
 def _written_type(node: Node) -> Type:
@@ -89,7 +90,3 @@ def _written_type(node: Node) -> Type:
                 return found
     result: Type = node.type
     return result
-
-
-def _fail(text: str, node: Node, message: str) -> NoReturn:
-    raise error_at(text, node.position, message)

@@ -59,10 +59,6 @@ def _skip(kind: str, key: str, error: Exception) -> None:
     _log.warning("Skipped an object that cannot be handled", kind=kind, name=key, exc_info=error)
 
 
-def _was_ready(event: Event) -> bool:
-    return not isinstance(event.old, Node) or is_node_ready(event.old.status)
-
-
 class Agent:
     """Simulates the hollow nodes of the settings and ``nodes``: ``start``, ``wait``, ``stop``.
 
@@ -88,9 +84,8 @@ class Agent:
         volume_kinds = VOLUME_KINDS if settings.volume_controller else ()
         self._informer = Informer(client, ["ResourceSlice", "Node", "Pod", *volume_kinds])
         self._timers = Timers(now)
-        self._devices = DevicePublisher(
-            client, self._informer, partial(self._timers.try_later, "Node")
-        )
+        retry = partial(self._timers.try_later, "Node")
+        self._devices = DevicePublisher(client, self._informer, retry)
         self._volumes: VolumeController | None = None
         if settings.volume_controller:
             self._volumes = VolumeController(
@@ -102,14 +97,7 @@ class Agent:
         self._simulated: dict[str, bool] = {}
         """The simulated nodes, and whether they are silent."""
         self._pods = SimulatedPods(
-            client,
-            self._informer,
-            settings,
-            self._simulated,
-            self._timers,
-            metrics=metrics,
-            tracer=tracer,
-            now=now,
+            client, self._informer, settings, self._simulated, self._timers, metrics, tracer
         )
         self._node_patches = Outbox(client.patch_many, partial(self._timers.answered, "Node"))
         self._tasks = TaskSet("agent")
@@ -160,11 +148,6 @@ class Agent:
         """Whether all nodes are registered and watched."""
         return self._informer.synced.is_set()
 
-    @property
-    def nodes(self) -> Sequence[str]:
-        """The simulated nodes, including silent ones."""
-        return list(self._simulated)
-
     def _handle(self, batch: Batch) -> None:
         for event in batch.events:
             try:
@@ -190,10 +173,10 @@ class Agent:
             return
         if not self._settings.adopt and name not in self._names:
             return
-        node = cast(Node, event.new)
+        node, before = cast(Node, event.new), cast(Node | None, event.old)
         silent, was_silent = is_silent(node), self._simulated.get(name)
         self._simulated[name] = silent
-        if event.old is None or _devices_differ(cast(Node, event.old), node):
+        if before is None or _devices_differ(before, node):
             self._publish(name)
         if silent:
             self._heartbeats.pause(name)
@@ -203,13 +186,12 @@ class Agent:
             self._heartbeats.begin(name)
             self._count_nodes()
             self._pods.handle_all_of(name)
-        elif is_node_ready(node.status) and not _was_ready(event):
+        elif before is not None and is_node_ready(node.status) and not is_node_ready(before.status):
             self._pods.handle_all_of(name)
         self._repair(node, resumed=bool(was_silent))
 
     def _repair(self, node: Node, *, resumed: bool = False) -> None:
-        patch = repair(node, self._now(), resumed=resumed)
-        if patch:
+        if patch := repair(node, self._now(), resumed=resumed):
             self._node_patches.put(node.metadata.name, object_patch(node, patch))
 
     def _publish(self, node: str) -> None:

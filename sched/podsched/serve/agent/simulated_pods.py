@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 from podsched.api.conditions import is_finished, is_node_ready
 from podsched.api.objects import Node, Pod
@@ -22,7 +22,7 @@ from podsched.v1 import api_pb2 as v1
 
 
 class SimulatedPods:
-    """The pods of the simulated nodes. now: Unix time in seconds."""
+    """The pods of the simulated nodes."""
 
     def __init__(
         self,
@@ -31,10 +31,8 @@ class SimulatedPods:
         settings: AgentSettings,
         nodes: Mapping[str, bool],
         timers: Timers,
-        *,
         metrics: AgentMetrics | None,
         tracer: Tracer,
-        now: Callable[[], float],
     ) -> None:
         """``nodes``: those that are simulated now, and whether they are silent."""
         self._client = client
@@ -42,7 +40,6 @@ class SimulatedPods:
         self._settings = settings
         self._simulated = nodes
         self._timers = timers
-        self._now = now
         self._traces = StartTraces(tracer)
         self._on: dict[str, dict[str, None]] = {}
         self._admission = Admission()
@@ -89,7 +86,7 @@ class SimulatedPods:
         """Execute the next step of a bound pod."""
         if self._simulated.get(pod.spec.node_name, True):
             return  # the node is not simulated here, or silent
-        now = self._now()
+        now = self._timers.now()
         node = self._informer.get("Node", pod.spec.node_name)
         if isinstance(node, Node) and pods.is_waiting(pod):
             if not self._informer.synced.is_set():
@@ -124,18 +121,11 @@ class SimulatedPods:
         self._timers.answered("Pod", key, patch, result)
 
 
-class _Seen(NamedTuple):
-    """A pod's state, and the time at which it was first seen in it."""
-
-    state: tuple[str, str, int]
-    since: float
-
-
 class FirstSeen:
     """The times, by key of the pod, at which pods were first seen in their present states."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, tuple[tuple[str, str, int], float]] = {}
 
     def since(self, key: str, pod: Pod, now: float) -> float:
         """Return the time at which the pod was first seen in its present state."""
@@ -144,9 +134,9 @@ class FirstSeen:
         mark = 1 + metadata.deletion_grace_period_seconds if deleting else 0
         state = (metadata.uid, pod.status.phase, mark)
         seen = self._seen.get(key)
-        if seen is None or seen.state != state:
-            seen = self._seen[key] = _Seen(state, now)
-        return seen.since
+        if seen is None or seen[0] != state:
+            seen = self._seen[key] = (state, now)
+        return seen[1]
 
     def forget(self, key: str) -> None:
         """Forget a pod that is gone."""

@@ -18,13 +18,10 @@ _RETRY_CONFLICT, _RETRY_ERROR = 0.2, 10.0
 
 
 class Timers:
-    """A heap of times, each with the kind and the key of an object.
-
-    ``now`` returns Unix time in seconds.
-    """
+    """A heap of times, each with the kind and key of an object. now: Unix time in seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+        self.now = now
         self._heap: list[tuple[float, str, str]] = []
         self._earlier = asyncio.Event()
 
@@ -43,22 +40,22 @@ class Timers:
         if not isinstance(failed, Conflict):
             _log.warning("Write failed", kind=kind, name=key, error=str(failed))
             wait = _RETRY_ERROR
-        self.set(kind, key, self._now() + wait)
+        self.set(kind, key, self.now() + wait)
 
     def try_later(self, kind: str, key: str) -> None:
         """Handle an object again after a while."""
-        self.set(kind, key, self._now() + _RETRY_ERROR)
+        self.set(kind, key, self.now() + _RETRY_ERROR)
 
     async def run(self, synced: asyncio.Event, handle: Callable[[str, str], None]) -> None:
         """Call ``handle`` with kind and key at the times that are set, once it is synced."""
         await synced.wait()
         while True:
             self._earlier.clear()
-            now = self._now()
+            now = self.now()
             while self._heap and self._heap[0][0] <= now:
                 _, kind, key = heapq.heappop(self._heap)
                 handle(kind, key)
-            left = self._heap[0][0] - self._now() if self._heap else None
+            left = self._heap[0][0] - self.now() if self._heap else None
             with suppress(TimeoutError):
                 async with asyncio.timeout(left):
                     await self._earlier.wait()

@@ -42,10 +42,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _MOST_CULPRITS = 8
 
 
-def _newest(earlier: T, later: T) -> T:
-    return later
-
-
 class Outbox(Generic[T]):
     """Collects writes by key; ``run`` sends them until cancelled."""
 
@@ -55,7 +51,7 @@ class Outbox(Generic[T]):
         answered: Callable[[str, T, Any], None] | None = None,
         *,
         most: int = 500,
-        merge: Callable[[T, T], T] = _newest,
+        merge: Callable[[T, T], T] = lambda _, later: later,
         retry_for: float = math.inf,
         given_up: Callable[[Sequence[T], ClientError], None] | None = None,
     ) -> None:
@@ -125,7 +121,11 @@ class Outbox(Generic[T]):
 
     async def flush(self, most: int) -> None:
         """Send up to ``most`` waiting items in one call, and wait for the outcome."""
-        batch = self._take(most)
+        if len(self._waiting) <= most:
+            batch: dict[str, T] = self._waiting
+            self._waiting = OrderedDict()
+        else:
+            batch = dict(self._waiting.popitem(last=False) for _ in range(most))
         if not batch:
             return
         parts, culprits = [batch], 0
@@ -171,7 +171,8 @@ class Outbox(Generic[T]):
                     return error
                 _log.info("A batch of writes has to wait", writes=len(sent), error=str(error))
                 await asyncio.sleep(pause.next_delay())
-                self._renew(batch)
+                for key in batch.keys() & self._waiting.keys():
+                    batch[key] = self._merge(batch[key], self._waiting.pop(key))
                 continue
             if self._answered is not None:
                 for (key, item), result in zip(sent, results, strict=True):
@@ -191,17 +192,6 @@ class Outbox(Generic[T]):
             result = as_result(failure)
             for key, item in batch.items():
                 self._answered(key, item, result)
-
-    def _take(self, most: int) -> dict[str, T]:
-        if len(self._waiting) <= most:
-            batch, self._waiting = self._waiting, OrderedDict()
-            return batch
-        return dict(self._waiting.popitem(last=False) for _ in range(most))
-
-    def _renew(self, batch: dict[str, T]) -> None:
-        """Replace items of a batch by newer writes for their keys."""
-        for key in batch.keys() & self._waiting.keys():
-            batch[key] = self._merge(batch[key], self._waiting.pop(key))
 
 
 def _may_be_of_one(failure: ClientError) -> bool:

@@ -61,8 +61,6 @@ class KubeInformer(MirrorReader):
         #: Set with each batch.
         self._moved = asyncio.Event()
 
-    # ------------------------------------------------------------------ as an InformerPort
-
     @property
     def relists(self) -> int:
         """Number of repeated lists of kinds."""
@@ -107,8 +105,6 @@ class KubeInformer(MirrorReader):
             tasks.start(reflector.run(), f"reflector {name}", endless=True)
         await tasks.run()
 
-    # ------------------------------------------------------------------ from the reflectors
-
     async def listed(self, kind: str, objects: dict[str, AnyObject]) -> None:
         """Replace all objects of a kind, by key; first lists in the order of the kinds."""
         if not self._delivered[kind].is_set():
@@ -137,8 +133,6 @@ class KubeInformer(MirrorReader):
         event = self._mirror.mark_undecodable(Identity(kind, key), type_)
         if event is not None:
             self._deliver([event])
-
-    # ------------------------------------------------------------------
 
     def _deliver(self, events: Sequence[Event], *, partial: bool = False) -> None:
         assert self._handler is not None

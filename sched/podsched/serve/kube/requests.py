@@ -23,6 +23,7 @@ Leads = Callable[[v1.Fence], bool]
 """Returns whether the term of a fence is still valid."""
 
 DONE: Final = v1.BatchResult()
+JSON: Final = "application/json"
 _REASONS: Final[Sequence[tuple[type[ClientError], StatusReason]]] = (
     (errors.FenceLost, StatusReason.FENCE_LOST),
     (errors.NotFound, StatusReason.NOT_FOUND),
@@ -49,32 +50,16 @@ class TermRequests:
         return DONE
 
     async def send(
-        self,
-        method: str,
-        path: str,
-        body: object,
-        fence: v1.Fence,
-        content_type: str = "application/json",
-        *,
-        repeatable: bool = True,
-        **options: Any,
+        self, method: str, path: str, body: object, fence: v1.Fence, form: str = JSON, **more: Any
     ) -> dict[str, Any]:
-        """Make a write of a term and return its answer; the options are ``KubeHttp.request``'s."""
+        """Make a write of a term and return its answer; ``more``: as in ``KubeHttp.request``."""
 
         def check() -> None:
             if not self._leads(fence):
                 raise FenceLost(f"term {fence.term} of {fence.lock} is over")
 
-        return await self.http.request(
-            method,
-            path,
-            body=body,
-            content_type=content_type,
-            repeatable=repeatable,
-            limit=self._limit,
-            before=check,
-            **options,
-        )
+        more = {"repeatable": True, "limit": self._limit, "before": check, **more}
+        return await self.http.request(method, path, body=body, content_type=form, **more)
 
 
 async def each(

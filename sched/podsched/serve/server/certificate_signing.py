@@ -182,11 +182,11 @@ class CertificateSigner:
             return None
         if not any(condition.type == APPROVED for condition in item.status.conditions):
             text = "Auto approving the certificate of a kubelet after its requester was checked."
-            self._add_condition(item, APPROVED, _APPROVING_REASON, text)
+            _add_condition(item, self._now(), APPROVED, _APPROVING_REASON, text)
         try:
             certificate = self._signed(item)
         except CertificateError as error:
-            self._add_condition(item, FAILED, "SignerValidationFailure", str(error))
+            _add_condition(item, self._now(), FAILED, "SignerValidationFailure", str(error))
         else:
             item.status.certificate = base64.b64encode(certificate).decode()
             _log.info(
@@ -196,19 +196,6 @@ class CertificateSigner:
                 requester=item.spec.username,
             )
         return Step(encoded(REQUESTS, item))
-
-    def _add_condition(
-        self, item: CertificateSigningRequest, kind: str, reason: str, message: str
-    ) -> None:
-        now = timestamp(self._now(), whole=True)
-        item.status.conditions.add(
-            type=kind,
-            status="True",
-            reason=reason,
-            message=message,
-            last_update_time=now,
-            last_transition_time=now,
-        )
 
     def _signed(self, item: CertificateSigningRequest) -> bytes:
         """Return the certificate of an approved request. Raises CertificateError."""
@@ -291,6 +278,20 @@ def _form_problem(signer: str, request: SigningRequest, usages: set[str]) -> str
     if usages not in ({own, "digital signature"}, {own, *_BOTH}):
         return f'the usages must be "{own}", "digital signature" and maybe "key encipherment"'
     return ""
+
+
+def _add_condition(
+    item: CertificateSigningRequest, now: float, kind: str, reason: str, message: str
+) -> None:
+    at = timestamp(now, whole=True)
+    item.status.conditions.add(
+        type=kind,
+        status="True",
+        reason=reason,
+        message=message,
+        last_update_time=at,
+        last_transition_time=at,
+    )
 
 
 def _is_old(item: CertificateSigningRequest, now: float) -> bool:

@@ -95,7 +95,7 @@ class ServerCore:
             return addresses.guarded(with_device_keys(mutation, fence, self.cache))
 
         self.registry = Registry(
-            storage, self.cache, self.lister, sources, guard, namespaces, growth, guarded, now=now
+            storage, self.lister, sources, guard, namespaces, growth, guarded, now=now
         )
         self.rewriter = Rewriter(storage, sources, growth, guarded, now=now)
         self.pods = PodOperations(storage, self.cache, self.reflector, guard, now=now)

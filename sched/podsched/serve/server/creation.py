@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -349,12 +349,8 @@ def no_controller_event(kind: str, api_version: str, message: AnyObject, now: fl
 async def ensure_built_in(creator: Creator, cache: WatchCache) -> None:
     """Create the built-in objects of a cluster. Raises ApiError."""
     namespaces = [Namespace(metadata={"name": name}) for name in _BUILT_IN_NAMESPACES]
-    await _ensure(creator, cache, namespaces)
-    await _ensure(creator, cache, [*system_priority_classes(), *bootstrap_policy()])
-
-
-async def _ensure(creator: Creator, cache: WatchCache, built_in: Sequence[AnyObject]) -> None:
-    missing = [m for m in built_in if cache.get(kind_of(m), object_key(m)) is None]
-    for outcome in await creator.create_many(missing):
-        if isinstance(outcome, ApiError) and outcome.reason != StatusReason.ALREADY_EXISTS:
-            raise outcome
+    for built_in in (namespaces, [*system_priority_classes(), *bootstrap_policy()]):
+        missing = [m for m in built_in if cache.get(kind_of(m), object_key(m)) is None]
+        for outcome in await creator.create_many(missing):
+            if isinstance(outcome, ApiError) and outcome.reason != StatusReason.ALREADY_EXISTS:
+                raise outcome

@@ -112,7 +112,3 @@ class Entry:
     def wrapped(self, revision: int = 0) -> bytes:
         """Return the serialized ``Object``, with its own resourceVersion or the given one."""
         return frames.object_frame(self.kind, self.value, revision or self.revision)
-
-    def bare(self) -> bytes:
-        """Return the serialized object, not wrapped in an ``Object``, with its resourceVersion."""
-        return self.value + frames.revision_suffix(self.revision)

@@ -251,19 +251,14 @@ class Call:
         finally:
             if self._pipeline.audit is not None:
                 self._audit(self._pipeline.audit, code, error)
-            if self._pipeline.observer is not None:
-                self._observe(self._pipeline.observer, code)
+            if (observer := self._pipeline.observer) is not None:
+                about = (self._started, time.monotonic(), self._span, self.request_id)
+                observer.call_ended(self._method, self.request, code.name, *about)
             # The exception may be part of a reference cycle, which must not keep large requests.
             self.request, self.response, self.context = None, b"", None
             if error is not None:
                 error.__traceback__ = None
             del traceback
-
-    def _observe(self, observer: ServerTelemetry, code: StatusCode) -> None:
-        ended = time.monotonic()
-        observer.call_ended(
-            self._method, self.request, code.name, self._started, ended, self._span, self.request_id
-        )
 
     def _audit(self, audit: AuditLog, code: StatusCode, error: BaseException | None) -> None:
         metadata = self.context.invocation_metadata() or ()

@@ -54,7 +54,6 @@ from podsched.serve.server.storage import (
     Step,
     only_entry,
 )
-from podsched.serve.server.watchcache import WatchCache
 from podsched.v1.api_pb2 import (
     DeleteCollectionRequest,
     DeleteRequest,
@@ -75,7 +74,6 @@ class Registry:
     def __init__(
         self,
         storage: ObjectStorage,
-        cache: WatchCache,
         lister: Lister,
         sources: AdmissionSources,
         guard: BindGuard,
@@ -86,7 +84,6 @@ class Registry:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._storage = storage
-        self._cache = cache
         self._lister = lister
         self._sources = sources
         self._guard = guard
@@ -117,31 +114,19 @@ class Registry:
     # ------------------------------------------------------------------ changing
 
     async def update(
-        self, message: AnyObject, fence: Fence | None = None, *, dry_run: bool = False
-    ) -> Entry:
-        """Replace an object except its status. Raises ApiError."""
-        return await self._replace(message, fence, "", self._update_step, dry_run=dry_run)
-
-    async def update_status(
-        self, message: AnyObject, fence: Fence | None = None, *, dry_run: bool = False
-    ) -> Entry:
-        """Replace only the status. Raises ApiError."""
-        return await self._replace(message, fence, "status", self._status_step, dry_run=dry_run)
-
-    async def _replace(
         self,
         message: AnyObject,
-        fence: Fence | None,
-        subresource: str,
-        step: Callable[[Kind, AnyObject, Entry], Step | None],
+        fence: Fence | None = None,
         *,
-        dry_run: bool,
+        status: bool = False,
+        dry_run: bool = False,
     ) -> Entry:
-        """Replace an object, or its status, by ``step``; return it. Raises ApiError."""
+        """Replace an object except its status, or only the status. Raises ApiError."""
+        step = self._status_step if status else self._update_step
         metadata = message.metadata
         kind, key = _address(kind_of(message).name, metadata.namespace, metadata.name)
         namespace = local_namespace(kind, metadata.namespace)
-        rights().check("update", kind, namespace, metadata.name, subresource)
+        rights().check("update", kind, namespace, metadata.name, "status" if status else "")
         wanted = _wanted_revision(metadata.resource_version)
         uid = metadata.uid
 
@@ -153,7 +138,7 @@ class Registry:
             return step(kind, copy_of(message), entry)
 
         mutation = Mutation(kind, key, change)
-        if subresource != "status":
+        if not status:
             (mutation,) = await self._growth.charged([mutation])
         entry = only_entry(await self._write([mutation], fence, dry_run=dry_run))
         await self._settle([entry], dry_run=dry_run)

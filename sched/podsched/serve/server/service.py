@@ -19,6 +19,7 @@ from podsched.serve.server.access.reviews import Reviews
 from podsched.serve.server.calls import bidirectional, streaming, unary
 from podsched.serve.server.core import ServerCore
 from podsched.serve.server.entries import Entry
+from podsched.serve.server.frames import revision_suffix
 from podsched.serve.server.listing import Page
 from podsched.serve.server.pipeline import Pipeline
 from podsched.serve.server.requests import batch_of, bounded, with_items, with_object
@@ -77,7 +78,8 @@ async def _only(outcomes: Awaitable[list[Outcome]]) -> bytes:
 
 
 async def _only_bare(outcomes: Awaitable[list[Outcome]]) -> bytes:
-    return only_entry(await outcomes).bare()
+    entry = only_entry(await outcomes)
+    return entry.value + revision_suffix(entry.revision)
 
 
 async def _results(outcomes: Awaitable[list[Outcome]]) -> bytes:
@@ -126,7 +128,7 @@ def object_methods(core: ServerCore) -> Methods:
         "UpdateStatus": (
             with_object(v1.UpdateRequest),
             lambda r: _wrapped(
-                registry.update_status(_unwrapped(r.object), fence_of(r), dry_run=r.dry_run)
+                registry.update(_unwrapped(r.object), fence_of(r), status=True, dry_run=r.dry_run)
             ),
         ),
         "Patch": (

@@ -162,7 +162,7 @@ async def calls_of(world: World) -> dict[str, Any]:
         "get": lambda: core.registry.get("Node", "", "worker-1"),
         "list": lambda: core.lister.page(v1.ListRequest(kind="Node")),
         "update": lambda: core.registry.update(update),
-        "update status": lambda: core.registry.update_status(update),
+        "update status": lambda: core.registry.update(update, status=True),
         "patch": lambda: core.registry.patch(
             [v1.PatchRequest(kind="Node", name="worker-1", merge_patch=patch)], None
         ),
@@ -227,8 +227,8 @@ async def test_an_agent_with_the_nodes_role_writes_what_is_its_own(world: World)
         (bound,) = await world.core.pods.bind([binding("mine", "worker-1")], None)
         mine, other = await world.core.pods.evict(removals, None)
         with pytest.raises(ApiError, match="cannot be written by this node"):
-            await world.core.registry.update_status(node("worker-2"))
-        await world.core.registry.update_status(node("worker-1"))
+            await world.core.registry.update(node("worker-2"), status=True)
+        await world.core.registry.update(node("worker-1"), status=True)
     assert "pods/binding" in refused(bound)
     assert isinstance(mine, Entry)
     assert 'is bound to "worker-2", not to this node' in refused(other)

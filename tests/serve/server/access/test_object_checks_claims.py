@@ -55,7 +55,7 @@ def tell(claim: ResourceClaim) -> ResourceClaim:
 async def refusal(world: World, claim: ResourceClaim) -> str:
     with calling(world.core, BOB):
         try:
-            await world.core.registry.update_status(claim)
+            await world.core.registry.update(claim, status=True)
         except ApiError as error:
             return error.message
     return ""
@@ -104,7 +104,7 @@ async def test_who_has_binding_allocates_and_does_not_tell_of_devices(
 async def test_a_driver_tells_of_its_own_devices(
     world: World, claim: ResourceClaim, name: str, permitted: bool
 ) -> None:
-    await world.core.registry.update_status(allocate(claim))
+    await world.core.registry.update(allocate(claim), status=True)
     await permit(world, ("resourceclaims/driver", ["arbitrary-node:update"], [name]))
     assert (await refusal(world, tell(claim)) == "") is permitted
 
@@ -112,7 +112,7 @@ async def test_a_driver_tells_of_its_own_devices(
 async def test_what_drivers_tell_is_removed_by_who_may_tell_it(
     world: World, claim: ResourceClaim
 ) -> None:
-    await world.core.registry.update_status(tell(allocate(claim)))
+    await world.core.registry.update(tell(allocate(claim)), status=True)
     await permit(world)
     del claim.status.devices[:]
     assert "changing status.devices requires" in await refusal(world, claim)
@@ -122,6 +122,6 @@ async def test_the_scheduler_allocates_and_frees(world: World, claim: ResourceCl
     scheduler = identity("system:kube-scheduler")
     await world.core.reflector.wait_until_fresh()
     with calling(world.core, scheduler):
-        await world.core.registry.update_status(tell(allocate(claim)))
+        await world.core.registry.update(tell(allocate(claim)), status=True)
         claim.ClearField("status")
-        await world.core.registry.update_status(claim)
+        await world.core.registry.update(claim, status=True)

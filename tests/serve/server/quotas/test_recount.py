@@ -77,7 +77,7 @@ async def test_a_finished_pod_frees_what_it_has_used(world: World) -> None:
         finished = (await world.core.registry.get("Pod", "default", "a")).decode()
         assert isinstance(finished, Pod)
         finished.status.phase = "Succeeded"
-        await world.core.registry.update_status(finished)
+        await world.core.registry.update(finished, status=True)
         await becomes(world, pods="1", requests_cpu="100m")
 
 
@@ -108,7 +108,7 @@ async def test_a_changed_limit_and_a_forged_status_are_put_right(world: World) -
         forged = (await world.core.registry.get("ResourceQuota", "default", "limits")).decode()
         assert isinstance(forged, ResourceQuota)
         forged.status.used["pods"] = "0"
-        await world.core.registry.update_status(forged)
+        await world.core.registry.update(forged, status=True)
         await becomes(world, configmaps="0", pods="1")
 
 

@@ -68,9 +68,7 @@ class Gate:
     """
 
     def __init__(
-        self,
-        observer: FlowTelemetry | None = None,
-        clock: Callable[[], float] | None = None,
+        self, observer: FlowTelemetry | None = None, clock: Callable[[], float] | None = None
     ) -> None:
         """clock: monotonic seconds; by default those of the event loop."""
         self.flows = Flows()
