@@ -1,12 +1,12 @@
 """CEL, the Common Expression Language, as Kubernetes v1.36 has it (cel-go v0.26).
 
 tree           the nodes of an expression, their number and depth bounded
-syntax, macros text to a tree, macros unfolded
-types, check   types of all parts, and which overloads of functions are meant
+tokens, syntax text to a tree; macros are unfolded by macros
+types, check   types of all parts, and which overloads are meant; then validators on literals
 declarations   the functions, declared by operators, strings, times, lists,
                kubernetes, named_formats
 costs          what calls cost, beforehand and when evaluated
-estimate       the most that an expression can cost
+estimate       the most that an expression can cost, by the sizes of its values (sizes)
 program, paths closures that evaluate a tree and count its cost
 state          the variables and the cost of one evaluation
 values         values, their equality and order
