@@ -224,9 +224,9 @@ class ObjectStorage:
         for item in items:
             self._cache.written.note(item.kind, item.key, item.value)
         writes = [Write((*item.compares, *guard), item.ops) for item in items]
-        results = await self._write(writes)
+        results = await _write(self._store, writes)
         return [
-            await self._created(item, result, fence)
+            await _created(self._store, item, result, fence)
             for item, result in zip(items, results, strict=True)
         ]
 
@@ -250,10 +250,10 @@ class ObjectStorage:
             key = object_key(base.kind, base.key)
             compares.append(Compare.mod_revision_is(key, base.revision))
             ops.append(Put(key, value))
-        result = (await self._write([Write(compares, ops)]))[0]
+        result = (await _write(self._store, [Write(compares, ops)]))[0]
         if isinstance(result, StoreError) or result.succeeded:
             # All items share the result of the one transaction.
-            return [await self._created(item, result, fence) for item in items], {}
+            return [await _created(self._store, item, result, fence) for item in items], {}
         outcomes: list[Outcome | None] = []
         for item in items:
             lost = _fence_error(fence, result.current) or _lock_error(item, result.current)
@@ -264,17 +264,6 @@ class ObjectStorage:
             if kv is None or kv.mod_revision != base.revision:
                 different[base.key] = None if kv is None else Entry.at(base.kind, base.key, kv)
         return outcomes, different
-
-    async def _created(self, item: New, result: WriteOutcome, fence: Fence | None) -> Outcome:
-        """Return the outcome of a creation from the result of its write."""
-        if isinstance(result, StoreError):
-            return await self._after_fault(item.kind, item.key, item.value, result)
-        if result.succeeded:
-            revision = result.revision
-            return Entry(item.kind, item.key, item.value, revision, revision)
-        lost = _fence_error(fence, result.current) or _lock_error(item, result.current)
-        lost = lost or _taken_error(item, result.current)
-        return lost or errors.already_exists(item.kind, _name(item.key))
 
     # ------------------------------------------------------------------ changing
 
@@ -343,7 +332,8 @@ class ObjectStorage:
             if not tries:
                 break
             guard = _guard(fence)
-            results = await self._write([_write_of(t, mutations[t.item], guard) for t in tries])
+            writes = [_write_of(t, mutations[t.item], guard) for t in tries]
+            results = await _write(self._store, writes)
             pending = []
             for attempt, result in zip(tries, results, strict=True):
                 found = await self._outcome_of(attempt, mutations[attempt.item], result, fence)
@@ -392,7 +382,7 @@ class ObjectStorage:
         attempt = _Attempt(0, base, True, mutation.change(base))
         if attempt.step is None:
             return base
-        result = (await self._write([_write_of(attempt, mutation, _guard(fence))]))[0]
+        result = (await _write(self._store, [_write_of(attempt, mutation, _guard(fence))]))[0]
         outcome = await self._outcome_of(attempt, mutation, result, fence)
         if isinstance(outcome, ApiError):
             raise outcome
@@ -410,7 +400,7 @@ class ObjectStorage:
         if isinstance(result, StoreError):
             if step is None:  # a read, so its outcome does not matter
                 return errors.unavailable(str(result))
-            return await self._after_fault(kind, key, step.value, result, attempt.base)
+            return await _after_fault(self._store, kind, key, step.value, result, attempt.base)
         if result.succeeded:
             if step is None or attempt.base is None:
                 return errors.not_found(kind, _name(key))
@@ -428,46 +418,6 @@ class ObjectStorage:
             if refused is not None:
                 return refused
         return _Attempt(attempt.item, Entry.at(kind, key, kv), True)
-
-    # ------------------------------------------------------------------ faults
-
-    async def _write(self, writes: Sequence[Write]) -> list[WriteOutcome]:
-        """Send writes to the store; return the result or StoreError of each, and never raise it."""
-        try:
-            async with asyncio.timeout(_WRITE_TIMEOUT):
-                with current_span().start_child(SpanName.ETCD):
-                    return await self._store.write_many(writes)
-        except TimeoutError:
-            return [MaybeApplied("the store did not answer in time")] * len(writes)
-        except StoreError as error:
-            return [error] * len(writes)
-
-    async def _after_fault(
-        self,
-        kind: Kind,
-        key: str,
-        value: bytes | None,
-        error: StoreError,
-        base: Entry | None = None,
-    ) -> Outcome:
-        """Return the outcome of a write that failed, reading the object if the outcome is unknown.
-
-        If the stored object equals the one written, the write was applied. If it differs, the error
-        stays unknown: another client may have overwritten it since.
-        """
-        if error.outcome_unknown:
-            try:
-                async with asyncio.timeout(_CHECK_SECONDS):
-                    kv = (await self._store.get(object_key(kind, key))).kv
-            except (StoreError, TimeoutError):
-                return errors.of_store(error)
-            if kv is not None and value is not None and kv.value == value:
-                return Entry.at(kind, key, kv)
-            if kv is None and value is None and base is not None:
-                return base
-        if isinstance(error, TooLarge):
-            return errors.too_large(f"{errors.named(kind, _name(key))} is too large: {error}")
-        return errors.of_store(error)
 
 
 def _compute_step(
@@ -492,6 +442,58 @@ def _compute_step(
         outcomes[attempt.item] = base
         return None
     return attempt._replace(step=step)
+
+
+async def _write(store: Store, writes: Sequence[Write]) -> list[WriteOutcome]:
+    """Send writes to the store; return the result or StoreError of each, and never raise it."""
+    try:
+        async with asyncio.timeout(_WRITE_TIMEOUT):
+            with current_span().start_child(SpanName.ETCD):
+                return await store.write_many(writes)
+    except TimeoutError:
+        return [MaybeApplied("the store did not answer in time")] * len(writes)
+    except StoreError as error:
+        return [error] * len(writes)
+
+
+async def _created(store: Store, item: New, result: WriteOutcome, fence: Fence | None) -> Outcome:
+    """Return the outcome of a creation from the result of its write."""
+    if isinstance(result, StoreError):
+        return await _after_fault(store, item.kind, item.key, item.value, result)
+    if result.succeeded:
+        revision = result.revision
+        return Entry(item.kind, item.key, item.value, revision, revision)
+    lost = _fence_error(fence, result.current) or _lock_error(item, result.current)
+    lost = lost or _taken_error(item, result.current)
+    return lost or errors.already_exists(item.kind, _name(item.key))
+
+
+async def _after_fault(
+    store: Store,
+    kind: Kind,
+    key: str,
+    value: bytes | None,
+    error: StoreError,
+    base: Entry | None = None,
+) -> Outcome:
+    """Return the outcome of a write that failed, reading the object if the outcome is unknown.
+
+    If the stored object equals the one written, the write was applied. If it differs, the error
+    stays unknown: another client may have overwritten it since.
+    """
+    if error.outcome_unknown:
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                kv = (await store.get(object_key(kind, key))).kv
+        except (StoreError, TimeoutError):
+            return errors.of_store(error)
+        if kv is not None and value is not None and kv.value == value:
+            return Entry.at(kind, key, kv)
+        if kv is None and value is None and base is not None:
+            return base
+    if isinstance(error, TooLarge):
+        return errors.too_large(f"{errors.named(kind, _name(key))} is too large: {error}")
+    return errors.of_store(error)
 
 
 def _write_of(attempt: _Attempt, mutation: Mutation, guard: tuple[Compare, ...]) -> Write:
