@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from podsched.api.etcd_keys import SYNC
+from podsched.app.local_cluster import LocalCluster
 from podsched.app.supervisor import ProcessFailed
 from podsched.lab.chaos import shapes
 from podsched.lab.chaos.faults.kinds import Kind, PlannedFault, plan
 from podsched.lab.chaos.history import VERSION
 from podsched.lab.chaos.recorder import Recorder
 from podsched.lab.chaos.records import Begin, End, FaultMark, Settled
-from podsched.lab.chaos.system import System, SystemOptions
+from podsched.lab.chaos.system import System, SystemOptions, audit_log, complaints, counts
 from podsched.lab.chaos.workload import Caller, LiveWorld, Workload
 from podsched.lib.processes import session_members
 from podsched.lib.tasks import TaskSet, task_group
@@ -95,12 +96,12 @@ class Run:
         reporting = self._tasks.start(self._report_status(), "report", endless=True)
         try:
             await system.start()
-            store = await system.store()
+            store = await system.etcd.connect()
             watching = self._tasks.start(self._recorder.watch(store), "record", endless=True)
             await self._use_during_faults()
             await self._settle()
             self._stage = "stopping"
-            self._sessions = dict(self._pids())
+            self._sessions = dict(_sessions(system.cluster))
             await system.cluster.stop()  # etcd stays: its last revisions are still to be recorded
             await self._catch_up()
             watching.cancel()
@@ -143,7 +144,7 @@ class Run:
                 for task in clients:
                     task.cancel()
                 await asyncio.gather(*clients, return_exceptions=True)
-            await self._uncordon()
+            await _uncordon(self._system)
 
     async def _inject_faults(self) -> None:
         options = self._options
@@ -187,17 +188,6 @@ class Run:
 
     # ------------------------------------------------------------------ afterwards
 
-    async def _uncordon(self) -> None:
-        """Make all nodes schedulable; a fault may have kept the client that drains from it."""
-        async with self._system.direct_client() as client, asyncio.timeout(_ENDS_WITHIN):
-            while True:
-                with contextlib.suppress(ClientError):
-                    for node in (await client.list("Node")).items:
-                        patch = {"spec": {"unschedulable": None}}
-                        await client.patch("Node", node.metadata.name, patch)
-                    return
-                await asyncio.sleep(0.5)
-
     async def _settle(self) -> None:
         """Wait until nothing changes, at most as long as pods that fit may take, and record it.
 
@@ -217,30 +207,23 @@ class Run:
             await asyncio.sleep(LOOK_EVERY)
             if live.bound != seen or live.has_late_pods or live.has_unused_claims:
                 quiet_since, seen = now(), live.bound
-        assumed = await self._system.assumed()
+        replicas = self._system.cluster.schedulers
+        assumed = await counts(replicas, "scheduler_cache_size", type="assumed_pods")
         while any(assumed.values()) and now() < deadline + QUIET:
             await asyncio.sleep(LOOK_EVERY)
-            assumed = await self._system.assumed()
-        losses = await self._system.fence_losses()
+            assumed = await counts(replicas, "scheduler_cache_size", type="assumed_pods")
+        losses = await counts(replicas, "podsched_fence_lost_total")
         self._recorder.write(Settled(at=self._recorder.now, assumed=assumed, fence_losses=losses))
 
     async def _catch_up(self) -> None:
         """Wait until the recorder has seen all writes. Raises TimeoutError."""
-        store = await self._system.store()
+        store = await self._system.etcd.connect()
         try:
             result = await store.write(Write((), (Put(SYNC, b"chaos"),)))
             async with asyncio.timeout(_ENDS_WITHIN):
                 await self._recorder.until(result.revision)
         finally:
             await store.close()
-
-    def _pids(self) -> Iterator[tuple[str, int]]:
-        """Yield names and sessions of all processes: each leads a session of its own."""
-        for process in self._system.cluster.processes:
-            if process.pid is not None:
-                yield process.spec.name, process.pid
-        if self._system.cluster.ray is not None and self._system.cluster.ray.pid is not None:
-            yield "ray", self._system.cluster.ray.pid
 
     def finish(self, left: Iterable[str]) -> None:
         """Write the end, if it was reached, with the names of tasks left; close the history."""
@@ -252,7 +235,7 @@ class Run:
         processes = self._system.cluster.processes
         for server in self._system.cluster.api_servers:
             name = server.spec.name
-            self._recorder.fenced_writes(name, self._system.audit_log(name))
+            self._recorder.fenced_writes(name, audit_log(self._options, name))
         self._recorder.write(
             End(
                 at=self._recorder.now,
@@ -263,9 +246,30 @@ class Run:
                     for pid in session_members(session)
                 ),
                 tasks=tuple(sorted(left)),
-                complaints=tuple(self._system.complaints()),
+                complaints=tuple(complaints(processes)),
             )
         )
+
+
+async def _uncordon(system: System) -> None:
+    """Make all nodes schedulable; a fault may have kept the client that drains from it."""
+    async with system.direct_client() as client, asyncio.timeout(_ENDS_WITHIN):
+        while True:
+            with contextlib.suppress(ClientError):
+                for node in (await client.list("Node")).items:
+                    patch = {"spec": {"unschedulable": None}}
+                    await client.patch("Node", node.metadata.name, patch)
+                return
+            await asyncio.sleep(0.5)
+
+
+def _sessions(cluster: LocalCluster) -> Iterator[tuple[str, int]]:
+    """Yield names and sessions of all processes: each leads a session of its own."""
+    for process in cluster.processes:
+        if process.pid is not None:
+            yield process.spec.name, process.pid
+    if cluster.ray is not None and cluster.ray.pid is not None:
+        yield "ray", cluster.ray.pid
 
 
 async def run_chaos(options: ChaosOptions) -> None:

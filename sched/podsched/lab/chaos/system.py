@@ -4,15 +4,14 @@
     API servers         --> etcd members
     scheduler replicas  --> API servers, etcd members, each other
 
-There is a relay for each pair. Replicas in namespaces (``namespaces``) are connected with the
-relays by a network that can lose packets. Etcd's members have direct connections, and so has the
-recorder of the history to etcd.
+There is a relay for each pair (``links``). Replicas in namespaces (``namespaces``) are connected
+with the relays by a network that can lose packets. Etcd's members have direct connections, and so
+has the recorder of the history to etcd.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,9 @@ from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.supervisor import ManagedProcess, Place
 from podsched.lab.chaos import shapes
 from podsched.lab.chaos.clocks import Clocks, library
+from podsched.lab.chaos.links import CLIENT, PEERS, Links
 from podsched.lab.chaos.namespaces import HUB, Namespaces
 from podsched.lib.network import free_port
-from podsched.lib.relay import Relay
 from podsched.lib.server_health import SILENCE
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.api_client import ApiClient
@@ -74,6 +73,10 @@ class EtcdMembers:
         # Not with SIGTERM: etcd's leader looks for a successor first, for 7 s if all others end.
         await asyncio.gather(*(member.kill() for member in self.members))
 
+    async def connect(self) -> EtcdStore:
+        """Return a connection that cannot be broken. Raises ``StoreError``."""
+        return await connect(EtcdOptions(endpoints=self.endpoints))
+
     def pid(self, index: int) -> int:
         """Return the process of a member. Raises ``LookupError``."""
         pid = self.members[index].pid
@@ -100,8 +103,6 @@ class EtcdMembers:
 
 
 REPLICAS, API_SERVERS, MEMBERS = 3, 2, 3
-#: Sources of links beside processes: the clients, and replicas on their way to another one.
-CLIENT, PEERS = "client", "peers"
 #: Seconds after which a process that does not end is killed, which is a broken promise. Ending
 #: takes less than one second, and up to four where other work has most of the machine.
 GRACE = 10.0
@@ -137,11 +138,9 @@ class System:
     def __init__(self, options: SystemOptions, tasks: TaskSet) -> None:
         """``tasks``: for the relays."""
         self._options = options
-        self._tasks = tasks
-        self._chance = random.Random(options.seed)
-        self._relays: dict[tuple[str, str], Relay] = {}
         replicas = [f"scheduler-{index}" for index in range(REPLICAS)]
         self.namespaces = Namespaces(replicas) if options.namespaces else None
+        self.links = Links(tasks, options.seed, HUB if self.namespaces is not None else "")
         self.clocks = Clocks(library(), options.data_dir) if options.clocks else None
         self.etcd = EtcdMembers(options.data_dir, MEMBERS)
         self.cluster = LocalCluster(self._cluster_options(), options.warn)
@@ -175,49 +174,24 @@ class System:
         launcher = self.namespaces.launcher(process)
         return Place(self.namespaces.address(process), launcher, clock)
 
-    # ------------------------------------------------------------------ links
-
     def _route(self, process: str, address: str) -> str:
-        return self._relay(process, self._name(address), address).address
-
-    def _name(self, address: str) -> str:
-        """Return the etcd member or API server with an address."""
-        if address in self.etcd.endpoints:
-            return f"etcd-{self.etcd.endpoints.index(address)}"
-        return f"apiserver-{self.cluster.specs.api_addresses.index(address)}"
-
-    def _relay(self, source: str, target: str, address: str) -> Relay:
-        known = self._relays.get((source, target))
-        if known is None:
-            apart = self.namespaces is not None and source.startswith(("scheduler", PEERS))
-            host = HUB if apart else "127.0.0.1"
-            known = Relay(address, self._tasks, self._chance.random, host)
-            self._relays[source, target] = known
-        return known
+        """Return the address at which a process reaches an etcd member or API server."""
+        etcd, servers = self.etcd.endpoints, self.cluster.specs.api_addresses
+        at_etcd = address in etcd
+        name = f"etcd-{etcd.index(address)}" if at_etcd else f"apiserver-{servers.index(address)}"
+        return self.links.relay(process, name, address).address
 
     def _arguments(self, process: str) -> Sequence[str]:
         if process.startswith("scheduler"):
             address = f"{self._place(process).host}:{free_port()}"
-            relay = self._relay(PEERS, process, address)
+            relay = self.links.relay(PEERS, process, address)
             peers = (f"--listen-peers={address}", f"--advertise-peers={relay.address}")
             # Only this run is in its network namespaces.
             return peers if self.namespaces is None else (*peers, "--insecure-listen")
         if process.startswith("apiserver"):
-            log = f"--audit-log={self.audit_log(process)}"
+            log = f"--audit-log={audit_log(self._options, process)}"
             return (log, f"--audit-policy={shapes.AUDIT_POLICY}")
         return ()
-
-    def audit_log(self, server: str) -> Path:
-        """Return the file of an API server's audit log of fenced calls."""
-        return self._options.data_dir / f"{server}.audit.jsonl"
-
-    def links(self, source: str, target: str) -> list[Relay]:
-        """Return the relays between processes whose names begin with these prefixes."""
-        return [
-            relay
-            for (known_source, known_target), relay in self._relays.items()
-            if known_source.startswith(source) and known_target.startswith(target)
-        ]
 
     # ------------------------------------------------------------------ processes
 
@@ -237,8 +211,7 @@ class System:
 
     async def stop(self) -> None:
         await self.cluster.stop()
-        for relay in self._relays.values():
-            relay.close()
+        self.links.close()
         await self.etcd.stop()
         if self.clocks is not None:
             self.clocks.close()
@@ -264,14 +237,6 @@ class System:
         names = (process.spec.name for process in self.cluster.schedulers)
         return [name for name in names if name != leader]
 
-    def complaints(self) -> Iterable[str]:
-        """Yield the lines of logs about unexpected errors."""
-        for process in self.cluster.processes:
-            text = process.log_path.read_text(errors="replace") if process.log_path.exists() else ""
-            for line in text.splitlines():
-                if any(complaint in line for complaint in COMPLAINTS):
-                    yield f"{process.spec.name}: {line.strip()[:200]}"
-
     # ------------------------------------------------------------------ connections
 
     def client(self) -> ApiClient:
@@ -283,23 +248,22 @@ class System:
         """Return a client whose links cannot be broken."""
         return ApiClient(self.cluster.server)
 
-    async def store(self) -> EtcdStore:
-        """Return a connection to etcd that cannot be broken. Raises ``StoreError``."""
-        return await connect(EtcdOptions(endpoints=self.etcd.endpoints))
 
-    async def assumed(self) -> dict[str, int]:
-        """Return how many pods each replica assumes."""
-        return await self._metrics("scheduler_cache_size", type="assumed_pods")
+def audit_log(options: SystemOptions, server: str) -> Path:
+    """Return the file of an API server's audit log of fenced calls."""
+    return options.data_dir / f"{server}.audit.jsonl"
 
-    async def fence_losses(self) -> dict[str, int]:
-        """Return how many writes of each replica were refused since it was started."""
-        return await self._metrics("podsched_fence_lost_total")
 
-    async def _metrics(self, name: str, **labels: str) -> dict[str, int]:
-        replicas = self.cluster.schedulers
-        counts = await asyncio.gather(
-            *(replica.health.metric(name, **labels) for replica in replicas)
-        )
-        return {
-            replica.spec.name: int(count) for replica, count in zip(replicas, counts, strict=True)
-        }
+def complaints(processes: Iterable[ManagedProcess]) -> Iterable[str]:
+    """Yield the lines of logs about unexpected errors."""
+    for process in processes:
+        text = process.log_path.read_text(errors="replace") if process.log_path.exists() else ""
+        for line in text.splitlines():
+            if any(complaint in line for complaint in COMPLAINTS):
+                yield f"{process.spec.name}: {line.strip()[:200]}"
+
+
+async def counts(replicas: Sequence[ManagedProcess], metric: str, **labels: str) -> dict[str, int]:
+    """Return the value of a metric in each replica."""
+    values = await asyncio.gather(*(replica.health.metric(metric, **labels) for replica in replicas))
+    return {of.spec.name: int(value) for of, value in zip(replicas, values, strict=True)}

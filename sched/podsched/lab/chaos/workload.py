@@ -168,6 +168,34 @@ BURSTS, BURST = 0.08, 60
 _PORTS = (8080, 8081, 8082)
 
 
+class _Pods:
+    """Makes new pods, each with a name of its own."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._numbers = itertools.count()
+
+    def name(self, prefix: str) -> str:
+        return f"{prefix}-{next(self._numbers)}"
+
+    def any(self) -> Pod:
+        kind = self._chance.random()
+        if kind < 0.6:
+            return shapes.plain(self.name("plain"), self._chance.choice(("100m", "250m", "1")))
+        if kind < 0.85:
+            return self.like("spread")
+        return shapes.with_port(self.name("port"), self._chance.choice(_PORTS))
+
+    def like(self, shape: str) -> Pod:
+        pod: Pod = shapes.made(shape, self.name(shape))
+        return pod
+
+    def with_devices(self) -> Pod:
+        shares = self._chance.random() < 0.2
+        claim = self._chance.choice(shapes.SHARED_CLAIMS) if shares else ""
+        return shapes.with_devices(self.name("device"), claim)
+
+
 class Workload:
     """The clients; ``clients`` has them."""
 
@@ -176,7 +204,7 @@ class Workload:
         self._client = client
         self._live = live
         self._chance = random.Random(f"workload {seed}")
-        self._numbers = itertools.count()
+        self._pods = _Pods(self._chance)
 
     async def prepare(self) -> None:
         """Create the initial objects. Raises TimeoutError."""
@@ -200,9 +228,6 @@ class Workload:
         ):
             yield run.__name__.removeprefix("_"), run()
 
-    def _name(self, prefix: str) -> str:
-        return f"{prefix}-{next(self._numbers)}"
-
     def _mine(self, app: str) -> dict[str, Pod]:
         return {
             key: pod
@@ -216,16 +241,7 @@ class Workload:
             burst = self._chance.random() < BURSTS
             count = BURST if burst else self._chance.randint(1, 4)
             if len(self._live.world.pods) < MOST_PODS:
-                await self._caller.create_pods([self._any_pod() for _ in range(count)])
-
-    def _any_pod(self) -> Pod:
-        kind = self._chance.random()
-        if kind < 0.6:
-            return shapes.plain(self._name("plain"), self._chance.choice(("100m", "250m", "1")))
-        if kind < 0.85:
-            spread: Pod = shapes.made("spread", self._name("spread"))
-            return spread
-        return shapes.with_port(self._name("port"), self._chance.choice(_PORTS))
+                await self._caller.create_pods([self._pods.any() for _ in range(count)])
 
     async def _reap(self) -> None:
         """Delete pods of the steady client and important ones after a while, in any order."""
@@ -240,10 +256,10 @@ class Workload:
         while True:
             await asyncio.sleep(self._chance.uniform(0.5, 2.0))
             if len(self._mine("low")) < 6:
-                await self._caller.create_pods([shapes.made("low", self._name("low"))])
+                await self._caller.create_pods([self._pods.like("low")])
             high = self._mine("high")
             if len(high) < 3:
-                await self._caller.create_pods([shapes.made("high", self._name("high"))])
+                await self._caller.create_pods([self._pods.like("high")])
             for key, pod in high.items():
                 if is_pod_ready(pod) and self._chance.random() < 0.3:
                     await self._caller.delete_pod(key, 1)
@@ -253,7 +269,7 @@ class Workload:
             await asyncio.sleep(self._chance.uniform(0.5, 1.5))
             guarded = self._mine("guarded")
             if len(guarded) < shapes.GUARDED_PODS:
-                await self._caller.create_pods([shapes.made("guarded", self._name("guarded"))])
+                await self._caller.create_pods([self._pods.like("guarded")])
                 continue
             node = self._chance.choice(sorted({pod.spec.node_name for pod in guarded.values()}))
             if node:
@@ -279,9 +295,9 @@ class Workload:
             await asyncio.sleep(self._chance.uniform(1.0, 3.0))
             mine = self._mine("claiming")
             if len(mine) < 6:
-                claim = self._name("claim")
+                claim = self._pods.name("claim")
                 if await self._caller.create(shapes.made("claim", claim)):
-                    pods = [shapes.claiming(self._name("claiming"), claim) for _ in range(2)]
+                    pods = [shapes.claiming(self._pods.name("claiming"), claim) for _ in range(2)]
                     await self._caller.create_pods(pods)
             for key, pod in mine.items():
                 if is_pod_ready(pod) and self._chance.random() < 0.3:
@@ -294,15 +310,10 @@ class Workload:
             mine = self._mine("device")
             if len(mine) < shapes.DEVICES:
                 count = self._chance.choice((1, 2, shapes.DEVICES))
-                await self._caller.create_pods([self._with_devices() for _ in range(count)])
+                await self._caller.create_pods([self._pods.with_devices() for _ in range(count)])
             for key, pod in mine.items():
                 if self._chance.random() < (0.3 if is_pod_ready(pod) else 0.1):
                     await self._caller.delete_pod(key, self._chance.choice((0, 1)))
-
-    def _with_devices(self) -> Pod:
-        shares = self._chance.random() < 0.2
-        claim = self._chance.choice(shapes.SHARED_CLAIMS) if shares else ""
-        return shapes.with_devices(self._name("device"), claim)
 
     async def _ganging(self) -> None:
         while True:
@@ -312,7 +323,7 @@ class Workload:
                 gangs[pod.spec.scheduling_group.pod_group_name][key] = pod
             if len(gangs) < GANGS:
                 size = self._chance.randint(2, LARGEST_GANG)
-                group, members = shapes.gang(self._name("gang"), size)
+                group, members = shapes.gang(self._pods.name("gang"), size)
                 if await self._caller.create(group):
                     await self._caller.create_pods(members)
             for members_by_key in gangs.values():

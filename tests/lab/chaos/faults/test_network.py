@@ -18,8 +18,9 @@ class Links:
     def __init__(self) -> None:
         self.state: list[LinkState] = []
         self.asked: list[tuple[str, str]] = []
+        self.links = self
 
-    def links(self, source: str, target: str) -> list[Links]:
+    def between(self, source: str, target: str) -> list[Links]:
         self.asked.append((source, target))
         return [self]
 

@@ -106,7 +106,7 @@ def _go_on(pid: int) -> None:
 @asynccontextmanager
 async def compact(system: System, _: float) -> AsyncIterator[str]:
     """Compact etcd's history up to the recorded revision, and defragment all members."""
-    store = await system.store()
+    store = await system.etcd.connect()
     try:
         revision = max(system.recorded - _KEPT, 1)
         await store.compact(revision)

@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from signal import Signals
 
 from podsched.lab.chaos.faults.fault import APIS, Fault, Target, chosen, chosen_with_rest, leader
-from podsched.lab.chaos.system import CLIENT, System
+from podsched.lab.chaos.links import CLIENT
+from podsched.lab.chaos.system import System
 from podsched.lib.relay import LinkState
 
 CUT = LinkState(forward=False, backward=False)
@@ -38,7 +39,7 @@ def impair(target: Target, state: LinkState, what: str, *ends: tuple[str, str]) 
 async def _impaired(
     system: System, ends: Sequence[tuple[str, str]], state: LinkState
 ) -> AsyncIterator[None]:
-    relays = [relay for source, target in ends for relay in system.links(source, target)]
+    relays = [relay for source, target in ends for relay in system.links.between(source, target)]
     for relay in relays:
         relay.impair(state)
     try:
@@ -78,7 +79,7 @@ async def lossy(system: System, pick: float) -> AsyncIterator[str]:
 async def reset(system: System, pick: float) -> AsyncIterator[str]:
     """Close all connections of a process; it may connect again at once."""
     name, _ = _anybody(system, pick)
-    for relay in system.links(name, ""):
+    for relay in system.links.between(name, ""):
         relay.reset()
     yield f"connections of {name} are reset"
 
