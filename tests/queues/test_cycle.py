@@ -90,7 +90,7 @@ def test_a_head_whose_promised_start_has_come_is_before_all_others(fair: bool) -
         found.take(entry)
         turns.append(entry.workload.key)
     assert turns == ["promised", "own", "less"]
-    found.end()
+    found.taken.end()
 
 
 def test_with_fair_sharing_the_smallest_share_after_admission_comes_first() -> None:

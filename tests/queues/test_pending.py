@@ -175,7 +175,7 @@ def test_a_preemptor_that_waits_for_long_costs_nothing() -> None:
     waiting = pending(Workload("a"))
     for _ in range(1000):
         waiting.requeue(head_of(waiting), Requeue.PENDING_PREEMPTION)
-    assert len(waiting._heap) < 50
+    assert len(waiting._groups._heap) < 50
 
 
 @given(st.data())

@@ -515,10 +515,10 @@ class RandomQueues:
             for entry in cycle.turns():
                 cycle.take(entry)
                 if entry.requeue is not Requeue.NO_CANDIDATES or entry.workload is workload:
-                    cycle.withdraw(entry)
+                    cycle.taken.withdraw(entry)
             if not self._is_kept_for_others(workload):
                 assert not self._could_start(unit, workload, free), f"{key} could start"
-            cycle.end()
+            cycle.taken.end()
 
     def _blocking(self) -> dict[str, Workload]:
         """Return the first unit of each queue with StrictFIFO, for which the others wait."""

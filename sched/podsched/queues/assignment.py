@@ -77,7 +77,7 @@ class Assigned:
     flavor: str
     mode: Mode
     level: int = 0
-    """The borrowing level, see ``quota.Node.borrowing_level``."""
+    """The borrowing level, see ``quota.borrowing_level``."""
     next_index: int = 0
     """The index of the flavor that the next search starts with; 0 after all have been tried."""
 

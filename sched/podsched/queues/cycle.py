@@ -28,7 +28,7 @@ from podsched.queues.objects import PODS, ClusterQueue, Policy, Workload
 from podsched.queues.order import Requeue, stays_in_heap
 from podsched.queues.partial import search_counts, some_counts
 from podsched.queues.pending import Lacks
-from podsched.queues.quota import Amounts, FlavorResource, Node
+from podsched.queues.quota import Amounts, FlavorResource, Node, borrowing_level
 from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.victims import Preemptor, Search, Victim, classic_search, victims_by_quota
@@ -81,16 +81,58 @@ def run_cycle(snapshot: Snapshot, heads: Iterable[Workload], rules: Rules) -> li
     for entry in cycle.turns():
         cycle.take(entry)
         done.append(entry)
-    cycle.end()
+    cycle.taken.end()
     return done
 
 
-class Cycle:
-    """A cycle whose heads are decided one by one: ``take`` each of ``turns``, then call ``end``.
+class Taken:
+    """The quota and the victims that the heads of a cycle have taken.
 
-    What an entry takes counts as used until ``end``. Withdraw an entry that could not be placed, or
-    that the snapshot now counts as admitted.
+    The quota counts as used in the snapshot until ``end``. Withdraw an entry that could not be
+    placed, or that the snapshot now counts as admitted.
     """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.victims: dict[str, Workload] = {}
+        """By key."""
+        self.held: dict[str, tuple[str, Amounts]] = {}
+        """The usage that was added to the snapshot, with its ClusterQueue, by workload."""
+
+    def hold(self, entry: Entry, usage: Amounts) -> None:
+        self._snapshot.add_usage(entry.queue.name, usage)
+        self.held[entry.workload.key] = entry.queue.name, usage
+
+    def claim(self, victims: Iterable[Victim]) -> None:
+        """Keep later heads from taking these victims."""
+        self.victims |= {victim.workload.key: victim.workload for victim in victims}
+
+    def withdraw(self, entry: Entry) -> None:
+        """Release the quota and the victims that an entry has taken."""
+        queue, usage = self.held.pop(entry.workload.key, (entry.queue.name, {}))
+        self._snapshot.remove_usage(queue, usage)
+        for victim in entry.victims:
+            self.victims.pop(victim.workload.key, None)
+
+    def overlaps(self, entry: Entry) -> bool:
+        """Whether an earlier head has a victim of this one."""
+        return any(victim.workload.key in self.victims for victim in entry.victims)
+
+    def fits(self, entry: Entry) -> bool:
+        """Whether an entry fits without its own victims and those of earlier heads."""
+        own = {victim.workload.key: victim.workload for victim in entry.victims}
+        # Earlier heads count already, in place of their victims.
+        with self._snapshot.without_usage((self.victims | own).values()):
+            return self._snapshot.fits(entry.queue.name, entry.assignment.usage)
+
+    def end(self) -> None:
+        """Release in the snapshot whatever entries have taken; the caller's own changes stay."""
+        for queue, usage in self.held.values():
+            self._snapshot.remove_usage(queue, usage)
+
+
+class Cycle:
+    """Decides about heads one by one: ``take`` each of ``turns``, then call ``taken.end``."""
 
     def __init__(
         self,
@@ -119,10 +161,7 @@ class Cycle:
             if assignment.mode is not Mode.FIT and not victims:
                 entry.lacks = lacks(snapshot, workload, rules)
             self._entries.append(entry)
-        self._victims: dict[str, Workload] = {}
-        """The victims of earlier heads, by key."""
-        self._held: dict[str, tuple[str, Amounts]] = {}
-        """The usage that was added to the snapshot, with its queue, by workload."""
+        self.taken = Taken(snapshot)
 
     def turns(self) -> Iterable[Entry]:
         """Return the heads in order; call ``take`` for each before the next is requested."""
@@ -132,15 +171,10 @@ class Cycle:
             return chain(first, _fair_turns(self._snapshot, others))
         return chain(first, _classic_turns(others))
 
-    @property
-    def taken(self) -> list[tuple[str, Amounts]]:
-        """The quota that heads have taken in this cycle so far, each with its ClusterQueue."""
-        return list(self._held.values())
-
     def take(self, entry: Entry) -> None:
         """Decide about a head, with what earlier heads have taken."""
         self._decide(entry)
-        self.has_taken |= not self.is_blocking(entry) and entry.workload.key in self._held
+        self.has_taken |= not self.is_blocking(entry) and entry.workload.key in self.taken.held
 
     def is_blocking(self, entry: Entry) -> bool:
         """Whether a head comes from an earlier cycle, and only keeps quota in this one."""
@@ -148,21 +182,10 @@ class Cycle:
 
     def take_again(self, entry: Entry) -> Entry:
         """Decide again about a head that fitted without victims, with what has been taken since."""
-        self.withdraw(entry)
+        self.taken.withdraw(entry)
         again = _entry(entry.workload, entry.queue, entry.assignment, [])
         self.take(again)
         return again
-
-    def withdraw(self, entry: Entry) -> None:
-        """Release the quota and the victims that an entry has taken."""
-        queue, usage = self._held.pop(entry.workload.key, (entry.queue.name, {}))
-        self._snapshot.remove_usage(queue, usage)
-        for victim in entry.victims:
-            self._victims.pop(victim.workload.key, None)
-
-    def claim(self, victims: Iterable[Victim]) -> None:
-        """Keep later heads from taking these victims."""
-        self._victims |= {victim.workload.key: victim.workload for victim in victims}
 
     def quota_returns(self, entry: Entry) -> bool:
         """Whether quota of the entry's tree is kept in this cycle, but free again in the next one.
@@ -177,16 +200,12 @@ class Cycle:
             for one in self._entries
         )
 
-    def end(self) -> None:
-        """Release in the snapshot whatever entries have taken; the caller's own changes stay."""
-        for queue, usage in self._held.values():
-            self._snapshot.remove_usage(queue, usage)
-
     def _decide(self, entry: Entry) -> None:
         """Admit a head, let it preempt, or note why it waits."""
         # Before the mode is read, because a new nomination may change the mode and the victims.
-        fits = self._fits(entry)
-        if self._rules.recompute_overlap and self._overlaps(entry):
+        taken = self.taken
+        fits = taken.fits(entry)
+        if self._rules.recompute_overlap and taken.overlaps(entry):
             fits = self._recompute(entry)
         if entry.mode is Mode.NO_FIT:
             entry.requeue, entry.waiting = Requeue.NO_FIT, entry.assignment.waiting
@@ -195,13 +214,13 @@ class Cycle:
             # Not for a queue that reclaims from any workload: it can take back what others borrow.
             if entry.queue.preemption.reclaim is not Policy.ANY:
                 node, borrowing = self._snapshot.node(entry.queue.name), entry.assignment.level > 0
-                self._hold(entry, reserved(node, entry.assignment.usage, borrowing=borrowing))
+                taken.hold(entry, reserved(node, entry.assignment.usage, borrowing=borrowing))
         elif entry.mode is Mode.PREEMPT and entry.workload.gated:
             _wait(entry, _GATED, Waiting.GATED, Requeue.GATED)
         elif entry.mode is Mode.DEFERRED_FIT:
             _wait(entry, _AFTER_OVERLAP, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
-            self._hold(entry, entry.assignment.usage)
-        elif self._overlaps(entry):
+            taken.hold(entry, entry.assignment.usage)
+        elif taken.overlaps(entry):
             _wait(entry, _OVERLAP, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
         elif not fits:
             _wait(entry, _NO_LONGER, Waiting.QUOTA, Requeue.FAILED_AFTER_NOMINATION)
@@ -210,28 +229,14 @@ class Cycle:
 
     def _succeed(self, entry: Entry) -> None:
         """Admit a head, or have its victims evicted."""
-        self.claim(entry.victims)
-        self._hold(entry, entry.assignment.usage)
+        self.taken.claim(entry.victims)
+        self.taken.hold(entry, entry.assignment.usage)
         if entry.mode is Mode.FIT:
             entry.admitted = True
             return
         entry.preempts = True
         message = f"{entry.message}. Pending the preemption of {len(entry.victims)} workload(s)"
         _wait(entry, message, Waiting.PREEMPTED, Requeue.PENDING_PREEMPTION)
-
-    def _hold(self, entry: Entry, usage: Amounts) -> None:
-        self._snapshot.add_usage(entry.queue.name, usage)
-        self._held[entry.workload.key] = entry.queue.name, usage
-
-    def _overlaps(self, entry: Entry) -> bool:
-        return any(victim.workload.key in self._victims for victim in entry.victims)
-
-    def _fits(self, entry: Entry) -> bool:
-        """Whether an entry fits without its own victims and those of earlier heads."""
-        own = {victim.workload.key: victim.workload for victim in entry.victims}
-        # Earlier heads count already, in place of their victims.
-        with self._snapshot.without_usage((self._victims | own).values()):
-            return self._snapshot.fits(entry.queue.name, entry.assignment.usage)
 
     def _recompute(self, entry: Entry) -> bool:
         """Nominate a head again without the victims of earlier heads, for the same flavors.
@@ -243,7 +248,7 @@ class Cycle:
             for pods in entry.assignment.pod_sets
             for resource, one in pods.flavors.items()
         }
-        with self._snapshot.without(self._victims.values()):
+        with self._snapshot.without(self.taken.victims.values()):
             entry.assignment, entry.victims = nominate(
                 self._snapshot, entry.queue, entry.workload, self._rules, nominated
             )
@@ -253,7 +258,7 @@ class Cycle:
         # It fits only into what the victims of others still use, so it cannot be admitted yet.
         if entry.mode is Mode.FIT:
             entry.mode = Mode.DEFERRED_FIT
-        return self._fits(entry)
+        return self.taken.fits(entry)
 
 
 def _entry(
@@ -393,7 +398,7 @@ def _possibility(
     preemptor = Preemptor(workload, queue, {key: amount}, frozenset((key,)))
     victims = [victim.workload for victim in find_victims(snapshot, preemptor, rules)]
     with snapshot.without_usage(victims):
-        level, _ = snapshot.node(queue.name).borrowing_level(key, amount)
+        level, _ = borrowing_level(snapshot.node(queue.name), key, amount)
     if not victims:
         return Outcome.NO_CANDIDATES, level
     own = any(victim.queue == queue.name for victim in victims)

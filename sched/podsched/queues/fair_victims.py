@@ -77,7 +77,7 @@ def _candidates(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
     while stack:
         other = stack.pop()
         stack.extend(other.children)
-        if not other.is_cohort and other is not node and other.borrows_any(preemptor.short):
+        if not other.is_cohort and other is not node and any(map(other.borrows, preemptor.short)):
             found += [
                 workload
                 for workload in snapshot.workloads[other.name].values()
@@ -103,7 +103,7 @@ class _Search:
         """Take victims by a strategy; return whether the preemptor fits then."""
         turns = _Turns(self._snapshot, self._preemptor, candidates)
         # As in Kueue, no shares are compared for a preemptor within quota with its usage.
-        within = not self._node.borrows_any(self._preemptor.short)
+        within = not any(map(self._node.borrows, self._preemptor.short))
         for queue, line in turns:
             if queue is self._node or within:
                 reason = Reason.IN_QUEUE if queue is self._node else Reason.RECLAIM

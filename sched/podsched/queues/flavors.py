@@ -32,7 +32,7 @@ from podsched.queues.objects import (
     ResourceGroup,
     Workload,
 )
-from podsched.queues.quota import FlavorResource
+from podsched.queues.quota import FlavorResource, borrowing_level
 from podsched.queues.snapshot import Snapshot
 
 #: Returns what preemption for a flavor and resource achieves, and the borrowing level afterwards.
@@ -269,7 +269,7 @@ class _Search:
                 )
             )
             return (Outcome.NO_FIT, 0), Waiting.EXCEEDS_MAX_QUOTA
-        level, may_reclaim = node.borrowing_level(key, wanted)
+        level, may_reclaim = borrowing_level(node, key, wanted)
         available = node.available(key)
         if wanted <= available:
             return (Outcome.FIT, level), None

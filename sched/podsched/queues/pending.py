@@ -44,16 +44,7 @@ class Pending:
         self._strategy = strategy
         self.sticky: str | None = None
         """The key of the workload that stays the head because it waits for its victims."""
-        self._groups: dict[Hashable, _Group] = {}
-        """By shape; a workload without a shape, or one that is tried alone, is its own group."""
-        self._group_of: dict[str, _Group] = {}
-        """By key of the workload."""
-        self._heap: list[_Place] = []
-        """The place of the first of each group, and some places that are outdated."""
-        self._hopeless: dict[Hashable, Lacks] = {}
-        """Shapes that are not tried until some quota that they lack is released."""
-        self._lacking: dict[Lacks, dict[Hashable, None]] = {}
-        """The hopeless shapes, by what they lack."""
+        self._groups = _Groups()
         self._set_aside: dict[str, Workload] = {}
         """Workloads that are not tried until the next release, whatever their shape."""
         self._backing_off: dict[str, Workload] = {}
@@ -62,51 +53,39 @@ class Pending:
     @property
     def active(self) -> dict[str, Workload]:
         """The workloads that are tried without an event, by key, as a new dict."""
-        return {
-            key: workload
-            for shape, group in self._groups.items()
-            if shape not in self._hopeless
-            for key, workload in group.workloads.items()
-        }
+        return self._groups.workloads(hopeless=False)
 
     @property
     def inadmissible(self) -> dict[str, Workload]:
         """The workloads that wait for an event or a backoff, by key, as a new dict."""
-        found = self._set_aside | self._backing_off
-        for shape in self._hopeless.keys() & self._groups.keys():
-            found |= self._groups[shape].workloads
-        return found
+        return self._set_aside | self._backing_off | self._groups.workloads(hopeless=True)
 
     def push(self, workload: Workload) -> None:
         """Add a workload that is new or has changed, or whose backoff is over."""
         # As in Kueue, a changed preemptor is no longer sticky.
         self.remove(workload.key)
-        self._join(workload, workload.shape)
+        self._groups.join(workload)
 
     def remove(self, key: str) -> None:
         """Remove a workload that is gone or admitted."""
         self._set_aside.pop(key, None)
         self._backing_off.pop(key, None)
-        self._leave(key)
+        self._groups.leave(key)
         if self.sticky == key:
             self.sticky = None
 
     def pop(self) -> Workload | None:
         """Remove and return the head, for a cycle; None without an active workload."""
-        head = self._find_active(self.sticky) if self.sticky is not None else None
-        # Places of workloads that left or changed stay in the heap until they are popped here.
-        while head is None and self._heap:
-            place = heappop(self._heap)
-            first = self._find_active(place[-1])
-            head = first if first is not None and queue_order(first) == place else None
+        head = self._groups.find_active(self.sticky) if self.sticky is not None else None
+        head = head or self._groups.first()
         if head is not None:
-            self._leave(head.key)
+            self._groups.leave(head.key)
         return head
 
     def put_back(self, workload: Workload) -> None:
         """Put a head back that was popped but not tried."""
         # Its shape may be hopeless and it was active all the same: see ``requeue``.
-        self._join(workload, None if workload.shape in self._hopeless else workload.shape)
+        self._groups.join(workload, tried=True)
 
     def requeue(
         self,
@@ -122,20 +101,18 @@ class Pending:
         ``untried``: flavors remain that the search has not reached. ``backoff``: it may not be
         tried before it is pushed again.
         """
-        if any(workload.key in of for of in (self._group_of, self._set_aside, self._backing_off)):
+        if any(workload.key in of for of in (self._groups.of, self._set_aside, self._backing_off)):
             return
         if becomes_sticky(self._strategy, reason):
             self.sticky = workload.key
         elif self.sticky == workload.key and reason in _HOPELESS:
             self.sticky = None
         if stays_in_heap(self._strategy, reason, untried=untried, backoff=backoff):
-            # Even if its shape is hopeless, this one has a reason to be tried, so it gets a group.
-            self._join(workload, None if workload.shape in self._hopeless else workload.shape)
+            # Even if its shape is hopeless, this one has a reason to be tried.
+            self._groups.join(workload, tried=True)
         elif reason in _HOPELESS and workload.shape is not None and not backoff:
-            self._drop_hopeless(workload.shape)
-            self._hopeless[workload.shape] = lacks
-            self._lacking.setdefault(lacks, {})[workload.shape] = None
-            self._join(workload, workload.shape)
+            self._groups.give_up(workload.shape, lacks)
+            self._groups.join(workload)
         else:
             (self._backing_off if backoff else self._set_aside)[workload.key] = workload
 
@@ -144,13 +121,10 @@ class Pending:
 
         ``freed``: the quotas of which some was released; None: any.
         """
-        for lacks in list(self._lacking):
-            if freed is None or lacks is None or not lacks.isdisjoint(freed):
-                for shape in list(self._lacking[lacks]):
-                    self._retry_shape(shape)
+        self._groups.release(freed)
         set_aside, self._set_aside = self._set_aside, {}
         for workload in set_aside.values():
-            self._join(workload, workload.shape)
+            self._groups.join(workload)
 
     def retry(self, workload: Workload) -> None:
         """Make a workload active, unless it backs off or is gone, and others of its shape.
@@ -159,14 +133,92 @@ class Pending:
         """
         aside = self._set_aside.pop(workload.key, None)
         if aside is not None:
-            self._join(aside, aside.shape)
-        self._retry_shape(workload.shape)
+            self._groups.join(aside)
+        self._groups.retry(workload.shape)
 
-    def _retry_shape(self, shape: Hashable) -> None:
+
+class _Groups:
+    """The workloads that wait by shape, and which shapes are hopeless."""
+
+    def __init__(self) -> None:
+        self._by_shape: dict[Hashable, _Group] = {}
+        """A workload without a shape, or one that is tried alone, is its own group."""
+        self.of: dict[str, _Group] = {}
+        """By key of the workload."""
+        self._heap: list[_Place] = []
+        """The place of the first of each group, and some places that are outdated."""
+        self._hopeless: dict[Hashable, Lacks] = {}
+        """Shapes that are not tried until some quota that they lack is released."""
+        self._lacking: dict[Lacks, dict[Hashable, None]] = {}
+        """The hopeless shapes, by what they lack."""
+
+    def workloads(self, *, hopeless: bool) -> dict[str, Workload]:
+        """Return the workloads of all hopeless shapes, or of all others, by key."""
+        return {
+            key: workload
+            for shape, group in self._by_shape.items()
+            if (shape in self._hopeless) == hopeless
+            for key, workload in group.workloads.items()
+        }
+
+    def find_active(self, key: str) -> Workload | None:
+        """Return a workload by its key; None unless it is active."""
+        group = self.of.get(key)
+        if group is None or group.shape in self._hopeless:
+            return None
+        return group.workloads[key]
+
+    def first(self) -> Workload | None:
+        """Return the first active workload, without its place in the heap."""
+        # Places of workloads that left or changed stay in the heap until they are popped here.
+        while self._heap:
+            place = heappop(self._heap)
+            first = self.find_active(place[-1])
+            if first is not None and queue_order(first) == place:
+                return first
+        return None
+
+    def join(self, workload: Workload, *, tried: bool = False) -> None:
+        """Add a workload; ``tried``: as a group of its own if its shape is hopeless."""
+        # The class in the tuple makes the name different from any shape.
+        name: Hashable = (Pending, workload.key)
+        if workload.shape is not None and not (tried and workload.shape in self._hopeless):
+            name = workload.shape
+        group = self._by_shape.setdefault(name, _Group(name))
+        self.of[workload.key] = group
+        group.add(workload)
+        self._offer(group)
+
+    def leave(self, key: str) -> None:
+        """Remove a workload, if it is there."""
+        group = self.of.pop(key, None)
+        if group is None:
+            return
+        del group.workloads[key]
+        if group.workloads:
+            self._offer(group)
+        else:
+            del self._by_shape[group.shape]
+            self._drop_hopeless(group.shape)
+
+    def give_up(self, shape: Hashable, lacks: Lacks) -> None:
+        """Make a shape hopeless."""
+        self._drop_hopeless(shape)
+        self._hopeless[shape] = lacks
+        self._lacking.setdefault(lacks, {})[shape] = None
+
+    def release(self, freed: Collection[FlavorResource] | None) -> None:
+        """Retry the shapes that a release may help."""
+        for lacks in list(self._lacking):
+            if freed is None or lacks is None or not lacks.isdisjoint(freed):
+                for shape in list(self._lacking[lacks]):
+                    self.retry(shape)
+
+    def retry(self, shape: Hashable) -> None:
         if shape in self._hopeless:
             self._drop_hopeless(shape)
-            if shape in self._groups:
-                self._offer(self._groups[shape])
+            if shape in self._by_shape:
+                self._offer(self._by_shape[shape])
 
     def _drop_hopeless(self, shape: Hashable) -> None:
         if shape in self._hopeless:
@@ -175,39 +227,15 @@ class Pending:
             if not self._lacking[lacks]:
                 del self._lacking[lacks]
 
-    def _find_active(self, key: str) -> Workload | None:
-        """Return a workload by its key; None unless it is active."""
-        group = self._group_of.get(key)
-        if group is None or group.shape in self._hopeless:
-            return None
-        return group.workloads[key]
-
-    def _join(self, workload: Workload, shape: Hashable) -> None:
-        # The class in the tuple makes the name different from any shape.
-        name = (Pending, workload.key) if shape is None else shape
-        group = self._groups.setdefault(name, _Group(name))
-        self._group_of[workload.key] = group
-        group.add(workload)
-        self._offer(group)
-
-    def _leave(self, key: str) -> None:
-        group = self._group_of.pop(key, None)
-        if group is None:
-            return
-        del group.workloads[key]
-        if group.workloads:
-            self._offer(group)
-        else:
-            del self._groups[group.shape]
-            self._drop_hopeless(group.shape)
-
     def _offer(self, group: _Group) -> None:
         """Push the place of the first of a group, unless its shape is hopeless."""
         if group.shape in self._hopeless:
             return
         heappush(self._heap, group.first())
-        if len(self._heap) > 2 * len(self._groups) + _MOST_STALE:
-            tried = (group for shape, group in self._groups.items() if shape not in self._hopeless)
+        if len(self._heap) > 2 * len(self._by_shape) + _MOST_STALE:
+            tried = (
+                group for shape, group in self._by_shape.items() if shape not in self._hopeless
+            )
             self._heap = [group.first() for group in tried]
             heapify(self._heap)
 

@@ -97,11 +97,6 @@ class Node:
             node = node.parent
         return node
 
-    @property
-    def path(self) -> str:
-        """The names from the root down to the node: "/root/team/queue"."""
-        return "/" + "/".join([*[node.name for node in self.ancestors][::-1], self.name])
-
     def local(self, key: FlavorResource) -> int:
         """Return the part of the quota that the node does not lend."""
         known = self._local.get(key)
@@ -180,26 +175,27 @@ class Node:
         """Whether the usage plus an amount exceeds the quota."""
         return self.quota.get(key, 0) < self.usage.get(key, 0) + more
 
-    def borrows_any(self, keys: Iterable[FlavorResource]) -> bool:
-        """Whether the usage of any of the flavors and resources exceeds its quota."""
-        return any(self.borrows(key) for key in keys)
 
-    def borrowing_level(self, key: FlavorResource, amount: int) -> tuple[int, bool]:
-        """Return the height of the lowest subtree in which an amount needs no borrowing.
+def path_of(node: Node) -> str:
+    """Return the names from the root down to a node: "/root/team/queue"."""
+    return "/" + "/".join([*[above.name for above in node.ancestors][::-1], node.name])
 
-        The height is 0 for the queue itself, and the root's height if the whole tree is too small.
-        The second value is whether the amount could be reclaimed from outside of that subtree.
-        """
-        if self.parent is None or not self.borrows(key, amount):
-            return 0, self.parent is not None
-        node: Node = self
-        while node.parent is not None:
-            # As ``add``: a node's parent sees only what exceeds the node's local part.
-            amount -= node.local_available(key)
-            node = node.parent
-            if not node.borrows(key, amount):
-                return node.height, node.parent is not None
-        return node.height, False
+
+def borrowing_level(node: Node, key: FlavorResource, amount: int) -> tuple[int, bool]:
+    """Return the height of the lowest subtree in which an amount needs no borrowing.
+
+    The height is 0 for the queue itself, and the root's height if the whole tree is too small.
+    The second value is whether the amount could be reclaimed from outside of that subtree.
+    """
+    if node.parent is None or not node.borrows(key, amount):
+        return 0, node.parent is not None
+    while node.parent is not None:
+        # As ``Node.add``: a node's parent sees only what exceeds the node's local part.
+        amount -= node.local_available(key)
+        node = node.parent
+        if not node.borrows(key, amount):
+            return node.height, node.parent is not None
+    return node.height, False
 
 
 @dataclass(slots=True)

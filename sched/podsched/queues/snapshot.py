@@ -40,12 +40,10 @@ class Snapshot:
         return (
             found is not None
             and queue not in self.forest.cyclic
-            and all(self._is_usable(name) for group in found.groups for name in group.flavors)
+            and all(
+                _is_usable(self.flavors.get(f)) for group in found.groups for f in group.flavors
+            )
         )
-
-    def _is_usable(self, flavor: str) -> bool:
-        found = self.flavors.get(flavor)
-        return found is not None and bool(found.levels or not found.topology)
 
     def add(self, workload: Workload) -> None:
         self.workloads[workload.queue][workload.key] = workload
@@ -110,3 +108,7 @@ class Snapshot:
         finally:
             for workload in known:
                 self.workloads[workload.queue][workload.key] = workload
+
+
+def _is_usable(flavor: Flavor | None) -> bool:
+    return flavor is not None and bool(flavor.levels or not flavor.topology)

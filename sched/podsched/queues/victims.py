@@ -87,7 +87,7 @@ def permits(policy: Policy, preemptor: Workload, victim: Workload) -> bool:
 def preempted_message(preemptor: Workload, reason: Reason, path: str, victim_path: str) -> str:
     """Return the message of a victim's conditions Evicted and Preempted.
 
-    ``path`` and ``victim_path``: the queues, as ``quota.Node.path``.
+    ``path`` and ``victim_path``: the queues, as ``quota.path_of``.
     """
     return (
         f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, JobUID: "
@@ -242,7 +242,7 @@ def _valid(preemptor: Preemptor, candidate: _Candidate, *, borrowing: bool) -> b
     """Whether a candidate may be preempted in this attempt, given the present usage."""
     if borrowing and not candidate.borrowing:
         return False
-    return all(node.borrows_any(preemptor.short) for node in candidate.below)
+    return all(any(map(node.borrows, preemptor.short)) for node in candidate.below)
 
 
 def own_candidates(snapshot: Snapshot, preemptor: Preemptor) -> list[Workload]:
@@ -301,7 +301,7 @@ def _borrowers(
     while stack:
         line = stack.pop()
         for child in line[-1].children:
-            if child is not skipped and child.borrows_any(short):
+            if child is not skipped and any(map(child.borrows, short)):
                 if child.is_cohort:
                     stack.append((*line, child))
                 else:

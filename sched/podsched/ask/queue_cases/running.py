@@ -33,7 +33,7 @@ from podsched.queues.objects import Strategy, Workload
 from podsched.queues.order import Requeue
 from podsched.queues.partial import search_counts
 from podsched.queues.pending import Pending
-from podsched.queues.quota import FlavorResource, Node
+from podsched.queues.quota import FlavorResource, Node, path_of
 from podsched.queues.shares import dominant_share
 from podsched.queues.snapshot import Snapshot
 from podsched.queues.victims import Preemptor, Victim, preempted_message, victim_order
@@ -298,13 +298,13 @@ def _preempted(
     snapshot: Snapshot, queue: str, preemptor: Workload, victims: Iterable[Victim]
 ) -> list[Result]:
     """Return the new evictions by name, without victims that are being evicted already."""
-    path = snapshot.node(queue).path
+    path = path_of(snapshot.node(queue))
     return [
         {
             "workload": victim.workload.key,
             "reason": victim.reason.value,
             "message": preempted_message(
-                preemptor, victim.reason, path, snapshot.node(victim.workload.queue).path
+                preemptor, victim.reason, path, path_of(snapshot.node(victim.workload.queue))
             ),
         }
         for victim in sorted(victims, key=lambda one: one.workload.key)

@@ -27,7 +27,7 @@ from podsched.queues.assignment import Assignment, Mode
 from podsched.queues.choices import fitting_by_set, without_flavors
 from podsched.queues.cycle import nominate, nominate_fewer, nominate_parts, victim_search
 from podsched.queues.objects import Policy, Workload
-from podsched.queues.quota import FlavorResource
+from podsched.queues.quota import FlavorResource, path_of
 from podsched.queues.victims import Preemptor, Search, Victim, preempted_message
 from podsched.term.admission.admission import Admission
 from podsched.term.admission.limits import asked_execution_time
@@ -350,7 +350,7 @@ class FlavorTerms:
     def note_of(self, victim: Victim) -> str:
         """Return the message of a victim's eviction."""
         snapshot, queues = self._admission.snapshot, (self._queue.name, victim.workload.queue)
-        paths = (snapshot.node(name).path for name in queues)
+        paths = (path_of(snapshot.node(name)) for name in queues)
         return preempted_message(self._workload, victim.reason, *paths)
 
     @property

@@ -185,7 +185,7 @@ class AdmissionCycle(TermPart):
             # The snapshot still counts quota that heads of this cycle took and no unit has got.
             admission.discard()
             raise
-        cycle.end()
+        cycle.taken.end()
         self._withdraw_nominations()
         admission.try_reserved(now)
         self._backfilling.report()
@@ -236,7 +236,7 @@ class AdmissionCycle(TermPart):
         attempted = await self._groups.admit_together(units, joined[0].nodes, now)
         for one in joined:
             # Admission counts the placed pods, so the cycle must not count them, too.
-            cycle.withdraw(one.entry)
+            cycle.taken.withdraw(one.entry)
         if attempted is None:
             self._all_were_placed = False
             for one in joined:
@@ -278,7 +278,7 @@ class AdmissionCycle(TermPart):
         if entry.admitted or entry.preempts or entry.queue.backfill is not None:
             # The attempt searches victims without the unit's own usage. Afterwards ``admitted``
             # counts the placed pods, or ``hold`` keeps the quota.
-            cycle.withdraw(entry)
+            cycle.taken.withdraw(entry)
         beside = planned.beside(workload, now)
         terms: Iterable[FlavorTerms] = ()
         if entry.admitted or entry.preempts:
@@ -286,7 +286,7 @@ class AdmissionCycle(TermPart):
             terms = chain(found, planned.promised_terms(workload, now))
             terms = planned.keep_others(entry, terms, beside)
         starts = entry.admitted or entry.preempts
-        later = planned.terms(entry, beside, now, cycle.taken)
+        later = planned.terms(entry, beside, now, list(cycle.taken.held.values()))
         # Only the first: computing the others takes long, and most of them are never tried.
         first_later = [*islice(later, 1)]
         if not starts and not first_later:
@@ -359,7 +359,7 @@ class AdmissionCycle(TermPart):
         if result.victims is not None and isinstance(chosen, FlavorTerms):
             victims = {one.workload.key for one in chosen.victims}
             # With nodes considered, other victims may have been chosen than by quota alone.
-            cycle.claim(chosen.victims)
+            cycle.taken.claim(chosen.victims)
             self._endings.preempted(workload.key, chosen.victims, chosen.note_of)
             admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
             admission.hold(workload, chosen.need, victims)
