@@ -172,9 +172,9 @@ class _Runner:
         self._kube_scheduler = kube_scheduler
         self._data = data
         self._tasks = tasks
-        self._others = others
         #: Name of the profile, value of the label, and beginning of all names.
         self._run = f"sched-bench-{secrets.token_hex(3)}"
+        self._objects = _Objects(http, plane, self._run, others)
         self._count = 0
 
     async def turn(self, workload: ops.Workload, scheduler: str) -> Turn:
@@ -182,7 +182,7 @@ class _Runner:
         load = os.getloadavg()[0]
         self._count += 1
         namespace = f"{self._run}-{self._count}"
-        async with self._objects(workload, namespace) as (nodes, pods):
+        async with self._objects.of(workload, namespace) as (nodes, pods):
             process = self._process(scheduler, namespace)
             keys = {key_of(pod) for pod in pods}
             await process.start()
@@ -192,6 +192,7 @@ class _Runner:
                 await process.stop()
             found = [p for p in await list_all(self._http, KINDS["Pod"]) if isinstance(p, Pod)]
             mine = [pod for pod in found if pod.metadata.namespace == namespace]
+        self._pods.bound.clear()
         bound = {key_of(pod) for pod in mine if pod.spec.node_name}
         problems = [*unbound(keys, bound), *violations(nodes, mine)]
         return Turn(
@@ -271,10 +272,19 @@ class _Runner:
             "profiles": [{"schedulerName": self._run}],
         }
 
-    # ------------------------------------------------------------------ objects
+
+class _Objects:
+    """Creates and deletes the objects of each turn, which have the run's label."""
+
+    def __init__(self, http: KubeHttp, plane: ControlPlane, run: str, others: bool) -> None:
+        """others: whether the cluster has nodes or pods that are not the run's."""
+        self._http = http
+        self._plane = plane
+        self._run = run
+        self._others = others
 
     @asynccontextmanager
-    async def _objects(
+    async def of(
         self, workload: ops.Workload, namespace: str
     ) -> AsyncIterator[tuple[list[Node], list[Pod]]]:
         """Create a workload's nodes and measured pods for the block. Raises ClientError."""
@@ -349,7 +359,6 @@ class _Runner:
                 while self._plane.controllers:
                     await self._http.request("GET", path)
                     await asyncio.sleep(0.5)
-        self._pods.bound.clear()
 
 
 async def _until(reached: Callable[[], bool], process: ManagedProcess, within: float) -> None:

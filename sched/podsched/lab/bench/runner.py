@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from podsched.actors.local_ray import LocalRay
 from podsched.api.objects import (
     ClusterQueue,
     LocalQueue,
@@ -36,13 +37,14 @@ from podsched.lab.bench.cluster import (
     bench,
     create_all,
     creating,
-    each,
 )
+from podsched.lab.bench.pod_creation import PodCreation
 from podsched.lab.bench.processes import Usage, spent, usage_of_session
 from podsched.lab.bench.results import BenchResult, percentile, timeline
 from podsched.lab.bench.verify import claim_violations, quota_violations, unbound, violations
 from podsched.lib.tasks import task_group
-from podsched.serve.client.errors import NotFound, raise_first
+from podsched.serve.client.api_client import ApiClient
+from podsched.serve.client.errors import NotFound
 
 T = TypeVar("T")
 
@@ -146,7 +148,7 @@ class Runner:
         """``create_pod`` creates pods that have their own call."""
         self._bench = bench
         self._cluster, self._client = bench.cluster, bench.client
-        self._create_pod = create_pod
+        self._creation = PodCreation(self._client, create_pod, options)
         self._options = options
         self._progress = progress
         self._expected: list[str] = []
@@ -175,11 +177,11 @@ class Runner:
             case ops.CreateResourceDriver():
                 await create_all(self._client, list(op.slices()))
             case ops.Churn():
-                self._start(self._churn(op), "churn")
+                self._start(_churn(self._client, op), "churn")
             case ops.DeletePods() if op.wait:
-                await self._delete_pods(op)
+                await _delete_pods(self._client, op, self._options.timeout)
             case ops.DeletePods():
-                self._start(self._delete_pods(op), "delete pods")
+                self._start(_delete_pods(self._client, op, self._options.timeout), "delete pods")
             case ops.Barrier():
                 await self._wait_until_bound(self._expected, "barrier")
             case ops.Sleep():
@@ -210,7 +212,8 @@ class Runner:
         keys: list[str] = []
         for start in range(0, op.count, _PART):
             pods = op.pods(start, start + _PART)
-            await self._create(pods, op.rate, {})
+            await self._creation.create(pods, op.rate, {})
+            self.measured.created_by = time.monotonic()
             keys += [key_of(pod) for pod in pods if not pod.spec.scheduling_gates]
             self._progress("created pods", min(start + _PART, op.count), op.count)
         self._expected += keys
@@ -221,7 +224,9 @@ class Runner:
         pods = op.pods(0, op.count)
         measured, rate = self.measured, self._options.rate or op.rate
         if not measured.created:
-            await self._wait_for_actors()
+            ray = self._cluster.ray
+            if ray is not None and self._options.evaluator == "ray":
+                await _wait_for_actors(ray)
             measured.mode = f"{rate:g} per second" if rate else self._options.create_mode
             measured.lags = await read_lags(self._cluster)
             measured.usage = self._bench.usage()
@@ -231,24 +236,17 @@ class Runner:
             if group := pod.spec.scheduling_group.pod_group_name:
                 measured.members[f"{pod.metadata.namespace}/{group}"].append(key_of(pod))
         self._expected += keys
-        creating = asyncio.create_task(self._create(pods, rate, measured.created), name="create")
+
+        async def create() -> None:
+            await self._creation.create(pods, rate, measured.created)
+            measured.created_by = time.monotonic()
+
+        creating = asyncio.create_task(create(), name="create")
         if op.wait:
             await asyncio.gather(creating, self._wait_until_bound(keys, "measured pods"))
         else:
             await creating
             await self._read_after()
-
-    async def _wait_for_actors(self) -> None:
-        """Wait until the evaluator actors have started, so that their start is not measured."""
-        ray = self._cluster.ray
-        if ray is None or self._options.evaluator != "ray":
-            return
-        # Without actors, nodes are evaluated locally.
-        deadline = time.monotonic() + _ACTORS_WITHIN
-        while time.monotonic() < deadline:
-            await asyncio.sleep(_ACTORS_SETTLE)
-            if _ACTOR in usage_of_session(ray.pid):
-                return
 
     async def _wait_until_bound(self, keys: Sequence[str], stage: str) -> None:
         def progress(bound: int) -> None:
@@ -261,73 +259,6 @@ class Runner:
     async def _read_after(self) -> None:
         self.measured.usage_after = self._bench.usage()
         self.measured.lags_after = await read_lags(self._cluster)
-
-    async def _create(self, pods: Sequence[Pod], rate: float, created: dict[str, float]) -> None:
-        options = self._options
-        if rate:
-            await self._create_at_rate(pods, rate, created)
-        elif options.create_mode == "batch":
-            for start in range(0, len(pods), options.batch_size):
-                part = pods[start : start + options.batch_size]
-                now = time.monotonic()
-                created.update((key_of(pod), now) for pod in part)
-                raise_first(await self._client.create_pods(part))
-        elif options.create_mode == "stream":
-            await self._stream(pods, created)
-        else:
-
-            async def create(pod: Pod) -> None:
-                created[key_of(pod)] = time.monotonic()
-                await self._create_pod(pod)
-
-            await each(pods, create, options.in_flight)
-        self.measured.created_by = time.monotonic()
-
-    async def _stream(self, pods: Sequence[Pod], created: dict[str, float]) -> None:
-        async with self._client.submit_pods() as stream:
-            answers = []
-            for pod in pods:
-                created[key_of(pod)] = time.monotonic()
-                answers.append(await stream.submit(pod))
-            raise_first([await answer for answer in answers])
-
-    async def _create_at_rate(
-        self, pods: Sequence[Pod], rate: float, created: dict[str, float]
-    ) -> None:
-        """Create ``rate`` pods per second, also while calls of earlier ones are not answered."""
-        began = time.monotonic()
-        async with task_group() as calls:
-            for index, pod in enumerate(pods):
-                await asyncio.sleep(max(0.0, began + index / rate - time.monotonic()))
-                created[key_of(pod)] = time.monotonic()
-                calls.create_task(self._create_pod(pod), name=f"create {pod.metadata.name}")
-
-    async def _churn(self, op: ops.Churn) -> None:
-        began, tick = time.monotonic(), 0
-        while True:
-            step = op.step(tick)
-            await create_all(self._client, step.create)
-            await asyncio.gather(*map(self._delete, step.delete))
-            tick += 1
-            await asyncio.sleep(max(0.0, began + tick * op.period - time.monotonic()))
-
-    async def _delete_pods(self, op: ops.DeletePods) -> None:
-        if not op.rate:
-            await self._client.delete_collection(
-                "Pod", op.namespace, label_selector=op.label_selector, timeout=self._options.timeout
-            )
-            return
-        found = await self._client.list("Pod", op.namespace, label_selector=op.label_selector)
-        began = time.monotonic()
-        async with task_group() as calls:
-            for index, item in enumerate(found.items):
-                await asyncio.sleep(max(0.0, began + index / op.rate - time.monotonic()))
-                calls.create_task(self._delete(ops.reference(item)))
-
-    async def _delete(self, reference: ops.Reference) -> None:
-        kind, namespace, name = reference
-        with suppress(NotFound):  # preempted, for example
-            await self._client.delete(kind, name, namespace)
 
     # ------------------------------------------------------------------ results
 
@@ -366,15 +297,57 @@ class Runner:
 
     async def verify(self) -> list[str]:
         """Return problems with the state after all operations. Raises ClientError."""
-        seen, pods = self._bench.pods, await self._all(Pod)
-        queues, local_queues = await self._all(ClusterQueue), await self._all(LocalQueue)
+        client, seen = self._client, self._bench.pods
+        pods, queues = await _all(client, Pod), await _all(client, ClusterQueue)
+        local_queues = await _all(client, LocalQueue)
         return [
             *unbound(self._expected, seen.bound),
-            *violations(await self._all(Node), pods, deleted=seen.deleted > 0),
-            *claim_violations(await self._all(ResourceClaim), pods),
-            *quota_violations(queues, local_queues, await self._all(PodGroup), pods),
+            *violations(await _all(client, Node), pods, deleted=seen.deleted > 0),
+            *claim_violations(await _all(client, ResourceClaim), pods),
+            *quota_violations(queues, local_queues, await _all(client, PodGroup), pods),
         ]
 
-    async def _all(self, kind: type[T]) -> list[T]:
-        found = await self._client.list(kind.__name__)
-        return [item for item in found.items if isinstance(item, kind)]
+
+async def _wait_for_actors(ray: LocalRay) -> None:
+    """Wait until the evaluator actors have started, so that their start is not measured."""
+    # Without actors, nodes are evaluated locally.
+    deadline = time.monotonic() + _ACTORS_WITHIN
+    while time.monotonic() < deadline:
+        await asyncio.sleep(_ACTORS_SETTLE)
+        if _ACTOR in usage_of_session(ray.pid):
+            return
+
+
+async def _churn(client: ApiClient, op: ops.Churn) -> None:
+    began, tick = time.monotonic(), 0
+    while True:
+        step = op.step(tick)
+        await create_all(client, step.create)
+        await asyncio.gather(*(_delete(client, one) for one in step.delete))
+        tick += 1
+        await asyncio.sleep(max(0.0, began + tick * op.period - time.monotonic()))
+
+
+async def _delete_pods(client: ApiClient, op: ops.DeletePods, timeout: float) -> None:
+    if not op.rate:
+        await client.delete_collection(
+            "Pod", op.namespace, label_selector=op.label_selector, timeout=timeout
+        )
+        return
+    found = await client.list("Pod", op.namespace, label_selector=op.label_selector)
+    began = time.monotonic()
+    async with task_group() as calls:
+        for index, item in enumerate(found.items):
+            await asyncio.sleep(max(0.0, began + index / op.rate - time.monotonic()))
+            calls.create_task(_delete(client, ops.reference(item)))
+
+
+async def _delete(client: ApiClient, reference: ops.Reference) -> None:
+    kind, namespace, name = reference
+    with suppress(NotFound):  # preempted, for example
+        await client.delete(kind, name, namespace)
+
+
+async def _all(client: ApiClient, kind: type[T]) -> list[T]:
+    found = await client.list(kind.__name__)
+    return [item for item in found.items if isinstance(item, kind)]
