@@ -24,8 +24,9 @@ from podsched.ask.explain.preempting import add_preemption
 from podsched.ask.queues.counting import admission_of
 from podsched.ask.queues.node_room import add_node_room
 from podsched.ask.queues.waiting import add_admission, preempted_pods
+from podsched.ask.whatif.deciding import never
 from podsched.ask.whatif.pod_group_explanation import explain_pod_group
-from podsched.ask.whatif.world import World, never
+from podsched.ask.whatif.world import World
 from podsched.config.load import SchedulerConfiguration
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import PluginFactory

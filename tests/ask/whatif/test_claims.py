@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from podsched.api.objects import AnyObject
-from podsched.ask.whatif.world import World
+from podsched.ask.whatif.world import World, pods_on
 from support.device_objects import device_class, devices, resource_claim, template, user
 from support.engine_world import container, pod
 from support.gangs import gang
@@ -70,7 +70,7 @@ def test_pods_share_an_unallocated_claim_once_the_first_has_got_it_allocated() -
 def test_a_pod_that_goes_gives_its_devices_back_and_its_own_claim_goes_with_it() -> None:
     made = a_world(a=1, b=0)
     assert placed(made, "p") == ["a"]
-    made.changes.remove(made.pods_on("a")[0])
+    made.changes.remove(pods_on(made, "a")[0])
     assert not made.cluster.list("ResourceClaim")
     assert placed(made, "q") == ["a"]
 
@@ -78,9 +78,9 @@ def test_a_pod_that_goes_gives_its_devices_back_and_its_own_claim_goes_with_it()
 def test_a_shared_claim_keeps_its_devices_until_its_last_consumer_goes() -> None:
     made = a_world(resource_claim("shared"), a=1, b=0)
     made.schedule([made.changes.submit(user(f"p{i}", claim="shared")) for i in range(2)])
-    made.changes.remove(made.pods_on("a")[0])
+    made.changes.remove(pods_on(made, "a")[0])
     assert in_use(made) == ["a/gpu-0"]
-    made.changes.remove(made.pods_on("a")[0])
+    made.changes.remove(pods_on(made, "a")[0])
     assert in_use(made) == []
 
 
@@ -90,7 +90,7 @@ def test_a_rolled_back_trial_leaves_claims_and_devices_as_they_were() -> None:
     before = [claim.SerializeToString() for claim in made.cluster.list("ResourceClaim")]
     with made.changes.trial():
         placed(made, "q", "r")
-        for pod in made.pods_on("a"):
+        for pod in pods_on(made, "a"):
             made.changes.remove(pod)
         placed(made, "s")
     assert [claim.SerializeToString() for claim in made.cluster.list("ResourceClaim")] == before
@@ -102,7 +102,7 @@ def test_a_claim_that_keeps_its_only_pod_from_nodes_is_given_back_and_allocated_
     made = a_world(resource_claim("mine"))
     first = made.changes.submit(user("p", claim="mine"))
     made.schedule([first])
-    where = "a" if made.pods_on("a") else "b"
+    where = "a" if pods_on(made, "a") else "b"
     [claim] = made.cluster.list("ResourceClaim")
     allocated = type(claim)()
     allocated.CopyFrom(claim)
@@ -130,7 +130,7 @@ def test_extended_resources_are_devices_in_a_world_too() -> None:
     pods = [made.changes.submit(pod(f"p{i}", {"containers": wants})) for i in range(4)]
     assert sorted(one.node_name for one in made.schedule(pods)) == ["", "a", "a", "b"]
     assert in_use(made) == ["a/gpu-0", "a/gpu-1", "b/gpu-0"]
-    made.changes.remove(made.pods_on("b")[0])
+    made.changes.remove(pods_on(made, "b")[0])
     assert in_use(made) == ["a/gpu-0", "a/gpu-1"]
     with made.changes.trial():
         made.schedule([made.changes.submit(pod("again", {"containers": wants}))])

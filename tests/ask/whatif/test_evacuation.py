@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from podsched.ask.whatif.budgets import Budgets
 from podsched.ask.whatif.evacuation import Move, MoveOutcome, drain, lose, schedule_all
-from podsched.ask.whatif.world import World
+from podsched.ask.whatif.world import World, node_names, pods_on
 from support.examples import examples
 from support.whatif_world import budget, node, owned, world
 
@@ -38,7 +38,7 @@ def test_a_budget_that_permits_nothing_blocks_and_is_named() -> None:
         MoveOutcome.BLOCKED,
         "budget web needs 1 healthy pods and has 1",
     )
-    assert [pod.name for pod in made.pods_on("a")] == ["web-0"]
+    assert [pod.name for pod in pods_on(made, "a")] == ["web-0"]
 
 
 def test_without_a_place_for_the_first_ones_a_budget_lets_no_more_go() -> None:
@@ -71,7 +71,7 @@ def test_a_node_that_is_lost_takes_its_pods_along_whatever_budgets_say() -> None
         "alone": (MoveOutcome.LOST, "", 0),
         "ds": (MoveOutcome.GOES_WITH_NODE, "", 0),
     }
-    assert made.node_names() == ["b"]
+    assert node_names(made) == ["b"]
 
 
 def test_victims_of_a_preemption_are_looked_after() -> None:

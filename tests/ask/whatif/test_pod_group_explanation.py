@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from podsched.api.objects import AnyObject
 from podsched.ask.whatif.pod_group_explanation import CUT_SHORT, MAX_SHAPES, explain_pod_group
+from podsched.ask.whatif.world import node_names, pods_on
 from podsched.v1.scheduling_pb2 import Explanation
 from support.gangs import gang
 from support.whatif_world import node, owned, world
@@ -121,8 +122,8 @@ def test_nothing_is_left_of_what_was_tried() -> None:
     for _ in range(2):
         answer = Explanation()
         explain_pod_group(answer, made, "default/train")
-        assert made.node_names() == ["a", "b", "c"]
-        assert [pod.name for pod in made.pods_on("a")] == ["other"]
+        assert node_names(made) == ["a", "b", "c"]
+        assert [pod.name for pod in pods_on(made, "a")] == ["other"]
         assert changes(answer)["topology"] == "do not require rack"
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject, Pod
-from podsched.ask.whatif.world import Outcome
+from podsched.ask.whatif.outcomes import Outcome
+from podsched.ask.whatif.world import pods_on
 from podsched.config.load import default_config
 from podsched.lab.replay.queue_world import QueueWorld
 from podsched.registry import factories
@@ -58,7 +59,7 @@ def placed(world: QueueWorld, pod: Pod) -> Outcome:
 
 
 def on_node(world: QueueWorld) -> list[str]:
-    return [pod.name for pod in world.pods_on("n")]
+    return [pod.name for pod in pods_on(world, "n")]
 
 
 def test_a_placed_pod_keeps_its_quota_from_later_ones_of_a_higher_priority() -> None:

@@ -21,7 +21,7 @@ from podsched.api.objects import Pod
 from podsched.api.resources import CPU, MEMORY, PODS
 from podsched.ask.whatif.budgets import Budgets
 from podsched.ask.whatif.evacuation import UNMANAGED, replacement, stays
-from podsched.ask.whatif.world import World
+from podsched.ask.whatif.world import World, node_names, pods_on
 from podsched.framework.pods import PodInfo
 
 #: Max nodes on which room for one pod is searched for.
@@ -80,7 +80,7 @@ def free_nodes(world: World, number: int, rules: Rules, budgets: Budgets) -> Def
     """
     candidates, best, failures = [], Defragmentation(), 0
     with world.changes.trial():
-        for name in world.node_names():
+        for name in node_names(world):
             moving = _moving(world, name)
             if moving:
                 candidates.append((len(moving), _size(moving), name))
@@ -101,7 +101,7 @@ def free_nodes(world: World, number: int, rules: Rules, budgets: Budgets) -> Def
 
 def _moving(world: World, name: str) -> list[PodInfo]:
     """Return the pods that must leave a node to empty it."""
-    pods = [pod for pod in world.pods_on(name) if not is_finished(pod.pod)]
+    pods = [pod for pod in pods_on(world, name) if not is_finished(pod.pod)]
     return [pod for pod in pods if stays(pod.pod) in ("", UNMANAGED)]
 
 
@@ -200,7 +200,7 @@ def _promising(world: World, waiting: PodInfo, rules: Rules) -> list[str]:
 def _movable(world: World, name: str, waiting: PodInfo, rules: Rules) -> list[PodInfo]:
     return [
         pod
-        for pod in world.pods_on(name)
+        for pod in pods_on(world, name)
         if pod.priority <= waiting.priority
         and not pod.terminating
         and not is_finished(pod.pod)

@@ -24,7 +24,8 @@ from podsched.api.conditions import is_finished
 from podsched.api.objects import Node, Pod
 from podsched.api.owners import controller_of
 from podsched.ask.whatif.budgets import Budgets
-from podsched.ask.whatif.world import Outcome, World
+from podsched.ask.whatif.outcomes import Outcome
+from podsched.ask.whatif.world import World, pods_on
 from podsched.framework.pods import PodInfo
 
 _MIRROR = "kubernetes.io/config.mirror"
@@ -92,7 +93,7 @@ def drain(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
     moves: list[Move] = []
     waiting: list[PodInfo] = []
     for name in names:
-        for pod in world.pods_on(name):
+        for pod in pods_on(world, name):
             if is_finished(pod.pod) or pod.terminating:
                 continue
             why = stays(pod.pod)
@@ -119,7 +120,7 @@ def lose(world: World, names: Sequence[str], budgets: Budgets) -> list[Move]:
     moves: list[Move] = []
     gone: list[PodInfo] = []
     for name in names:
-        for pod in world.pods_on(name):
+        for pod in pods_on(world, name):
             world.changes.remove(pod)
             budgets.spend(pod.pod)
             why = stays(pod.pod)

@@ -19,7 +19,8 @@ from podsched.api.objects import Topology
 from podsched.ask.explain.changes.nodes import one_more, shapes
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.explain.explanation import reference
-from podsched.ask.whatif.world import World, exhaust, never
+from podsched.ask.whatif.deciding import exhaust, never
+from podsched.ask.whatif.world import World
 from podsched.decide.decision import Decision
 from podsched.framework.nodes import ClusterView
 from podsched.framework.pod_groups import Placement, PodGroup, pod_group
@@ -120,14 +121,14 @@ class _GroupQuestion:
 
     def starts(self, group: PodGroup) -> bool:
         """Whether the members could start if their group were this one."""
-        return self._world.start(group, self.waiting).ok
+        return self._world.groups.start(group, self.waiting).ok
 
     # ------------------------------------------------------------------ domains
 
     def domains(self) -> list[PodGroupStanding.Domain] | Status:
         """Return how many members fit each placement, the largest first; or why there is none."""
         with self._world.changes.trial() as trial:
-            attempt = self._world.attempt(trial, self._group, self.waiting)
+            attempt = self._world.groups.attempt(trial, self._group, self.waiting)
             placements = attempt.placements()
         if isinstance(placements, Status):
             return placements
@@ -141,7 +142,7 @@ class _GroupQuestion:
     def _holds(self, placement: Placement) -> PodGroupStanding.Domain:
         nodes = self._world.cluster.nodes
         with self._world.changes.trial() as trial:
-            attempt = self._world.attempt(trial, self._group, self.waiting)
+            attempt = self._world.groups.attempt(trial, self._group, self.waiting)
             exhaust(attempt.try_placement(trial, placement, never))
             decisions = attempt.result.decisions
         placed = sum(1 for decision in decisions if decision.node_name)

@@ -18,7 +18,8 @@ from podsched.api.objects import (
     Pod,
     ResourceClaim,
 )
-from podsched.ask.whatif.world import Outcome, World
+from podsched.ask.whatif.outcomes import Outcome
+from podsched.ask.whatif.world import World
 from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import PluginFactory
 from podsched.framework.pods import PodInfo

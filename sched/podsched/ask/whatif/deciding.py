@@ -1,0 +1,236 @@
+"""Decisions in a world: for single pods, and for the members of a group together."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from podsched.ask.whatif.claims import carry_out_pre_bind, write_patches
+from podsched.ask.whatif.outcomes import Outcome, group_outcomes, refusal, rejections_of
+from podsched.ask.whatif.world_changes import WorldChanges, WorldProfiles
+from podsched.cache.cache import Cache
+from podsched.cache.objects import ClusterState
+from podsched.cache.trial import Trial
+from podsched.decide.accelerated import AcceleratedDecider
+from podsched.decide.decision import Decision
+from podsched.decide.keys import PlacementKey
+from podsched.decide.pod_group import PodGroupAttempt
+from podsched.decide.pod_group_members import GroupDecision, member_order
+from podsched.decide.runtime.plugin_calls import PluginFailure
+from podsched.decide.runtime.profile_runtime import ProfileRuntime
+from podsched.framework.pod_groups import PodGroup, pod_group
+from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.status import Status
+from podsched.term.cycle.reserve_permit import refused, run_reserve, run_unreserve
+from podsched.term.writes.bind_queue import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What decisions are made with, and what they change."""
+
+    cache: Cache
+    profiles: WorldProfiles
+    changes: WorldChanges
+    decider: AcceleratedDecider
+    #: Whether PodInfos of pods without a node are shared with another cache. Assuming a pod
+    #: sets its ``node_name``, so it must then be done to a copy.
+    shares_pods: bool
+
+    @property
+    def cluster(self) -> ClusterState:
+        return self.cache.cluster
+
+    def own(self, pod: PodInfo) -> PodInfo:
+        """Return a pod that may be assumed here."""
+        return copy(pod) if self.shares_pods else pod
+
+    def pre_bind(self, changes: Trial, runtime: ProfileRuntime, assignment: Assignment) -> Status:
+        """Carry out PreBind; undo the assumption of a pod whose plugins refuse it."""
+        try:
+            status = carry_out_pre_bind(runtime, assignment, self.cluster, changes)
+        except PluginFailure as failure:
+            status = failure.status
+        if not status.ok:
+            run_unreserve(runtime, assignment)
+            changes.forget(assignment.pod)
+        return status
+
+
+class SinglePods:
+    """Decides for pods without a group."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        #: Failures by placement key and priority: these determine decision and possible victims.
+        self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
+
+    def decide(self, pods: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
+        runtime = self._parts.profiles.of(pods[0])
+        queued = [QueuedPodInfo(self._parts.own(pod), 0.0) for pod in pods]
+        outcomes = []
+        with self._parts.changes.part() as changes:
+            for decision in self._parts.decider.decide(changes, runtime, queued):
+                if decision.node_name:
+                    outcomes.append(self._placed(changes, runtime, decision))
+                elif decision.error is not None:
+                    pod = decision.queued.info
+                    outcomes.append(Outcome(pod, message=decision.error.message, failed=True))
+                else:
+                    outcomes.append(self._unplaced(runtime, decision, preempt=preempt))
+        return outcomes
+
+    def _placed(self, changes: Trial, runtime: ProfileRuntime, decision: Decision) -> Outcome:
+        pod, node = decision.queued.info, decision.node_name
+        assignment, status = _reserve(runtime, decision)
+        if not status.ok:
+            changes.forget(pod)
+            return refusal(pod, status)
+        changes.on_undo(lambda: run_unreserve(runtime, assignment))
+        status = self._parts.pre_bind(changes, runtime, assignment)
+        return Outcome(pod, node) if status.ok else refusal(pod, status)
+
+    def _unplaced(self, runtime: ProfileRuntime, decision: Decision, *, preempt: bool) -> Outcome:
+        diagnosis, pod = decision.diagnosis, decision.queued.info
+        assert diagnosis is not None
+        result = self._parts.decider.post_filter(runtime, decision) if preempt else None
+        with self._parts.changes.part() as changes:
+            is_changed = write_patches(decision.state, self._parts.cluster, changes)
+        if is_changed:
+            return self.decide([pod], preempt=preempt)[0]
+        if result is not None and result.status.ok and result.nominated_node_name:
+            victims = result.victims.pods if result.victims is not None else ()
+            for victim in victims:
+                self._parts.changes.remove(victim)
+            self._parts.changes.nominate(pod, result.nominated_node_name)
+            [after] = self.decide([pod], preempt=False)
+            return replace(after, victims=tuple(victims))
+        if result is not None:
+            diagnosis.post_filter_message = result.status.message
+        outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=rejections_of(decision))
+        if not pod.nominated_node_name:
+            stamp = self._parts.cluster.stamp
+            self._failed[self._parts.decider.key(pod), pod.priority] = stamp, outcome
+        return outcome
+
+    def known_failure(self, pod: PodInfo) -> Outcome | None:
+        """Return the failure of an equal pod, if nothing has changed since."""
+        if self._parts.cluster.nominated_node(pod.uid) or pod.nominated_node_name:
+            return None
+        found = self._failed.get((self._parts.decider.key(pod), pod.priority))
+        if found is None or found[0] != self._parts.cluster.stamp:
+            return None
+        return replace(found[1], pod=pod)
+
+
+class PodGroups:
+    """Decides for the members of groups."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def decide(self, members: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
+        """Decide on the pending members of a pod group together."""
+        names = {pod.cls.scheduler_name for pod in members}
+        group = pod_group(self._parts.cluster, members[0].group)
+        if len(names) > 1 or group is None:
+            why = "does not exist" if group is None else "has members of several schedulers"
+            message = f"pod group {members[0].group} {why}"
+            return [Outcome(pod, message=message) for pod in members]
+        with self._parts.changes.part() as changes:
+            attempt = self.attempt(changes, group, members)
+            exhaust(attempt.run(changes, never, preempts=preempt))
+        result = attempt.result
+        victims = result.victims.pods if result.victims is not None else ()
+        if not victims:
+            return self._bound_members(members, result)
+        for victim in victims:
+            self._parts.changes.remove(victim)
+        for pod in members:
+            self._parts.changes.nominate(pod, result.nominations.get(pod.uid, ""))
+        [first, *others] = self.decide(members, preempt=False)
+        # Each victim is in one outcome only: callers schedule the victims of all outcomes again.
+        return [replace(first, victims=tuple(victims)), *others]
+
+    def _bound_members(self, members: Sequence[PodInfo], result: GroupDecision) -> list[Outcome]:
+        """Return the outcomes of members; those that have a node get their claims written."""
+        refusals: dict[str, Outcome] = {}
+        decisions = result.decisions if result.status.ok else ()
+        with self._parts.changes.part() as changes:
+            for decision in decisions:
+                if decision.node_name:
+                    pod, node = decision.queued, decision.node_name
+                    assignment = Assignment(pod, node, decision.state)
+                    status = self._parts.pre_bind(
+                        changes, self._parts.profiles.of(pod.info), assignment
+                    )
+                    if not status.ok:
+                        refusals[pod.info.uid] = refusal(pod.info, status)
+        return [refusals.get(one.pod.uid, one) for one in group_outcomes(members, result)]
+
+    def start(self, group: PodGroup, members: Sequence[PodInfo]) -> Status:
+        """Return whether members of a group can start together, and why not; changes nothing."""
+        with self._parts.changes.trial() as trial:
+            attempt = self.attempt(trial, group, members)
+            exhaust(attempt.run(trial, never, preempts=False))
+            return attempt.result.status
+
+    def attempt(self, trial: Trial, group: PodGroup, members: Sequence[PodInfo]) -> PodGroupAttempt:
+        """Return an attempt to place members of a group, to run in a trial.
+
+        What their Reserve plugins do is undone when the trial is rolled back.
+        """
+        parts, runtime = self._parts, self._parts.profiles.of(members[0])
+        reserved: dict[str, Assignment] = {}
+
+        def reserve(decision: Decision) -> Status:
+            assignment, status = _reserve(runtime, decision)
+            if status.ok:
+                reserved[decision.queued.info.uid] = assignment
+            return status
+
+        def unreserve(decision: Decision) -> None:
+            run_unreserve(runtime, reserved.pop(decision.queued.info.uid))
+
+        def unreserve_all() -> None:
+            for assignment in reversed(reserved.values()):
+                run_unreserve(runtime, assignment)
+
+        trial.on_undo(unreserve_all)
+        scheduled = parts.cache.scheduled_members(group.key)
+        numbered = enumerate(map(parts.own, members))
+        queued = [QueuedPodInfo(pod, pod.creation_time, sequence=n) for n, pod in numbered]
+        queued.sort(key=member_order)
+        return PodGroupAttempt(
+            parts.decider,
+            parts.cluster,
+            runtime,
+            group,
+            queued,
+            scheduled,
+            reserve,
+            unreserve,
+        )
+
+
+def _reserve(runtime: ProfileRuntime, decision: Decision) -> tuple[Assignment, Status]:
+    """Call the Reserve plugins; if one refuses, undo what the others have reserved."""
+    assignment = Assignment(decision.queued, decision.node_name, decision.state)
+    status = run_reserve(runtime, assignment)
+    if status.ok:
+        return assignment, status
+    run_unreserve(runtime, assignment)
+    return assignment, refused(status)
+
+
+def never() -> bool:
+    """Return False: an attempt is not to be interrupted for other tasks."""
+    return False
+
+
+def exhaust(parts: Iterable[None]) -> None:
+    """Run an attempt to its end."""
+    deque(parts, maxlen=0)
