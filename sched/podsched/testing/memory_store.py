@@ -65,11 +65,10 @@ class _History:
     def __init__(self) -> None:
         self.revision = 1  # as a fresh etcd
         self.compacted = 0
-        self.leases: dict[int, _Lease] = {}
+        self.leases = _Leases(self)
         self.wakers: set[asyncio.Event] = set()
         self._versions: dict[str, list[KeyValue]] = {}
         self._log: list[tuple[int, list[WatchEvent]]] = []
-        self._lease_ids = itertools.count(7587000)
 
     def copy(self) -> _History:
         """Return these revisions as a history of their own; leases stay with the present one."""
@@ -130,7 +129,7 @@ class _History:
         succeeded = all(_holds(c, self.at(c.key)) for c in compares)
         ops = on_success if succeeded else on_failure
         for op in ops:
-            if isinstance(op, Put) and op.lease and op.lease not in self.leases:
+            if isinstance(op, Put) and op.lease and op.lease not in self.leases.granted:
                 raise LeaseNotFound(f"lease {op.lease} not found")
         revision = self.revision + 1
         events: list[WatchEvent] = []
@@ -148,8 +147,9 @@ class _History:
 
     def _change(self, op: Put | Delete, revision: int) -> Iterable[WatchEvent]:
         old = self.at(op.key)
-        if old and old.lease in self.leases:
-            self.leases[old.lease].keys.discard(op.key)
+        granted = self.leases.granted
+        if old and old.lease in granted:
+            granted[old.lease].keys.discard(op.key)
         if isinstance(op, Delete):
             if old is None:
                 return
@@ -160,7 +160,7 @@ class _History:
             kv = KeyValue(op.key, bytes(op.value), created, revision, version, op.lease)
             kind = EventType.PUT
             if op.lease:
-                self.leases[op.lease].keys.add(op.key)
+                granted[op.lease].keys.add(op.key)
         self._versions.setdefault(op.key, []).append(kv)
         yield WatchEvent(kind, kv)
 
@@ -176,9 +176,18 @@ class _History:
         self.compacted = max(self.compacted, revision)
         self.wake()
 
+
+class _Leases:
+    """The leases that are granted, by id."""
+
+    def __init__(self, history: _History) -> None:
+        self._history = history
+        self.granted: dict[int, _Lease] = {}
+        self._ids = itertools.count(7587000)
+
     def grant(self, ttl: int) -> LeaseGrant:
-        lease_id = next(self._lease_ids)
-        self.leases[lease_id] = _Lease(max(ttl, MINIMUM_LEASE_TTL))
+        lease_id = next(self._ids)
+        self.granted[lease_id] = _Lease(max(ttl, MINIMUM_LEASE_TTL))
         return LeaseGrant(lease_id, self.keep_alive(lease_id))
 
     def keep_alive(self, lease_id: int) -> int:
@@ -187,20 +196,20 @@ class _History:
         if lease.timer:
             lease.timer.cancel()
         loop = asyncio.get_running_loop()
-        lease.timer = loop.call_later(lease.ttl, self.end_lease, lease_id)
+        lease.timer = loop.call_later(lease.ttl, self.end, lease_id)
         return lease.ttl
 
-    def end_lease(self, lease_id: int) -> None:
+    def end(self, lease_id: int) -> None:
         """End the lease: delete its keys in one revision."""
         lease = self._lease(lease_id)
         if lease.timer:
             lease.timer.cancel()
-        self.run((), [Delete(key) for key in sorted(lease.keys)], ())
-        del self.leases[lease_id]
+        self._history.run((), [Delete(key) for key in sorted(lease.keys)], ())
+        del self.granted[lease_id]
 
     def _lease(self, lease_id: int) -> _Lease:
         try:
-            return self.leases[lease_id]
+            return self.granted[lease_id]
         except KeyError:
             raise LeaseNotFound(f"lease {lease_id} not found") from None
 
@@ -321,13 +330,13 @@ class MemoryStore:
             history.wakers.discard(waker)
 
     async def lease_grant(self, ttl: int) -> LeaseGrant:
-        return (await self._enter()).grant(ttl)
+        return (await self._enter()).leases.grant(ttl)
 
     async def lease_keep_alive(self, lease_id: int) -> int:
-        return (await self._enter()).keep_alive(lease_id)
+        return (await self._enter()).leases.keep_alive(lease_id)
 
     async def lease_revoke(self, lease_id: int) -> None:
-        (await self._enter()).end_lease(lease_id)
+        (await self._enter()).leases.end(lease_id)
 
     async def compact(self, revision: int) -> None:
         (await self._enter()).compact(revision)

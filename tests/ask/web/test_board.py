@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.objects import ResourceSlice
-from podsched.ask.web.board import LISTED, Board
+from podsched.ask.web.board import Board
+from podsched.ask.web.lists import LISTED
 from support.page_changes import CHANGES, TICKS, Browser, Changes
 from support.page_world import node, pod, pod_group
 
@@ -107,7 +108,7 @@ def test_the_members_of_a_group_are_one_line_of_the_pending_pods_and_of_the_deci
     for name in ("a", "b"):
         board.put("Pod", f"default/{name}", None)
     assert board.delta()["decisions"]["gone"] == ["PodGroup default/g"]
-    assert board.pod_groups() == {}
+    assert board.groups.lines == {}
 
 
 def test_a_gang_of_ten_thousand_is_sent_in_a_few_hundred_bytes() -> None:
@@ -116,17 +117,17 @@ def test_a_gang_of_ten_thousand_is_sent_in_a_few_hundred_bytes() -> None:
     for index in range(10_000):
         board.put("Pod", f"default/p{index}", pod(f"p{index}", message="no room", group="g"))
     assert len(str(board.delta())) < 1_000
-    assert board.pod_groups()["default/g"].row.members == 10_000
+    assert board.groups.lines["default/g"].row.members == 10_000
 
 
 def test_a_new_resource_makes_browsers_begin_anew() -> None:
     board = Board()
     board.put("Node", "n0", node("n0"))
-    assert not board.broken
+    assert not board.nodes.broken
     other = node("n1")
     other.status.allocatable["example.com/gpu"] = "2"
     board.put("Node", "n1", other)
-    assert board.broken
+    assert board.nodes.broken
     assert board.state()["resources"] == ["cpu", "memory", "pods", "example.com/gpu"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from podsched.ask.web.feed import KEPT, MOST_TERMS, PERIOD, History
+from podsched.ask.web.history import KEPT, MOST_TERMS, PERIOD, History
 from podsched.ask.web.sources import Leadership, Load
 from support.page_world import leadership, load
 

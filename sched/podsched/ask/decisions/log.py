@@ -17,27 +17,22 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from podsched.ask.decisions.frames import FrameWriter, pod_mark
 from podsched.ask.decisions.rows import (
-    AGAIN,
     DECIDED,
     ENDED,
     FIELDS,
-    MESSAGE,
-    MORE,
     NAME,
     NAMESPACE,
-    OUTCOME,
     TIMES,
-    UID,
     DecisionQuery,
     find,
 )
 from podsched.ask.decisions.stores import DirectoryStore, MemoryStore, Store
+from podsched.ask.decisions.waiting import WaitingRows
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import DecisionMetrics
@@ -81,27 +76,68 @@ def open_log(place: str, size: int, replica: str, registry: MetricRegistry) -> D
     return DecisionLog(store, DecisionMetrics(registry))
 
 
+class _Writer:
+    """Writes frames, and counts what is lost."""
+
+    def __init__(self, store: Store, metrics: DecisionMetrics) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._frames = FrameWriter()
+        self._failing = False
+
+    def write_facts(self, facts: dict[str, Any]) -> None:
+        """Write facts, which hold for all later rows."""
+        self._write(self._frames.facts(facts, time.time()), 0)
+
+    def write_rows(self, rows: list[list[Any]]) -> None:
+        """Write rows as one frame."""
+        ends = [row[ENDED] or row[DECIDED] for row in rows]
+        pods = (pod_mark(row[NAMESPACE], row[NAME]) for row in rows)
+        try:
+            frame = self._frames.rows(rows, (min(ends), max(ends)), pods)
+        except TypeError as error:
+            # A row cannot be encoded, such as a score beyond 64 bits. Write the others one by one.
+            if len(rows) > 1:
+                for row in rows:
+                    self.write_rows([row])
+                return
+            self._metrics.dropped.inc(1)
+            _log.error("A decision cannot be logged", pod=rows[0][NAME], error=str(error))
+            return
+        self._write(frame, len(rows))
+
+    def _write(self, frame: bytes, rows: int) -> None:
+        try:
+            self._store.append(frame)
+        except OSError as error:
+            self._metrics.dropped.inc(rows)
+            if not self._failing:
+                _log.error("The decision log cannot be written", error=str(error))
+            self._failing = True
+            return
+        if self._failing:
+            _log.info("The decision log is written again")
+        self._failing = False
+        self._metrics.written.inc(rows)
+        self._metrics.written_bytes.inc(len(frame))
+
+
 class DecisionLog:
     """Satisfies ``DecisionSink``; one thread writes, any thread may read."""
 
     def __init__(self, store: Store, metrics: DecisionMetrics) -> None:
         self._store = store
         self._metrics = metrics
-        self._frames = FrameWriter()
+        self._writer = _Writer(store, metrics)
         self._buffer: deque[tuple[Any, ...]] = deque()
         #: Decisions put into the buffer, and taken out of it. Each has only one writing thread, so
         #: no lock is needed.
         self._put = self._taken = 0
         self._number = 0
-        #: By uid, decisions without an outcome.
-        self._open: dict[str, list[Any]] = {}
-        self._written_open: set[str] = set()
-        #: Unix time less monotonic time, as of the last flush.
-        self._since_epoch = 0.0
+        self._waiting = WaitingRows()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._ending = False
-        self._failing = False
         self._thread = threading.Thread(target=self._run, name="decision log", daemon=True)
 
     def start(self) -> None:
@@ -127,7 +163,7 @@ class DecisionLog:
 
     def put(self, entry: tuple[Any, ...], pods: int = 0) -> None:
         """Take an entry about ``pods`` new decisions; see ``DecisionSink``."""
-        waiting = self._put - self._taken + len(self._open)
+        waiting = self._put - self._taken + len(self._waiting)
         if (pods and waiting + pods > MOST_BUFFERED) or len(self._buffer) > MOST_BUFFERED:
             self._metrics.dropped.inc(pods)
             return
@@ -145,123 +181,42 @@ class DecisionLog:
         """Write all complete decisions, and open ones that are at least ``hold`` seconds old."""
         with self._lock:
             wall = time.time()
-            self._since_epoch = wall - time.monotonic()
+            self._waiting.since_epoch = wall - time.monotonic()
             done = self._take()
-            done += self._overdue(wall - hold)
+            done += self._waiting.overdue(wall - hold)
             for start in range(0, len(done), FRAME_ROWS):
-                self._write_rows(done[start : start + FRAME_ROWS])
-
-    def _wall(self, monotonic: float) -> float:
-        """Return Unix seconds, to the microsecond."""
-        return round(monotonic + self._since_epoch, 6)
+                self._writer.write_rows(done[start : start + FRAME_ROWS])
 
     def _take(self) -> list[list[Any]]:
         """Empty the buffer; return the rows that are complete."""
         done: list[list[Any]] = []
+        waiting = self._waiting
         for _ in range(len(self._buffer)):
             kind, *entry = self._buffer.popleft()
             if kind == "decided":
-                self._decided(done, *entry)
+                common, pods = entry
+                done += waiting.decided(common, pods)
+                self._taken += len(pods)
             elif kind == "bound":
                 uids, now = entry
-                ended = self._wall(now)
+                ended = waiting.wall(now)
                 for uid in uids:
-                    self._end(done, uid, SCHEDULED, "", ended, None)
+                    done += waiting.end(uid, SCHEDULED, "", ended, None)
             elif kind == "ended":
                 uid, outcome, message, now, more = entry
-                self._end(done, uid, outcome, message, self._wall(now), more)
+                done += waiting.end(uid, outcome, message, waiting.wall(now), more)
             elif kind == "row":
                 (row,) = entry
                 for place in TIMES:
-                    row[place] = self._wall(row[place]) if row[place] else 0.0
+                    row[place] = waiting.wall(row[place]) if row[place] else 0.0
                 done.append(row)
                 self._taken += 1
             else:
                 # A new term: open decisions of the one before it will never get an outcome.
-                done += self._overdue(math.inf)
-                self._open.clear()
-                self._written_open.clear()
-                self._write(self._frames.facts(entry[0], time.time()), 0)
+                done += waiting.overdue(math.inf)
+                self._waiting = waiting = WaitingRows(waiting.since_epoch)
+                self._writer.write_facts(entry[0])
         return done
-
-    def _decided(
-        self, done: list[list[Any]], common: Sequence[Any], pods: Sequence[Sequence[Any]]
-    ) -> None:
-        profile, term, revision, rotation, draws, popped, decided, seconds = common
-        together, since_epoch = len(pods), self._since_epoch
-        popped, decided = self._wall(popped), self._wall(decided)
-        self._taken += together
-        for number, ns, name, uid, attempt, cls, evaluated, feasible, node, total, at, more in pods:
-            before = self._open.pop(uid, None)
-            if before is not None and uid not in self._written_open:
-                done.append(before)
-            self._written_open.discard(uid)
-            self._open[uid] = [
-                number, ns, name, uid, attempt, profile, cls, term, revision,
-                evaluated, feasible, node, total, together, rotation, draws,
-                round(at + since_epoch, 6), popped, decided, seconds, "", "", 0.0, more,
-            ]  # fmt: skip
-
-    def _end(
-        self,
-        done: list[list[Any]],
-        uid: str,
-        outcome: str,
-        message: str,
-        ended: float,
-        more: dict[str, Any] | None,
-    ) -> None:
-        row = self._open.pop(uid, None)
-        if row is None:
-            return
-        row[OUTCOME], row[MESSAGE], row[ENDED] = outcome, message, ended
-        if more:
-            row[MORE] = {**(row[MORE] or {}), **more}
-        if uid in self._written_open:
-            self._written_open.discard(uid)
-            row[MORE] = {**(row[MORE] or {}), AGAIN: True}
-        done.append(row)
-
-    def _overdue(self, before: float) -> list[list[Any]]:
-        """Return copies of open decisions that have waited long enough, each once."""
-        overdue = [
-            list(row)
-            for uid, row in self._open.items()
-            if row[DECIDED] <= before and uid not in self._written_open
-        ]
-        self._written_open.update(row[UID] for row in overdue)
-        return overdue
-
-    def _write_rows(self, rows: list[list[Any]]) -> None:
-        ends = [row[ENDED] or row[DECIDED] for row in rows]
-        pods = (pod_mark(row[NAMESPACE], row[NAME]) for row in rows)
-        try:
-            frame = self._frames.rows(rows, (min(ends), max(ends)), pods)
-        except TypeError as error:
-            # A row cannot be encoded, such as a score beyond 64 bits. Write the others one by one.
-            if len(rows) > 1:
-                for row in rows:
-                    self._write_rows([row])
-                return
-            self._metrics.dropped.inc(1)
-            _log.error("A decision cannot be logged", pod=rows[0][NAME], error=str(error))
-            return
-        self._write(frame, len(rows))
-
-    def _write(self, frame: bytes, rows: int) -> None:
-        try:
-            self._store.append(frame)
-        except OSError as error:
-            self._metrics.dropped.inc(rows)
-            if not self._failing:
-                _log.error("The decision log cannot be written", error=str(error))
-            self._failing = True
-            return
-        if self._failing:
-            _log.info("The decision log is written again")
-        self._failing = False
-        self._metrics.written.inc(rows)
-        self._metrics.written_bytes.inc(len(frame))
 
     # ------------------------------------------------------------------ reading
 

@@ -3,7 +3,7 @@
 The way of the data, all of which the process has anyway:
 
     ``sources`` --changed keys--> ``board`` --deltas, once a second--> ``feed`` --> each browser
-    ``Leadership`` (who leads, how busy) --every five seconds--> ``feed.History``
+    ``Leadership`` (who leads, how busy) --every five seconds--> ``history``
 
 The board exists only while a browser is connected; otherwise only the history of the last hour is
 kept. Fields that may contain secrets are not read: no environment and no volumes of pods.

@@ -9,88 +9,17 @@ a second. All input comes through ``put``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import astuple
-from heapq import nlargest, nsmallest
-from typing import Any, Generic, TypeVar
+from heapq import nlargest
+from typing import Any
 
 from podsched.api.objects import AnyObject, Event, Node, Pod, PodGroup, ResourceSlice
+from podsched.ask.web.lists import Lists
 from podsched.ask.web.nodes import NodeTable
-from podsched.ask.web.pod_groups import (
-    PodGroupLine,
-    PodGroupRow,
-    line_key,
-    pod_group_line,
-    pod_group_row,
-)
+from podsched.ask.web.pod_groups import PodGroupTable, line_key, place
 from podsched.ask.web.queues import KINDS as QUEUE_KINDS
 from podsched.ask.web.queues import QueueTable
-from podsched.ask.web.rows import (
-    DecisionRow,
-    EventRow,
-    PendingRow,
-    PodRow,
-    event_row,
-    gist,
-    node_row,
-    pod_row,
-)
+from podsched.ask.web.rows import PodRow, event_row, gist, node_row, pod_row
 
-Row = tuple[Any, ...]
-
-
-class SentList:
-    """The rows by key that the browsers have."""
-
-    def __init__(self) -> None:
-        self.rows: Mapping[str, Row] = {}
-
-    def whole(self) -> list[list[Any]]:
-        """Return all rows, each with its key first."""
-        return [[key, *row] for key, row in self.rows.items()]
-
-    def update(self, rows: Mapping[str, Row]) -> dict[str, list[Any]]:
-        """Replace the rows; return new and changed rows, and removed keys; empty without any."""
-        before, self.rows = self.rows, rows
-        changed = [[key, *row] for key, row in rows.items() if before.get(key) != row]
-        gone = [key for key in before if key not in rows]
-        return {"set": changed, "gone": gone} if changed or gone else {}
-
-
-D = TypeVar("D", EventRow, DecisionRow)
-
-
-class Latest(Generic[D]):
-    """The latest ``count`` items by key.
-
-    Four times as many are kept, so that older items can take the place of removed ones.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._rows: dict[str, D] = {}
-
-    def put(self, key: str, row: D | None) -> None:
-        """Add or replace an item; None: it is gone."""
-        if row is None:
-            self._rows.pop(key, None)
-            return
-        self._rows[key] = row
-        if len(self._rows) > 8 * self._count:
-            self._rows = dict(self._first(4 * self._count))
-
-    def newest(self) -> Iterable[tuple[str, D]]:
-        """Return the ``count`` latest items, the newest first."""
-        return self._first(self._count)
-
-    def _first(self, count: int) -> list[tuple[str, D]]:
-        return nlargest(count, self._rows.items(), key=lambda item: (item[1].at, item[0]))
-
-
-#: Max pending pods sent to browsers: 20,000 would be megabytes, and too many to read.
-LISTED = 200
-#: Max events, and max decisions, sent. If hundreds come each second, a delta replaces all of them.
-LATEST = 60
 #: Max reasons of pending pods that are sent, those of the most pods.
 MOST_REASONS = 8
 
@@ -99,29 +28,19 @@ class Board:
     """Nodes, pods, pod groups and events as the page shows them."""
 
     def __init__(self) -> None:
-        self._nodes = NodeTable()
+        self.nodes = NodeTable()
         self.queues = QueueTable()
         self._pods: dict[str, PodRow] = {}
         self._on_node: dict[str, set[str]] = {}
         #: The node of each ResourceSlice that belongs to one node, and these slices by node.
         self._slices: dict[str, str] = {}
         self._slices_of: dict[str, set[str]] = {}
-        #: Lines of pending pods without a group, and of pending groups.
-        self._pending: dict[str, PendingRow] = {}
+        self.groups = PodGroupTable()
+        self.lists = Lists()
         self._waiting = 0
-        self._pod_groups: dict[str, PodGroupRow] = {}
-        self._members: dict[str, set[str]] = {}
-        self._requested: dict[str, Counter[str]] = {}
-        self._lines: dict[str, PodGroupLine] = {}
-        #: Groups whose lines ``delta`` has to compute again.
-        self._changed_groups: set[str] = set()
         #: Pending pods by reason and gist of the message.
         self._by_reason: Counter[tuple[str, str]] = Counter()
         self._ended = 0
-        self._events: Latest[EventRow] = Latest(LATEST)
-        self._decisions: Latest[DecisionRow] = Latest(LATEST)
-        self._lists = {name: SentList() for name in ("pending", "events", "decisions")}
-        self._stale = set(self._lists)
         self._counts: dict[str, Any] = {}
 
     # ------------------------------------------------------------------ current state
@@ -134,30 +53,23 @@ class Board:
             self._put_pod(key, pod_row(found) if isinstance(found, Pod) else None)
         elif kind == "Node":
             if isinstance(found, Node):
-                self._nodes.put(node_row(found))
+                self.nodes.put(node_row(found))
             else:
-                self._nodes.remove(key)
+                self.nodes.remove(key)
         elif kind == "PodGroup":
-            self._changed_groups.add(key)
-            if isinstance(found, PodGroup):
-                self._pod_groups[key] = pod_group_row(found)
-            else:
-                self._pod_groups.pop(key, None)
+            self.groups.put(key, found if isinstance(found, PodGroup) else None)
         elif kind == "ResourceSlice":
             self._put_slice(key, found.spec.node_name if isinstance(found, ResourceSlice) else "")
         elif kind == "Event":
-            self._stale.add("events")
-            self._events.put(key, event_row(found) if isinstance(found, Event) else None)
+            self.lists.put_event(key, event_row(found) if isinstance(found, Event) else None)
 
     def _put_slice(self, key: str, node: str) -> None:
         before = self._slices.pop(key, "")
         if before:
-            self._slices_of[before].discard(key)
-            if not self._slices_of[before]:
-                del self._slices_of[before]
+            place(self._slices_of, before, key, -1)
         if node:
             self._slices[key] = node
-            self._slices_of.setdefault(node, set()).add(key)
+            place(self._slices_of, node, key, 1)
 
     def _put_pod(self, key: str, row: PodRow | None) -> None:
         before = self._pods.get(key)
@@ -171,31 +83,16 @@ class Board:
             self._pods[key] = row
             self._count(key, row, 1)
         alone = (None if one is None or one.group else one.decision for one in (before, row))
-        self._put_decision(key, *alone)
-
-    def _put_decision(self, key: str, before: DecisionRow | None, now: DecisionRow | None) -> None:
-        if now != before:
-            self._stale.add("decisions")
-            self._decisions.put(key, now)
+        self.lists.put_decision(key, *alone)
 
     def _count(self, key: str, row: PodRow, sign: int) -> None:
         """Add a pod to the sums and lists that it is in, or remove it (``sign`` -1)."""
         if row.node:
-            self._nodes.take(row.node, row.requests, sign)
-            pods = self._on_node.setdefault(row.node, set())
-            (pods.add if sign > 0 else pods.discard)(key)
-            if not pods:
-                del self._on_node[row.node]
+            self.nodes.take(row.node, row.requests, sign)
+            place(self._on_node, row.node, key, sign)
         self._ended += sign * row.ended
         if row.group:
-            self._changed_groups.add(row.group)
-            members = self._members.setdefault(row.group, set())
-            (members.add if sign > 0 else members.discard)(key)
-            requested = self._requested.setdefault(row.group, Counter())
-            for resource, amount in row.requests.items():
-                requested[resource] += sign * amount
-            if not members:
-                del self._members[row.group], self._requested[row.group]
+            self.groups.count(key, row, sign)
         if row.pending is None:
             return
         self._waiting += sign
@@ -204,50 +101,15 @@ class Board:
         if not self._by_reason[reason]:
             del self._by_reason[reason]
         if not row.group:
-            self._put_pending(key, row.pending if sign > 0 else None)
-
-    def _put_pending(self, key: str, row: PendingRow | None) -> None:
-        """Set the line of a pending pod or group; None: it is not pending."""
-        self._stale.add("pending")
-        if row is None:
-            self._pending.pop(key, None)
-        else:
-            self._pending[key] = row
-
-    def _update_group_lines(self) -> None:
-        for group in self._changed_groups:
-            members = self._members.get(group, ())
-            found, before = self._pod_groups.get(group), self._lines.pop(group, None)
-            line = None
-            if found is not None or members:
-                line = pod_group_line(found, [self._pods[key] for key in members])
-                self._lines[group] = line
-            if line != before:
-                pending = line.row if line is not None and line.waits else None
-                self._put_pending(line_key(group), pending)
-            decisions = (one.decision if one is not None else None for one in (before, line))
-            self._put_decision(line_key(group), *decisions)
-        self._changed_groups.clear()
-
-    def events_of(self, about: str) -> list[list[Any]]:
-        """Return the latest events about an object, such as "Pod default/web-0"."""
-        return [[*astuple(row)] for _, row in self._events.newest() if row.object == about]
+            self.lists.put_pending(key, row.pending if sign > 0 else None)
 
     def pods(self) -> list[tuple[str, str, str]]:
         """Return each pod's key, the node on which its requests count, and its group; "": none."""
         return [(key, row.node, row.group) for key, row in self._pods.items()]
 
-    def pod_groups(self) -> dict[str, PodGroupLine]:
-        """Return the line of each group as of the last ``delta``."""
-        return self._lines
-
-    def requested_by(self, group: str) -> Mapping[str, int]:
-        """Return what the members of a group request together, in the page's units."""
-        return self._requested.get(group, {})
-
     def members(self, group: str) -> list[tuple[str, str]]:
         """Return the key of each member, and the node on which its requests count, "" for none."""
-        return [(key, self._pods[key].node) for key in self._members.get(group, ())]
+        return [(key, self._pods[key].node) for key in self.groups.members.get(group, ())]
 
     def pods_on(self, node: str) -> list[str]:
         """Return the keys of the pods whose requests count on a node."""
@@ -259,47 +121,32 @@ class Board:
 
     # ------------------------------------------------------------------ state and deltas to send
 
-    @property
-    def broken(self) -> bool:
-        """Whether the present state cannot be sent as a difference to the last one."""
-        return self._nodes.broken
-
     def state(self) -> dict[str, Any]:
         """Return the whole state as of the last ``delta``, which must be called right before."""
-        whole = {name: sent.whole() for name, sent in self._lists.items()}
-        return {**self._nodes.whole(), **whole, **self._counts}
+        return {**self.nodes.whole(), **self.lists.whole(), **self._counts}
 
     def delta(self) -> dict[str, Any]:
         """Return what has changed since the last call; empty if nothing has."""
-        self._update_group_lines()
-        found = self._nodes.difference()
-        for name in self._stale:
-            if difference := self._lists[name].update(self._first_rows(name)):
-                found[name] = difference
-        self._stale.clear()
+        for group, before, line in self.groups.update(self._pods):
+            if line != before:
+                pending = line.row if line is not None and line.waits else None
+                self.lists.put_pending(line_key(group), pending)
+            decisions = (one.decision if one is not None else None for one in (before, line))
+            self.lists.put_decision(line_key(group), *decisions)
+        found = self.nodes.difference() | self.lists.difference()
         counts = self._counts_now()
         found |= {name: value for name, value in counts.items() if self._counts.get(name) != value}
         self._counts = counts
         return found
 
-    def _first_rows(self, name: str) -> dict[str, Row]:
-        """Return the rows of a list that are sent."""
-        if name == "pending":
-            first = nsmallest(
-                LISTED, self._pending.items(), key=lambda i: (-i[1].priority, i[1].since, i[0])
-            )
-            return {key: astuple(row) for key, row in first}
-        latest: Latest[Any] = self._events if name == "events" else self._decisions
-        return {key: astuple(row) for key, row in latest.newest()}
-
     def _counts_now(self) -> dict[str, Any]:
         pods, pending = len(self._pods), self._waiting
         totals = {
-            "nodes": len(self._nodes),
-            "usable": self._nodes.usable,
+            "nodes": len(self.nodes),
+            "usable": self.nodes.usable,
             "bound": pods - pending - self._ended,
             "pending": pending,
-            "lines": len(self._pending),
+            "lines": len(self.lists.pending),
             "ended": self._ended,
         }
         groups = [

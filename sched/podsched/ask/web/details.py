@@ -93,7 +93,7 @@ def pod_details(source: Source, board: Board, key: str) -> dict[str, Any] | None
         "claims": claims_of_pod(source, pod),
         "gates": [gate.name for gate in spec.scheduling_gates],
         "conditions": _rows_of(status.conditions),
-        "events": board.events_of(f"Pod {key}"),
+        "events": board.lists.events_of(f"Pod {key}"),
     }
 
 
@@ -107,7 +107,7 @@ def pod_group_details(source: Source, board: Board, key: str) -> dict[str, Any] 
     A group without a PodGroup object, known only from its members, has no conditions and no labels.
     A row of ``listed`` is key, phase, node.
     """
-    line = board.pod_groups().get(key)
+    line = board.groups.lines.get(key)
     if line is None:
         return None
     row, group = line.row, source.get("PodGroup", key)
@@ -127,7 +127,7 @@ def pod_group_details(source: Source, board: Board, key: str) -> dict[str, Any] 
         "members": row.members,
         "ended": len(members) - row.members,
         "topology": [one.key for one in stored.spec.scheduling_constraints.topology],
-        "requests": _in_order(board.requested_by(key)),
+        "requests": _in_order(board.groups.requested.get(key, Counter())),
         "listed": [
             [member, phase_of(pod), pod.spec.node_name]
             for member, pod in pods
@@ -136,7 +136,7 @@ def pod_group_details(source: Source, board: Board, key: str) -> dict[str, Any] 
         "hidden": len(members) - len(first),
         "labels": dict(sorted(stored.metadata.labels.items())),
         "conditions": _rows_of(stored.status.conditions),
-        "events": board.events_of(line_key(key)),
+        "events": board.lists.events_of(line_key(key)),
     }
 
 
@@ -171,7 +171,7 @@ async def find_pods(source: Source, board: Board, text: str, namespace: str) -> 
     """
     text = text.lower()
     namespaces: Counter[str] = Counter()
-    groups = board.pod_groups()
+    groups = board.groups.lines
     collapsed = {key for key in groups if _matches(key, "", text, namespace)}
     found = [(key, True) for key in collapsed]
     count, turn = 0, Turn()
@@ -214,10 +214,10 @@ def _pod_found(source: Source, key: str) -> list[Any] | None:
 
 
 def _pod_group_found(board: Board, key: str) -> list[Any] | None:
-    line = board.pod_groups().get(key)
+    line = board.groups.lines.get(key)
     if line is None:
         return None
-    row, requests = line.row, board.requested_by(key)
+    row, requests = line.row, board.groups.requested.get(key, Counter())
     resources = requests.get(CPU, 0), requests.get(MEMORY, 0)
     counts = row.with_node, row.members, row.policy
     return [line_key(key), row.reason, "", *resources, row.since, *counts]

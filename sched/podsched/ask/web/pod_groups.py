@@ -6,7 +6,8 @@ count.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from podsched.api.columns import group_status
@@ -130,3 +131,56 @@ def _decision(at: float, row: PendingGroupRow) -> DecisionRow:
     counts = f"{row.with_node:,} of {row.members:,} members have a node"
     message = counts if row.reason == SCHEDULED else row.message
     return DecisionRow(at, "", row.reason, message)
+
+
+def place(keys_of: dict[str, set[str]], owner: str, key: str, sign: int) -> None:
+    """Add a key to those of its owner, or remove it (``sign`` -1); no set stays empty."""
+    keys = keys_of.setdefault(owner, set())
+    (keys.add if sign > 0 else keys.discard)(key)
+    if not keys:
+        del keys_of[owner]
+
+
+class PodGroupTable:
+    """The groups with their members; ``lines``: the line of each as of the last ``update``."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, PodGroupLine] = {}
+        #: Keys of members by group, and what they request together, in the page's units.
+        self.members: dict[str, set[str]] = {}
+        self.requested: dict[str, Counter[str]] = {}
+        self._rows: dict[str, PodGroupRow] = {}
+        #: Groups whose lines ``update`` has to compute again.
+        self._changed: set[str] = set()
+
+    def put(self, key: str, group: PodGroup | None) -> None:
+        """Update a PodGroup; None: it is gone."""
+        self._changed.add(key)
+        if group is not None:
+            self._rows[key] = pod_group_row(group)
+        else:
+            self._rows.pop(key, None)
+
+    def count(self, key: str, pod: PodRow, sign: int) -> None:
+        """Add a member, or remove it (``sign`` -1)."""
+        self._changed.add(pod.group)
+        place(self.members, pod.group, key, sign)
+        requested = self.requested.setdefault(pod.group, Counter())
+        for resource, amount in pod.requests.items():
+            requested[resource] += sign * amount
+        if pod.group not in self.members:
+            del self.requested[pod.group]
+
+    def update(
+        self, pods: Mapping[str, PodRow]
+    ) -> Iterator[tuple[str, PodGroupLine | None, PodGroupLine | None]]:
+        """Compute changed lines; yield each changed group with its line before and now."""
+        for group in self._changed:
+            members = self.members.get(group, ())
+            found, before = self._rows.get(group), self.lines.pop(group, None)
+            line = None
+            if found is not None or members:
+                line = pod_group_line(found, [pods[key] for key in members])
+                self.lines[group] = line
+            yield group, before, line
+        self._changed.clear()

@@ -78,16 +78,45 @@ class PageServices:
     explainer: Explainer | None = None
 
 
+class _Access:
+    """Asks the API server what a caller may do."""
+
+    def __init__(self, api: RestApi | None, certified: bool) -> None:
+        """``certified``: whether to require certificates if there is no ``api``."""
+        self.api = api
+        self._certified = certified
+
+    async def refused(self, request: web.Request) -> web.Response | None:
+        """Return why the caller may not read; None if they may."""
+        if self.api is None:
+            if self._certified and not certificate_of(request):
+                return refusal(401, "this page needs a client certificate")
+            return None
+        for resource, group in _READ:
+            reply = await self.ask(request, review("list", resource, group=group))
+            if reply.status >= 400:
+                return _json(reply.body, reply.status)
+            if not _allowed(reply):
+                return refusal(403, f"you may not list {resource} of all namespaces")
+        return None
+
+    async def ask(self, request: web.Request, asked: Act) -> Reply:
+        """Pass an action on in the caller's name."""
+        assert self.api is not None
+        return await self.api.ask(_caller(request), asked)
+
+    async def allows(self, request: web.Request, asked: Act) -> bool:
+        return _allowed(await self.ask(request, asked))
+
+
 class Page:
     """The page's handlers."""
 
     def __init__(self, feed: Feed, source: Source, services: PageServices, certified: bool) -> None:
-        """``certified``: whether to require certificates if there is no ``api``."""
         self._feed = feed
         self._source = source
-        self._api = services.api
+        self._access = _Access(services.api, certified)
         self._explainer = services.explainer
-        self._certified = certified
         self._files = _read_files()
 
     def routes(self) -> list[web.RouteDef]:
@@ -122,23 +151,9 @@ class Page:
         """Return the handler for callers who may read."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            return await self._refused(request) or await handler(request)
+            return await self._access.refused(request) or await handler(request)
 
         return handle
-
-    async def _refused(self, request: web.Request) -> web.Response | None:
-        """Return why the caller may not read; None if they may."""
-        if self._api is None:
-            if self._certified and not certificate_of(request):
-                return refusal(401, "this page needs a client certificate")
-            return None
-        for resource, group in _READ:
-            reply = await self._ask(request, review("list", resource, group=group))
-            if reply.status >= 400:
-                return _json(reply.body, reply.status)
-            if not _allowed(reply):
-                return refusal(403, f"you may not list {resource} of all namespaces")
-        return None
 
     async def _state(self, request: web.Request) -> web.Response:
         state = await self._feed.state()
@@ -164,7 +179,7 @@ class Page:
             await response.write(first)
             async for message in messages:
                 if clock() >= ask_at:
-                    if await self._refused(request) is not None:
+                    if await self._access.refused(request) is not None:
                         break
                     ask_at = clock() + _ASK_AGAIN
                 if message:
@@ -197,7 +212,7 @@ class Page:
         """Answer the tree of queues; an empty one to callers who may not list ClusterQueues."""
         asked = review("list", "clusterqueues", group="kueue.x-k8s.io")
         found: dict[str, Any] = {"queues": [], "count": 0}
-        if self._api is None or _allowed(await self._ask(request, asked)):
+        if self._access.api is None or await self._access.allows(request, asked):
             found = await (await self._feed.followed()).queues.document()
         return _json(orjson.dumps(found))
 
@@ -206,8 +221,8 @@ class Page:
     async def _rights(self, request: web.Request) -> web.Response:
         """Answer the caller's rights, so that the page offers only these actions."""
         may = {"explain": self._explainer is not None}
-        for verb, (right, resource, sub) in _MAY.items() if self._api is not None else ():
-            may[verb] = _allowed(await self._ask(request, review(right, resource, sub)))
+        for verb, (right, resource, sub) in _MAY.items() if self._access.api is not None else ():
+            may[verb] = await self._access.allows(request, review(right, resource, sub))
         return web.json_response(may)
 
     async def _explain(self, request: web.Request) -> web.Response:
@@ -222,19 +237,15 @@ class Page:
         return _json(reply.body, reply.status)
 
     async def _do(self, request: web.Request) -> web.Response:
-        if self._api is None:
+        if self._access.api is None:
             return refusal(404, "a scheduler's page changes nothing: open an API server's")
         if OWN_HEADER not in request.headers:
             return refusal(403, f"the header {OWN_HEADER} is missing")
         asked = act(request.match_info["verb"], request.match_info["name"])
         if asked is None:
             return refusal(404, "there is no such action")
-        reply = await self._ask(request, asked)
+        reply = await self._access.ask(request, asked)
         return _json(reply.body, reply.status)
-
-    async def _ask(self, request: web.Request, asked: Act) -> Reply:
-        assert self._api is not None
-        return await self._api.ask(_caller(request), asked)
 
 
 def _json(body: bytes, status: int = 200) -> web.Response:
