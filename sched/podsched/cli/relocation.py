@@ -206,6 +206,7 @@ class _Move:
         self._client = mover.client
         self._planned = planned
         self._pod = pod
+        self._grace = float(pod.spec.termination_grace_period_seconds)
         #: The pods that the move has created, or may have, by name, with a text about each.
         self._own: dict[str, str] = {}
         self._copy = ""
@@ -363,10 +364,6 @@ class _Move:
                 f"pod/{planned.name} was evicted and is still terminating on {planned.from_node}"
             )
             raise Stopped(message) from None
-
-    @property
-    def _grace(self) -> float:
-        return float(self._pod.spec.termination_grace_period_seconds)
 
 
 def _of_owner(pods: Pods, owner: str) -> list[Pod]:

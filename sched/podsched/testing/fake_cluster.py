@@ -71,7 +71,7 @@ class FakeCluster(MemoryCluster):
         for event in new:
             self.create(event)
         for event in repeated:
-            if ("Event", object_key(event)) in self._entries:
+            if ("Event", object_key(event)) in self.stored:
                 self.update(event)
 
     async def watch_stream(
@@ -85,7 +85,7 @@ class FakeCluster(MemoryCluster):
             initial = [
                 RawWatchEvent(type=v1.ADDED, object=entry.wrapped())
                 for kind in request.kinds
-                for entry in self._of_kind(kind)
+                for entry in self.entries(kind)
                 if request.namespace in ("", entry.message.metadata.namespace)
             ]
             yield RawWatchResponse(events=initial)

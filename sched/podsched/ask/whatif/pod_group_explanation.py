@@ -22,7 +22,7 @@ from podsched.ask.explain.explanation import reference
 from podsched.ask.whatif.deciding import exhaust, never
 from podsched.ask.whatif.world import World
 from podsched.decide.decision import Decision
-from podsched.framework.nodes import ClusterView
+from podsched.framework.nodes import ClusterView, JournaledColumns
 from podsched.framework.pod_groups import Placement, PodGroup, pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import Status
@@ -167,7 +167,7 @@ class _GroupQuestion:
             text = f"create {counted(self.missing, 'more member')}"
             yield Change(kind="members", description=text, cost=self.missing)
         if self._group.min_count is not None and best.holds and best.lacks:
-            yield self._lower_min_count(best.holds)
+            yield _lower_min_count(self._group, best.holds)
         if self.missing:
             return  # Too few members exist, so that no other change is enough.
         finders = (self._nodes(best), self._another_topology(), self._group_gone())
@@ -175,16 +175,6 @@ class _GroupQuestion:
             if self._is_over():
                 return
             yield from find
-
-    def _lower_min_count(self, holds: int) -> Change:
-        wanted = self._group.min_count or 1
-        patch = {"spec": {"schedulingPolicy": {"gang": {"minCount": holds}}}}
-        return Change(
-            kind="min-count",
-            description=f"a minCount of {holds} in place of {wanted}",
-            patch=yaml.safe_dump(patch, sort_keys=False),
-            cost=wanted - holds,
-        )
 
     def _nodes(self, best: PodGroupStanding.Domain) -> Iterator[Change]:
         """Yield the addition of the fewest nodes of the smallest shape that is enough."""
@@ -195,7 +185,7 @@ class _GroupQuestion:
         for shape in sorted(shapes(question)):
             if tried == MAX_SHAPES or self._is_over():
                 break
-            if not self._is_in(shape.name, best.name):
+            if not _is_in(self._world.cluster, shape.name, self._group.topology_key, best.name):
                 continue
             tried += 1
             # If it lacks none, the slices of its pods have too little room.
@@ -208,14 +198,6 @@ class _GroupQuestion:
             number, name = found
             text = f"add a node like {name}" if number == 1 else f"add {number} nodes like {name}"
             yield Change(kind="node", description=text, cost=number, node=name)
-
-    def _is_in(self, node_name: str, domain: str) -> bool:
-        """Whether a node like this one would be in the domain."""
-        nodes, key = self._world.cluster.nodes, self._group.topology_key
-        row = nodes.row_of(node_name)
-        if not key or not domain or row is None:
-            return True
-        return nodes.node(row).metadata.labels.get(key) == domain
 
     def _fewest(self, question: Question, name: str, most: int) -> int | None:
         """Return how many nodes like this one are enough; None if ``most`` are not."""
@@ -243,33 +225,16 @@ class _GroupQuestion:
 
     def _another_topology(self) -> Iterator[Change]:
         """Yield the narrowest label with larger domains that is enough, else no topology at all."""
-        if not self._group.topology_key:
+        old = self._group.topology_key
+        if not old:
             return
-        for key in [*self._wider_labels(), ""]:
+        for key in [*_wider_labels(self._world.cluster.nodes, old), ""]:
             if self._is_over():
                 return
             if self.starts(replace(self._group, topology_key=key)):
-                old = self._group.topology_key
                 text = f"require {key} in place of {old}" if key else f"do not require {old}"
                 yield Change(kind="topology", description=text)
                 return
-
-    def _wider_labels(self) -> list[str]:
-        """Return labels whose domains are unions of the required label's, the narrowest first.
-
-        A label with the same value on all nodes is left out: it restricts nothing.
-        Nodes without the required label belong to none of its domains.
-        """
-        key, nodes = self._group.topology_key, self._world.cluster.nodes
-        rows = np.flatnonzero(nodes.alive).tolist()
-        labels = [of for row in rows if key in (of := nodes.node(row).metadata.labels)]
-        found = []
-        for label in set(labels[0]).intersection(*labels[1:]) if labels else ():
-            pairs = {(of[key], of[label]) for of in labels}
-            narrow, wide = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
-            if len(pairs) == len(narrow) > len(wide) > 1:
-                found.append((-len(wide), label))
-        return [label for _, label in sorted(found)]
 
     def _group_gone(self) -> Iterator[Change]:
         """Yield the smallest other group without which this one could start."""
@@ -301,3 +266,40 @@ def _why(decision: Decision) -> str:
     if decision.diagnosis is not None:
         return decision.diagnosis.fit_error()
     return decision.error.message if decision.error is not None else ""
+
+
+def _lower_min_count(group: PodGroup, holds: int) -> Change:
+    wanted = group.min_count or 1
+    patch = {"spec": {"schedulingPolicy": {"gang": {"minCount": holds}}}}
+    return Change(
+        kind="min-count",
+        description=f"a minCount of {holds} in place of {wanted}",
+        patch=yaml.safe_dump(patch, sort_keys=False),
+        cost=wanted - holds,
+    )
+
+
+def _is_in(cluster: ClusterView, node_name: str, key: str, domain: str) -> bool:
+    """Whether a node like this one would be in the domain."""
+    nodes = cluster.nodes
+    row = nodes.row_of(node_name)
+    if not key or not domain or row is None:
+        return True
+    return nodes.node(row).metadata.labels.get(key) == domain
+
+
+def _wider_labels(nodes: JournaledColumns, key: str) -> list[str]:
+    """Return labels whose domains are unions of the required label's, the narrowest first.
+
+    A label with the same value on all nodes is left out: it restricts nothing.
+    Nodes without the required label belong to none of its domains.
+    """
+    rows = np.flatnonzero(nodes.alive).tolist()
+    labels = [of for row in rows if key in (of := nodes.node(row).metadata.labels)]
+    found = []
+    for label in set(labels[0]).intersection(*labels[1:]) if labels else ():
+        pairs = {(of[key], of[label]) for of in labels}
+        narrow, wide = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
+        if len(pairs) == len(narrow) > len(wide) > 1:
+            found.append((-len(wide), label))
+    return [label for _, label in sorted(found)]

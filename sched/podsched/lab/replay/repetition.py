@@ -195,6 +195,30 @@ class Collector:
             self.found.setdefault(uid, {}).update(outcome=outcome, message=message, **extra)
 
 
+class _Recorded:
+    """The objects as of the changes that were read so far."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._changes = recording.changes
+        self._revisions = [change.revision for change in recording.changes]
+        self.objects: dict[tuple[str, str], AnyObject] = {
+            (kind_of(item).name, object_key(item)): item for item in recording.objects
+        }
+        self._at = 0
+
+    def until(self, revision: int, beyond: int) -> Iterator[tuple[AnyObject | None, Change]]:
+        """Read the next changes up to a revision; yield each with the object before it."""
+        end = bisect_right(self._revisions, revision) + beyond
+        while self._at < min(end, len(self._changes)):
+            change = self._changes[self._at]
+            self._at += 1
+            name = change.kind, change.key
+            old = self.objects.pop(name, None)
+            if change.type is not EventType.DELETED:
+                self.objects[name] = change.item
+            yield old, change
+
+
 class _Repetition:
     """One state's decisions."""
 
@@ -207,12 +231,7 @@ class _Repetition:
         verdict: Verdict,
     ) -> None:
         self._verdict = verdict
-        self._changes = recording.changes
-        self._revisions = [change.revision for change in recording.changes]
-        self._objects: dict[tuple[str, str], AnyObject] = {
-            (kind_of(item).name, object_key(item)): item for item in recording.objects
-        }
-        self._at = 0
+        self._recorded = _Recorded(recording)
         #: A heap of pods that lose their node again: the last decision before that, and the uid.
         self._undone: list[tuple[int, str]] = []
         self._group: tuple[Any, ...] = ()
@@ -223,9 +242,9 @@ class _Repetition:
         meter = CycleMeter(MetricRegistry(), Tracer())
         # No listener: records say when the place of a pod that is deleted while assumed is free.
         self._state = build_state(config, factories, seed=checkpoint["seed"], meter=meter.plugins)
-        for _, change in self._until(checkpoint["revision"], checkpoint["beyond"]):
-            self._note(change)
-        under_way = restore(self._state, checkpoint, list(self._objects.values()))
+        for _ in self._recorded.until(checkpoint["revision"], checkpoint["beyond"]):
+            pass
+        under_way = restore(self._state, checkpoint, list(self._recorded.objects.values()))
         self._decider = self._state.decider()
         self._decider.rotation = checkpoint["rotation"]
         running = asyncio.get_running_loop()
@@ -241,25 +260,8 @@ class _Repetition:
         #: When preemptions began; those of the checkpoint with the first decision after it.
         self._evicting: list[tuple[Preemption, float]] = []
 
-    # ------------------------------------------------------------------ changes of objects
-
-    def _until(self, revision: int, beyond: int) -> Iterator[tuple[AnyObject | None, Change]]:
-        """Yield the next changes up to a revision, with the objects before them."""
-        end = bisect_right(self._revisions, revision) + beyond
-        while self._at < min(end, len(self._changes)):
-            change = self._changes[self._at]
-            self._at += 1
-            yield self._objects.get((change.kind, change.key)), change
-
-    def _note(self, change: Change) -> None:
-        if change.type is EventType.DELETED:
-            self._objects.pop((change.kind, change.key), None)
-        else:
-            self._objects[change.kind, change.key] = change.item
-
     def _take(self, revision: int, beyond: int) -> None:
-        for old, change in self._until(revision, beyond):
-            self._note(change)
+        for old, change in self._recorded.until(revision, beyond):
             deleted = change.type is EventType.DELETED
             if deleted and old is None:
                 continue
@@ -267,8 +269,6 @@ class _Repetition:
             type_ = change.type if deleted or old is not None else EventType.ADDED
             self._state.apply(Event(type_, change.kind, change.key, old, new), 0.0)
         self._state.revision, self._state.beyond = revision, beyond
-
-    # ------------------------------------------------------------------ decisions
 
     async def repeat(self, records: Sequence[DecisionRecord]) -> None:
         """Repeat a decision, and compare it; then continue with the recorded result.

@@ -13,7 +13,7 @@ from copy import deepcopy
 from typing import Final, NamedTuple
 
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import Question
+from podsched.ask.explain.changes.question import Question, best
 from podsched.v1 import objects_pb2 as v1
 
 _DO_NOT_SCHEDULE: Final = "DoNotSchedule"
@@ -40,7 +40,7 @@ def remove_gates(question: Question) -> Change | None:
 
 def drop(question: Question, kind: Kind) -> Change | None:
     """Return the best demand of a kind to drop; None if none is enough."""
-    return question.best(
+    return best(
         DEMANDS[kind](question.pod.pod),
         lambda one: question.pod_change(kind, one.description, one.size, one.pod),
     )

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from podsched.api.device_claims import claim_names
 from podsched.ask.explain.changes.change import Change, ChangedClaim, Kind
-from podsched.ask.explain.changes.question import Question
+from podsched.ask.explain.changes.question import Question, best
 from podsched.cache.trial import Trial
 from podsched.v1 import objects_pb2 as v1
 
@@ -49,7 +49,7 @@ def fewer_devices(question: Question) -> Change | None:
         for place, (_, request) in enumerate(_requests(asked.claim))
         if request.count > 1
     )
-    return question.best(requests, lambda one: _largest(question, *one), sys.maxsize)
+    return best(requests, lambda one: _largest(question, *one), sys.maxsize)
 
 
 def _largest(question: Question, asked: _Asked, place: int) -> Change | None:
@@ -79,7 +79,7 @@ def drop_from_claim(question: Question, kind: Kind) -> Change | None:
         for asked in _claims(question)
         for text, claim in DEMANDS[kind](asked)
     )
-    return question.best(dropped, lambda one: _change(question, kind, *one), _MOST_TRIES)
+    return best(dropped, lambda one: _change(question, kind, *one), _MOST_TRIES)
 
 
 def _claims(question: Question) -> Iterator[_Asked]:

@@ -26,7 +26,7 @@ from podsched.api.quantity import format_decimal, format_quantity
 from podsched.api.resources import CPU, MEMORY, allocatable_in_units
 from podsched.api.tolerations import TAINT_UNSCHEDULABLE
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question
+from podsched.ask.explain.changes.question import MOST_TRIES, Question, best, honours_taints
 from podsched.cache.trial import Trial
 from podsched.framework.plugin import Remedy
 from podsched.framework.pods import PodInfo
@@ -42,7 +42,7 @@ _DAEMONS: Final = "DaemonSet"
 
 def uncordon(question: Question) -> Change | None:
     """Return the node to uncordon so that the pod fits; None if none is enough."""
-    return question.best(_cordoned(question), lambda node: _uncordoned(question, node))
+    return best(_cordoned(question), lambda node: _uncordoned(question, node))
 
 
 def _cordoned(question: Question) -> Iterator[v1.Node]:
@@ -58,7 +58,7 @@ def _cordoned(question: Question) -> Iterator[v1.Node]:
     about = rejections.by_none_but(question.with_remedy(Remedy.TAINTS))
     likely = rejections.rows[about]
     first, rest = np.intersect1d(cordoned, likely), np.setdiff1d(cordoned, likely)
-    for row in [*first.tolist(), *(rest.tolist() if question.honours_taints else ())]:
+    for row in [*first.tolist(), *(rest.tolist() if honours_taints(question.pod) else ())]:
         yield nodes.node(row)
 
 

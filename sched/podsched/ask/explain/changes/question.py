@@ -16,6 +16,7 @@ from podsched.api.device_claims import released
 from podsched.ask.explain.changes.change import Change, Kind
 from podsched.ask.explain.fitting import fit, with_nominees
 from podsched.cache.cache import Cache
+from podsched.cache.objects import ClusterState
 from podsched.cache.pod_class import PodClasses, make_pod_info
 from podsched.cache.trial import Trial
 from podsched.decide.evaluation.filtering import filter_one
@@ -165,12 +166,6 @@ class Question:
             found |= plugin.compared_requests(self.pod)
         return found
 
-    @property
-    def honours_taints(self) -> bool:
-        """Whether a spread constraint counts only nodes whose taints the pod tolerates."""
-        constraints = self.pod.cls.spec.topology_spread_constraints
-        return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
-
     def with_remedy(self, remedy: Remedy) -> list[str]:
         """Return the filters whose rejections this remedy may lift."""
         return [named.name for named in self.runtime.filter if remedy in named.traits.remedies]
@@ -184,7 +179,7 @@ class Question:
             return None
         if self.gated and kind is not Kind.GATES:
             description += ", and remove its scheduling gates"
-        return Change(kind, description, cost, len(rows), self.names(rows), pod=pod)
+        return Change(kind, description, cost, len(rows), _names(self.cluster, rows), pod=pod)
 
     def cluster_change(
         self, kind: Kind, description: str, cost: float, rows: Rows, **parts: object
@@ -196,28 +191,8 @@ class Question:
         if self.gated:
             description += ", and remove the pod's scheduling gates"
             pod = self.pod.pod
-        names = self.names(rows)
+        names = _names(self.cluster, rows)
         return Change(kind, description, cost, len(rows), names, pod=pod, **parts)  # type: ignore[arg-type]
-
-    def best(
-        self,
-        candidates: Iterable[Candidate],
-        tried: Callable[[Candidate], Change | None],
-        most: int = MOST_TRIES,
-    ) -> Change | None:
-        """Try the first ``most`` candidates; return the cheapest change that is enough, or None.
-
-        Of equally cheap changes it is the first one with which the pod fits most nodes.
-        """
-        left = iter(candidates)
-        found = filter(None, map(tried, islice(left, most)))
-        best = min(found, key=lambda change: (change.cost, -change.nodes), default=None)
-        return best and replace(best, exhaustive=next(left, None) is None)
-
-    def names(self, rows: Rows) -> tuple[str, ...]:
-        """Return the names of some of the rows' nodes, the first by name."""
-        names = self.cluster.columns.names
-        return tuple(sorted(names[row] for row in rows.tolist())[:_EXAMPLES])
 
     @cached_property
     def claims_in_use(self) -> dict[str, list[tuple[str, str]]]:
@@ -257,3 +232,30 @@ def _ungated(pod: v1.Pod) -> v1.Pod:
     copy = deepcopy(pod)
     copy.spec.ClearField("scheduling_gates")
     return copy
+
+
+def _names(cluster: ClusterState, rows: Rows) -> tuple[str, ...]:
+    """Return the names of some of the rows' nodes, the first by name."""
+    names = cluster.columns.names
+    return tuple(sorted(names[row] for row in rows.tolist())[:_EXAMPLES])
+
+
+def honours_taints(pod: PodInfo) -> bool:
+    """Whether a spread constraint counts only nodes whose taints the pod tolerates."""
+    constraints = pod.cls.spec.topology_spread_constraints
+    return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
+
+
+def best(
+    candidates: Iterable[Candidate],
+    tried: Callable[[Candidate], Change | None],
+    most: int = MOST_TRIES,
+) -> Change | None:
+    """Try the first ``most`` candidates; return the cheapest change that is enough, or None.
+
+    Of equally cheap changes it is the first one with which the pod fits most nodes.
+    """
+    left = iter(candidates)
+    found = filter(None, map(tried, islice(left, most)))
+    best = min(found, key=lambda change: (change.cost, -change.nodes), default=None)
+    return best and replace(best, exhaustive=next(left, None) is None)

@@ -23,7 +23,7 @@ import numpy as np
 
 from podsched.api.tolerations import HARD_EFFECTS, NO_SCHEDULE, TAINT_UNSCHEDULABLE, tolerates
 from podsched.ask.explain.changes.change import Change, Kind
-from podsched.ask.explain.changes.question import MOST_TRIES, Question, Rejections
+from podsched.ask.explain.changes.question import MOST_TRIES, Question, Rejections, honours_taints
 from podsched.framework.plugin import Remedy
 from podsched.v1 import objects_pb2 as v1
 
@@ -38,7 +38,7 @@ def add_toleration(question: Question) -> Change | None:
     if rejections is None:
         return None
     # Then a toleration may help on nodes that no taint rejects, too: more domains are counted.
-    honoured = question.honours_taints
+    honoured = honours_taints(question.pod)
     untolerated = _untolerated(question, rejections, everywhere=honoured)
     tries = 0
     for step, tolerations in enumerate(_by_width({t for taints in untolerated for t in taints})):
