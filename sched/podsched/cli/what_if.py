@@ -24,8 +24,8 @@ from podsched.api.objects import (
 )
 from podsched.api.quantity import QuantityError
 from podsched.api.queue_labels import QUEUE_NAME
+from podsched.ask.whatif.deciding import Outcome
 from podsched.ask.whatif.evacuation import Move, MoveOutcome, Report, Scenario, play
-from podsched.ask.whatif.outcomes import Outcome
 from podsched.ask.whatif.plan import Forecast
 from podsched.ask.whatif.world import World
 from podsched.cli.cluster_source import admit

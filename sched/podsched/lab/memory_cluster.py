@@ -10,32 +10,173 @@ Not for production: nothing is validated or defaulted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from functools import partial
 from typing import TypeVar
 
 from podsched.api.conditions import set_pod_condition
 from podsched.api.disruption_budgets import needs_no_budget
-from podsched.api.kinds import KINDS, find_kind
-from podsched.api.objects import AnyObject, Pod, timestamp
-from podsched.lab.memory_objects import (
-    MemoryObjects,
-    delete_object,
-    key_of_name,
-    patch_object,
-    raised,
-    results_of,
-)
+from podsched.api.etcd_keys import local_key
+from podsched.api.kinds import KINDS, Kind, find_kind, kind_of
+from podsched.api.objects import AnyObject, Pod, object_key, timestamp
+from podsched.serve.client.errors import of_result
 from podsched.serve.server import errors
 from podsched.serve.server.binding import bind_step, status_step
 from podsched.serve.server.budgets import budgets_of, spend
-from podsched.serve.server.deletion import check_preconditions, deletion_step
+from podsched.serve.server.deletion import can_be_removed, check_preconditions, deletion_step
 from podsched.serve.server.entries import Entry
 from podsched.serve.server.errors import ApiError
+from podsched.serve.server.namespaces import namespace_deletion_step
+from podsched.serve.server.patching import parse_patch, patched
+from podsched.serve.server.status import batch_response
 from podsched.serve.server.storage import Outcome, Step
 from podsched.v1 import api_pb2 as v1
 
 T = TypeVar("T")
+
+
+class MemoryObjects:
+    """Objects by kind and key; ``now`` gives Unix time in seconds. Writes here need no fence."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.now = now
+        self.revision = 1
+        self.stored: dict[tuple[str, str], Entry] = {}
+        self._uids = itertools.count(1)
+
+    def changed(self, event: v1.EventType, entry: Entry, old: Entry | None) -> None:
+        """Hear of a change; ``entry`` has its revision, and what a deleted object was last."""
+
+    def create(self, item: AnyObject) -> AnyObject:
+        """Store a new object, with a uid if it has none. Raises AlreadyExists."""
+        return message_of(raised(lambda: self.add(item)))
+
+    def update(self, item: AnyObject) -> AnyObject:
+        """Replace an object, status included. Raises NotFound."""
+        value = value_of(item)
+        return message_of(self.write(kind_of(item), object_key(item), lambda _: Step(value)))
+
+    def delete(self, kind: str, key: str) -> None:
+        """Remove an object at once. Raises NotFound."""
+        raised(lambda: self.write(find_kind(kind), key, lambda _: Step(None)))
+
+    def object(self, kind: str, key: str) -> AnyObject:
+        """Return a copy of an object. Raises NotFound."""
+        return message_of(raised(lambda: self.entry(find_kind(kind), key)))
+
+    def objects(self, kind: str) -> list[AnyObject]:
+        """Return all objects of a kind, in the order of their keys."""
+        return [message_of(entry) for entry in self.entries(kind)]
+
+    def entries(self, kind: str) -> Iterable[Entry]:
+        """Return the entries of a kind, in the order of their keys."""
+        name = find_kind(kind).name
+        return [entry for (k, _), entry in sorted(self.stored.items()) if k == name]
+
+    def entry(self, kind: Kind, key: str) -> Entry:
+        """Return an entry. Raises ApiError."""
+        entry = self.stored.get((kind.name, key))
+        if entry is None:
+            raise errors.not_found(kind, key.rpartition("/")[2])
+        return entry
+
+    def add(self, item: AnyObject) -> Entry:
+        """Store a new object. Raises ApiError."""
+        kind, made = kind_of(item), deepcopy(item)
+        metadata = made.metadata
+        if kind.namespaced and not metadata.namespace:
+            metadata.namespace = "default"
+        key = object_key(made)
+        if (kind.name, key) in self.stored:
+            raise errors.already_exists(kind, metadata.name)
+        metadata.uid = metadata.uid or f"uid-{next(self._uids)}"
+        if not metadata.HasField("creation_timestamp"):
+            metadata.creation_timestamp.CopyFrom(timestamp(self.now(), whole=True))
+        return self._store(kind, key, value_of(made), None)
+
+    def write(self, kind: Kind, key: str, change: Callable[[Entry], Step | None]) -> Entry:
+        """Change an object by the step that follows from it. Raises ApiError."""
+        entry = self.entry(kind, key)
+        step = change(entry)
+        if step is None:
+            return entry
+        if step.value is None:
+            del self.stored[kind.name, key]
+            self.revision += 1
+            last = Entry(kind, key, entry.value, self.revision, entry.created)
+            self.changed(v1.DELETED, last, entry)
+            return last
+        return self._store(kind, key, step.value, entry)
+
+    def _store(self, kind: Kind, key: str, value: bytes, old: Entry | None) -> Entry:
+        self.revision += 1
+        created = self.revision if old is None else old.created
+        entry = self.stored[kind.name, key] = Entry(kind, key, value, self.revision, created)
+        self.changed(v1.ADDED if old is None else v1.MODIFIED, entry, old)
+        return entry
+
+
+def patch_object(objects: MemoryObjects, request: v1.PatchRequest) -> Entry:
+    """Carry out a patch. Raises ApiError."""
+
+    def change(entry: Entry) -> Step:
+        if request.resource_version and request.resource_version != entry.revision:
+            raise errors.conflict(entry.kind, request.name)
+        message = patched(entry.message, parse_patch(request), request.type)
+        return Step(None if can_be_removed(message) else value_of(message))
+
+    kind = find_kind(request.kind)
+    return objects.write(kind, key_of_name(kind, request.namespace, request.name), change)
+
+
+def delete_object(objects: MemoryObjects, request: v1.DeleteRequest) -> Entry:
+    """Carry out a deletion as the API server does. Raises ApiError."""
+    kind = find_kind(request.kind)
+
+    def change(entry: Entry) -> Step | None:
+        check_preconditions(entry, request.preconditions)
+        if kind.name == "Namespace":
+            prefix = f"{entry.key}/"
+            emptied = not any(key.startswith(prefix) for _, key in objects.stored)
+            return namespace_deletion_step(entry, objects.now(), emptied=emptied)
+        return deletion_step(entry, None, objects.now(), request.propagation_policy)
+
+    return objects.write(kind, key_of_name(kind, request.namespace, request.name), change)
+
+
+def key_of_name(kind: Kind, namespace: str, name: str) -> str:
+    """Return the key of an object; its namespace is "default" unless it names one."""
+    return local_key(kind, namespace or "default", name)
+
+
+def value_of(item: AnyObject) -> bytes:
+    """Return what is stored of an object: all but its resourceVersion."""
+    kept = deepcopy(item)
+    kept.metadata.resource_version = ""
+    return kept.SerializeToString()
+
+
+def message_of(entry: Entry) -> AnyObject:
+    """Return a copy of a stored object, with its resourceVersion."""
+    message = entry.decode()
+    message.metadata.resource_version = str(entry.revision)
+    return message
+
+
+def results_of(outcomes: list[Outcome]) -> Sequence[v1.BatchResult]:
+    """Return what a client gets as the outcomes of a batch."""
+    return v1.BatchResponse.FromString(batch_response(outcomes)).results
+
+
+def raised(act: Callable[[], T]) -> T:
+    """Do something; raise its ApiError as a client gets it."""
+    try:
+        return act()
+    except ApiError as error:
+        (result,) = results_of([error])
+        raise of_result(result) or error from error
 
 
 class MemoryCluster(MemoryObjects):

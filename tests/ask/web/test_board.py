@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podsched.api.objects import ResourceSlice
-from podsched.ask.web.board import Board
-from podsched.ask.web.lists import LISTED
+from podsched.ask.web.board import LISTED, Board
 from support.page_changes import CHANGES, TICKS, Browser, Changes
 from support.page_world import node, pod, pod_group
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from podsched.ask.web import ring
+from podsched.ask.web import feed as feeds
 from podsched.ask.web.feed import MOST_CLIENTS, RESET, TICK, Feed, TooManyBrowsersError
 from support.page_changes import Browser
 from support.page_world import START, World, leadership, node, pod
@@ -141,7 +141,7 @@ async def test_a_browser_at_an_unknown_position_begins_anew(world: World, positi
 async def test_a_browser_that_lags_too_far_begins_anew(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ring, "_KEPT_DELTAS", 2)
+    monkeypatch.setattr(feeds, "_KEPT_DELTAS", 2)
     feed = fed(world)
     state = await state_of(feed)
     messages = await following(feed, state["id"])

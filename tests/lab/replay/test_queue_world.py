@@ -6,7 +6,7 @@ from typing import Any
 
 from podsched.api.manifest import from_manifest
 from podsched.api.objects import AnyObject, Pod
-from podsched.ask.whatif.outcomes import Outcome
+from podsched.ask.whatif.deciding import Outcome
 from podsched.ask.whatif.world import pods_on
 from podsched.config.load import default_config
 from podsched.lab.replay.queue_world import QueueWorld

@@ -17,22 +17,27 @@ import math
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from podsched.ask.decisions.frames import FrameWriter, pod_mark
 from podsched.ask.decisions.rows import (
+    AGAIN,
     DECIDED,
     ENDED,
     FIELDS,
+    MESSAGE,
+    MORE,
     NAME,
     NAMESPACE,
+    OUTCOME,
     TIMES,
+    UID,
     DecisionQuery,
     find,
 )
 from podsched.ask.decisions.stores import DirectoryStore, MemoryStore, Store
-from podsched.ask.decisions.waiting import WaitingRows
 from podsched.telemetry.instruments import MetricRegistry
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.metrics import DecisionMetrics
@@ -74,6 +79,67 @@ def open_log(place: str, size: int, replica: str, registry: MetricRegistry) -> D
     if place != "memory":
         store = DirectoryStore(Path(place), size or IN_A_DIRECTORY, first)
     return DecisionLog(store, DecisionMetrics(registry))
+
+
+class _WaitingRows:
+    """Decisions that wait for their outcome, as rows; some have been written without one."""
+
+    def __init__(self, since_epoch: float = 0.0) -> None:
+        #: Unix time less monotonic time, as of the last flush.
+        self.since_epoch = since_epoch
+        self._open: dict[str, list[Any]] = {}
+        """By uid."""
+        self._written_open: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def wall(self, monotonic: float) -> float:
+        """Return Unix seconds, to the microsecond."""
+        return round(monotonic + self.since_epoch, 6)
+
+    def decided(self, common: Sequence[Any], pods: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """Add the decisions on a run of pods; return earlier ones of these pods, to be written."""
+        done: list[list[Any]] = []
+        profile, term, revision, rotation, draws, popped, decided, seconds = common
+        together, since_epoch = len(pods), self.since_epoch
+        popped, decided = self.wall(popped), self.wall(decided)
+        for number, ns, name, uid, attempt, cls, evaluated, feasible, node, total, at, more in pods:
+            before = self._open.pop(uid, None)
+            if before is not None and uid not in self._written_open:
+                done.append(before)
+            self._written_open.discard(uid)
+            self._open[uid] = [
+                number, ns, name, uid, attempt, profile, cls, term, revision,
+                evaluated, feasible, node, total, together, rotation, draws,
+                round(at + since_epoch, 6), popped, decided, seconds, "", "", 0.0, more,
+            ]  # fmt: skip
+        return done
+
+    def end(
+        self, uid: str, outcome: str, message: str, ended: float, more: dict[str, Any] | None
+    ) -> list[list[Any]]:
+        """Note an outcome; return the decision, to be written, if it is known."""
+        row = self._open.pop(uid, None)
+        if row is None:
+            return []
+        row[OUTCOME], row[MESSAGE], row[ENDED] = outcome, message, ended
+        if more:
+            row[MORE] = {**(row[MORE] or {}), **more}
+        if uid in self._written_open:
+            self._written_open.discard(uid)
+            row[MORE] = {**(row[MORE] or {}), AGAIN: True}
+        return [row]
+
+    def overdue(self, before: float) -> list[list[Any]]:
+        """Return copies of open decisions that have waited long enough, each once."""
+        overdue = [
+            list(row)
+            for uid, row in self._open.items()
+            if row[DECIDED] <= before and uid not in self._written_open
+        ]
+        self._written_open.update(row[UID] for row in overdue)
+        return overdue
 
 
 class _Writer:
@@ -134,7 +200,7 @@ class DecisionLog:
         #: no lock is needed.
         self._put = self._taken = 0
         self._number = 0
-        self._waiting = WaitingRows()
+        self._waiting = _WaitingRows()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._ending = False
@@ -214,7 +280,7 @@ class DecisionLog:
             else:
                 # A new term: open decisions of the one before it will never get an outcome.
                 done += waiting.overdue(math.inf)
-                self._waiting = waiting = WaitingRows(waiting.since_epoch)
+                self._waiting = waiting = _WaitingRows(waiting.since_epoch)
                 self._writer.write_facts(entry[0])
         return done
 

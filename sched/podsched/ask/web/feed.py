@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import secrets
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -22,7 +24,6 @@ import orjson
 
 from podsched.ask.web.board import Board
 from podsched.ask.web.history import Leaders
-from podsched.ask.web.ring import STILL_HERE, Ring
 from podsched.ask.web.sources import KINDS, ReadLeadership, Source
 from podsched.lib.event_loop import Turn
 
@@ -30,10 +31,16 @@ from podsched.lib.event_loop import Turn
 TICK = 1.0
 #: Max browsers at once.
 MOST_CLIENTS = 32
+#: Max deltas kept for browsers that lag or connect again.
+_KEPT_DELTAS = 60
+_KEPT_BYTES = 16 << 20
+#: Seconds without a delta after which a keep-alive comment is sent.
+_QUIET = 10.0
 #: Seconds without a browser after which the board is dropped.
 _IDLE = 60.0
 _LEVEL = 5
 
+_STILL_HERE = b": still here\n\n"
 RESET = b"event: reset\ndata: {}\n\n"
 
 About = Callable[[], Mapping[str, Any]]
@@ -49,6 +56,64 @@ class Snapshot(NamedTuple):
 
     plain: bytes
     compressed: bytes
+
+
+class _Sent(NamedTuple):
+    number: int
+    message: bytes
+
+
+class Ring:
+    """The deltas by number; a browser's position is the epoch and the number of the last one."""
+
+    def __init__(self) -> None:
+        self._sent: deque[_Sent] = deque()
+        self._moved = asyncio.Event()
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Begin anew: no earlier position is valid."""
+        self._epoch, self._number = secrets.token_hex(4), 0
+        self._sent.clear()
+        self._bytes = 0
+
+    @property
+    def position(self) -> str:
+        return f"{self._epoch}-{self._number}"
+
+    def after(self, epoch: str, number: int) -> list[_Sent] | None:
+        """Return the deltas after a position; None if some of them have been dropped."""
+        if epoch != self._epoch or not 0 <= number <= self._number:
+            return None
+        oldest = self._number - len(self._sent)
+        if number < oldest:
+            return None
+        return [sent for sent in self._sent if sent.number > number]
+
+    async def wait(self) -> bytes:
+        """Wait for a delta; return the bytes to send meanwhile, b"" if one has come."""
+        try:
+            async with asyncio.timeout(_QUIET):
+                await self._moved.wait()
+        except TimeoutError:
+            return _STILL_HERE
+        return b""
+
+    def send(self, delta: dict[str, Any], now: float) -> None:
+        """Keep a delta for all browsers; ``now``: Unix time."""
+        self._number += 1
+        data = orjson.dumps({"time": round(now, 1), **delta})
+        message = b"id: %s-%d\ndata: %s\n\n" % (self._epoch.encode(), self._number, data)
+        self._sent.append(_Sent(self._number, message))
+        self._bytes += len(message)
+        while len(self._sent) > _KEPT_DELTAS or self._bytes > _KEPT_BYTES:
+            self._bytes -= len(self._sent.popleft().message)
+        self.wake()
+
+    def wake(self) -> None:
+        """End all waiting."""
+        self._moved.set()
+        self._moved = asyncio.Event()
 
 
 class Feed:
@@ -126,7 +191,7 @@ class Feed:
             after = (
                 int(number) if number.isascii() and number.isdigit() and len(number) < 20 else -1
             )
-            yield STILL_HERE
+            yield _STILL_HERE
             while self.board and (found := self._ring.after(epoch, after)) is not None:
                 if found:
                     after = found[-1].number

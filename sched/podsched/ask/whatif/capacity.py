@@ -24,7 +24,7 @@ import numpy as np
 
 from podsched.api.objects import Node, Pod
 from podsched.api.resources import CPU, MEMORY, allocatable_in_units
-from podsched.ask.whatif.outcomes import Outcome
+from podsched.ask.whatif.deciding import Outcome
 from podsched.ask.whatif.world import World
 from podsched.cache.zones import zone_of
 from podsched.config.plugins import IN_TREE_PLUGINS

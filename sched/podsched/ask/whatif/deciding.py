@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from podsched.ask.whatif.claims import carry_out_pre_bind, write_patches
-from podsched.ask.whatif.outcomes import Outcome, group_outcomes, refusal, rejections_of
 from podsched.ask.whatif.world_changes import WorldChanges, WorldProfiles
 from podsched.cache.cache import Cache
 from podsched.cache.objects import ClusterState
@@ -23,9 +22,24 @@ from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pod_groups import PodGroup, pod_group
 from podsched.framework.pods import PodInfo, QueuedPodInfo
-from podsched.framework.status import Status
+from podsched.framework.status import Code, Status
 from podsched.term.cycle.reserve_permit import refused, run_reserve, run_unreserve
 from podsched.term.writes.bind_queue import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The outcome for one pod: a node, or why it has none."""
+
+    pod: PodInfo
+    node_name: str = ""
+    #: kube-scheduler's text, "" for a pod that has a node.
+    message: str = ""
+    #: How many nodes each plugin rejects first, for a pod that fits none.
+    rejections: Mapping[str, int] = field(default_factory=dict)
+    victims: tuple[PodInfo, ...] = ()
+    #: Whether a plugin failed; then it is not known whether the pod fits.
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +102,10 @@ class SinglePods:
         assignment, status = _reserve(runtime, decision)
         if not status.ok:
             changes.forget(pod)
-            return refusal(pod, status)
+            return _refused(pod, status)
         changes.on_undo(lambda: run_unreserve(runtime, assignment))
         status = self._parts.pre_bind(changes, runtime, assignment)
-        return Outcome(pod, node) if status.ok else refusal(pod, status)
+        return Outcome(pod, node) if status.ok else _refused(pod, status)
 
     def _unplaced(self, runtime: ProfileRuntime, decision: Decision, *, preempt: bool) -> Outcome:
         diagnosis, pod = decision.diagnosis, decision.queued.info
@@ -110,7 +124,7 @@ class SinglePods:
             return replace(after, victims=tuple(victims))
         if result is not None:
             diagnosis.post_filter_message = result.status.message
-        outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=rejections_of(decision))
+        outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=_rejections(decision))
         if not pod.nominated_node_name:
             stamp = self._parts.cluster.stamp
             self._failed[self._parts.decider.key(pod), pod.priority] = stamp, outcome
@@ -168,8 +182,8 @@ class PodGroups:
                         changes, self._parts.profiles.of(pod.info), assignment
                     )
                     if not status.ok:
-                        refusals[pod.info.uid] = refusal(pod.info, status)
-        return [refusals.get(one.pod.uid, one) for one in group_outcomes(members, result)]
+                        refusals[pod.info.uid] = _refused(pod.info, status)
+        return [refusals.get(one.pod.uid, one) for one in _group_outcomes(members, result)]
 
     def start(self, group: PodGroup, members: Sequence[PodInfo]) -> Status:
         """Return whether members of a group can start together, and why not; changes nothing."""
@@ -234,3 +248,43 @@ def never() -> bool:
 def exhaust(parts: Iterable[None]) -> None:
     """Run an attempt to its end."""
     deque(parts, maxlen=0)
+
+
+def _refused(pod: PodInfo, status: Status) -> Outcome:
+    failed = not status.code.rejects
+    return Outcome(pod, message=status.message, rejections={status.plugin: 1}, failed=failed)
+
+
+def _group_outcomes(members: Sequence[PodInfo], result: GroupDecision) -> list[Outcome]:
+    """Return the outcomes of members; some may have no decision if a plugin failed."""
+    decided = {decision.queued.info.uid: decision for decision in result.decisions}
+    outcomes = []
+    for pod in members:
+        decision = decided.get(pod.uid)
+        failed = result.status.code is Code.ERROR
+        if decision is None or failed:
+            outcomes.append(Outcome(pod, message=result.status.message, failed=failed))
+        elif decision.diagnosis is not None:
+            message = decision.diagnosis.fit_error()
+            outcomes.append(Outcome(pod, message=message, rejections=_rejections(decision)))
+        elif decision.error is not None:
+            outcomes.append(_refused(pod, decision.error))
+        elif result.status.ok:
+            outcomes.append(Outcome(pod, decision.node_name))
+        else:
+            reasons = (result.status.message, result.waiting.message)
+            outcomes.append(Outcome(pod, message=", ".join(filter(None, reasons))))
+    return outcomes
+
+
+def _rejections(decision: Decision) -> dict[str, int]:
+    """Return how many nodes each plugin rejects first."""
+    diagnosis = decision.diagnosis
+    assert diagnosis is not None
+    found: dict[str, int] = {}
+    status = diagnosis.pre_filter.status
+    if not status.ok and status.plugin:
+        return {status.plugin: diagnosis.num_all_nodes}
+    for rejected, count in diagnosis.statuses():
+        found[rejected.plugin] = found.get(rejected.plugin, 0) + count
+    return found

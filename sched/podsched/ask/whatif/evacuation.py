@@ -24,7 +24,7 @@ from podsched.api.conditions import is_finished
 from podsched.api.objects import Node, Pod
 from podsched.api.owners import controller_of
 from podsched.ask.whatif.budgets import Budgets
-from podsched.ask.whatif.outcomes import Outcome
+from podsched.ask.whatif.deciding import Outcome
 from podsched.ask.whatif.world import World, pods_on
 from podsched.framework.pods import PodInfo
 

@@ -23,8 +23,8 @@ from podsched.api.conditions import is_finished
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Node, Pod, PodDisruptionBudget, object_key
 from podsched.api.resources import is_resize_infeasible
+from podsched.ask.whatif.deciding import Outcome
 from podsched.ask.whatif.evacuation import Move, schedule_all
-from podsched.ask.whatif.outcomes import Outcome
 from podsched.ask.whatif.world import World
 from podsched.cache.pod_class import relevant_spec
 from podsched.framework.nodes import PREFER_AVOID_PODS

@@ -23,8 +23,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.whatif.claims import make_claims
-from podsched.ask.whatif.deciding import Parts, PodGroups, SinglePods
-from podsched.ask.whatif.outcomes import Outcome
+from podsched.ask.whatif.deciding import Outcome, Parts, PodGroups, SinglePods
 from podsched.ask.whatif.world_changes import WorldChanges, WorldProfiles
 from podsched.cache.cache import Cache
 from podsched.config.load import SchedulerConfiguration

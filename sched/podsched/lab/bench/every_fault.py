@@ -38,8 +38,7 @@ from podsched.lab.bench.failover import (
 from podsched.lab.bench.results import percentile
 from podsched.lab.chaos.faults.kinds import SINGLE, Kind, Need, named
 from podsched.lab.chaos.faults.processes import ray_actors
-from podsched.lab.chaos.links import CLIENT
-from podsched.lab.chaos.system import MEMBERS, System, SystemOptions
+from podsched.lab.chaos.system import CLIENT, MEMBERS, System, SystemOptions
 from podsched.lib.tasks import TaskSet, in_background
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import ClientError

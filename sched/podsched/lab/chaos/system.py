@@ -12,6 +12,7 @@ has the recorder of the history to etcd.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,9 @@ from podsched.app.local_specs import LocalClusterOptions
 from podsched.app.supervisor import ManagedProcess, Place
 from podsched.lab.chaos import shapes
 from podsched.lab.chaos.clocks import Clocks, library
-from podsched.lab.chaos.links import CLIENT, PEERS, Links
 from podsched.lab.chaos.namespaces import HUB, Namespaces
 from podsched.lib.network import free_port
+from podsched.lib.relay import Relay
 from podsched.lib.server_health import SILENCE
 from podsched.lib.tasks import TaskSet
 from podsched.serve.client.api_client import ApiClient
@@ -103,6 +104,8 @@ class EtcdMembers:
 
 
 REPLICAS, API_SERVERS, MEMBERS = 3, 2, 3
+#: Sources of links beside processes: the clients, and replicas on their way to another one.
+CLIENT, PEERS = "client", "peers"
 #: Seconds after which a process that does not end is killed, which is a broken promise. Ending
 #: takes less than one second, and up to four where other work has most of the machine.
 GRACE = 10.0
@@ -130,6 +133,42 @@ class SystemOptions:
     namespaces: bool = False
     clocks: bool = False
     warn: Callable[[str], None] = lambda _: None
+
+
+class Links:
+    """The relays, by source and target."""
+
+    def __init__(self, tasks: TaskSet, seed: int, hub: str) -> None:
+        """``hub``: the host on which replicas in network namespaces reach the relays, "" without.
+
+        ``tasks``: for the relays.
+        """
+        self._tasks = tasks
+        self._chance = random.Random(seed)
+        self._hub = hub
+        self._relays: dict[tuple[str, str], Relay] = {}
+
+    def relay(self, source: str, target: str, address: str) -> Relay:
+        """Return the relay from a source to a target, which listens at an address."""
+        known = self._relays.get((source, target))
+        if known is None:
+            apart = self._hub and source.startswith(("scheduler", PEERS))
+            host = self._hub if apart else "127.0.0.1"
+            known = Relay(address, self._tasks, self._chance.random, host)
+            self._relays[source, target] = known
+        return known
+
+    def between(self, source: str, target: str) -> list[Relay]:
+        """Return the relays between processes whose names begin with these prefixes."""
+        return [
+            relay
+            for (known_source, known_target), relay in self._relays.items()
+            if known_source.startswith(source) and known_target.startswith(target)
+        ]
+
+    def close(self) -> None:
+        for relay in self._relays.values():
+            relay.close()
 
 
 class System:

@@ -18,7 +18,7 @@ from podsched.api.objects import (
     Pod,
     ResourceClaim,
 )
-from podsched.ask.whatif.outcomes import Outcome
+from podsched.ask.whatif.deciding import Outcome
 from podsched.ask.whatif.world import World
 from podsched.config.load import SchedulerConfiguration
 from podsched.framework.plugin import PluginFactory

@@ -31,8 +31,7 @@ from podsched.api.objects import (
     timestamp,
 )
 from podsched.api.resources import readable_requests
-from podsched.lab.memory_cluster import MemoryCluster
-from podsched.lab.memory_objects import message_of
+from podsched.lab.memory_cluster import MemoryCluster, message_of
 from podsched.lab.replay.history import History, PodHistory
 from podsched.lab.replay.recording import Change
 from podsched.lab.replay.workload import NodeSpans, Workload

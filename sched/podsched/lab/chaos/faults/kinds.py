@@ -18,7 +18,7 @@ from podsched.lab.chaos.faults import etcd, load, network, processes
 from podsched.lab.chaos.faults.fault import Fault, agent, api, leader, standby
 from podsched.lab.chaos.faults.network import CUT, HALF_OPEN, drop, impair
 from podsched.lab.chaos.faults.processes import kill_ray, pause, ray_actors, ray_workers, send
-from podsched.lab.chaos.links import PEERS
+from podsched.lab.chaos.system import PEERS
 
 #: Seconds before the first fault, and the most after which another one begins during a fault.
 WARM_UP, OVERLAP = 3.0, 2.0

@@ -7,8 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from signal import Signals
 
 from podsched.lab.chaos.faults.fault import APIS, Fault, Target, chosen, chosen_with_rest, leader
-from podsched.lab.chaos.links import CLIENT
-from podsched.lab.chaos.system import System
+from podsched.lab.chaos.system import CLIENT, System
 from podsched.lib.relay import LinkState
 
 CUT = LinkState(forward=False, backward=False)
