@@ -10,6 +10,8 @@ from pathlib import Path
 from podsched.actors.local_ray import LocalRay
 from podsched.app.cluster_tls import ClusterTls
 from podsched.app.supervisor import GRACE, Place, ProcessSpec
+from podsched.config.flags import flag
+from podsched.config.settings import Evaluator
 from podsched.lib.files import write_private
 from podsched.lib.network import can_listen, free_port, is_loopback
 from podsched.lib.tls_contexts import TlsFiles
@@ -31,8 +33,10 @@ class LocalClusterOptions:
 
     data_dir: Path
     """Where etcd's data and all logs go."""
-    replicas: int = 3
-    api_servers: int = 1
+    replicas: int = flag(3, "N", min=1)
+    """Number of scheduler replicas."""
+    api_servers: int = flag(1, "N", min=1)
+    """Number of API servers."""
     api_address: str = "127.0.0.1:0"
     """Address of the first API server; port 0 picks a free one."""
     kube_address: str = ""
@@ -46,28 +50,32 @@ class LocalClusterOptions:
     """Directory of all roles' certificates; missing ones are made there. None: no TLS."""
     tls_hosts: tuple[str, ...] = ()
     """Hosts in new certificates, besides loopback, this host's name and ``api_address``."""
-    insecure_listen: bool = False
-    """Whether the API server may listen beyond loopback without TLS."""
-    etcd_endpoints: tuple[str, ...] = ()
-    """A running etcd to use; empty: start one."""
+    insecure_listen: bool = flag(False)
+    """Allow listeners without TLS on addresses that other machines can reach."""
+    etcd_endpoints: tuple[str, ...] = flag((), "HOST:PORT[,...]")
+    """Running etcd to use. Default: start an embedded etcd."""
     fsync: bool = True
     """Whether the embedded etcd syncs its log to disk."""
     keeps_data: bool = False
     """Whether etcd's data is used after the cluster has stopped: then faulty etcds are reported."""
     nodes: int = 0
     """Number of hollow nodes with the resources below."""
-    node_cpu: str = "4"
-    node_memory: str = "32Gi"
-    node_pods: int = 110
-    node_devices: tuple[str, ...] = ()
-    job_seconds: float = 5.0
-    """Seconds that hollow nodes run the pods of Jobs."""
+    node_cpu: str = flag("4", "QUANTITY")
+    """CPU of each node."""
+    node_memory: str = flag("32Gi", "QUANTITY")
+    """Memory of each node."""
+    node_pods: int = flag(110, "N", min=1)
+    """Maximum number of pods per node."""
+    node_devices: tuple[str, ...] = flag((), "COUNTxDRIVER[:SHAPE][,...]")
+    """Devices of each node, such as 8xh100.example.com; shapes are gpu (default), mig and nic."""
+    job_seconds: float = flag(5.0, "SECONDS")
+    """Time after which a pod of a Job succeeds on the hollow nodes."""
     agent: bool = True
     """False: no agent. It is also left out without ``nodes`` and ``agent_arguments``."""
     agent_arguments: tuple[str, ...] = ()
     api_arguments: tuple[str, ...] = ()
-    evaluator: str = "auto"
-    """auto, local or ray; local does not start Ray."""
+    evaluator: Evaluator = flag("auto")
+    """Where nodes are evaluated; local does not start Ray."""
     scheduler_config: Path | None = None
     """A KubeSchedulerConfiguration file."""
     scheduler_arguments: tuple[str, ...] = ()

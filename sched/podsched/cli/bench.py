@@ -19,12 +19,12 @@ from rich.progress import Progress as ProgressBar
 
 from podsched.app.supervisor import ProcessFailed
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, file_or_fail
-from podsched.cli.flags import shared, takes_flags
+from podsched.cli.flags import takes_flags
 from podsched.cli.printers import aligned
 from podsched.cli.unknown_names import suggestion
 from podsched.config.errors import ConfigError
 from podsched.config.flags import flag
-from podsched.config.settings import Accelerator, Evaluator
+from podsched.config.settings import Accelerator
 from podsched.lab.bench.cluster import BenchOptions, Progress
 from podsched.lab.bench.compare import NODES as COMPARE_NODES
 from podsched.lab.bench.compare import PODS as COMPARE_PODS
@@ -80,7 +80,7 @@ class Fault(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
+class _Flags(BenchOptions):
     nodes: int = flag(0, "N", min=0)
     """Number of nodes; 0: as in the workload."""
     pods: int = flag(0, "N", min=0)
@@ -90,19 +90,9 @@ class _Flags:
     backend: tuple[BenchBackend, ...] = flag((BenchBackend.PODSCHED,), show_default=False)
     """podsched: gRPC; kubernetes: scheduler and client speak Kubernetes' REST API. May be repeated,
     to compare. [podsched]"""
-    create_mode: CreateMode | None = flag(None)
+    mode: CreateMode | None = flag(None, names="--create-mode")
     """batch: many pods per call; single: one call per pod; stream: one message per pod on one
     stream. [batch, but single with kubernetes]"""
-    batch_size: int = flag(500, "N", min=1, max=5000)
-    """Pods per call in batch mode."""
-    in_flight: int = flag(32, "N", min=1)
-    """Concurrent calls in single mode."""
-    rate: float = flag(0, "N", min=0)
-    """Create N pods/s, one call each; 0: no limit."""
-    replicas: int = flag(1, "N", min=1)
-    """Number of scheduler replicas."""
-    evaluator: Evaluator = flag("local")
-    """Where nodes are evaluated; local does not start Ray."""
     without: tuple[Accelerator, ...] = flag(())
     """Turn off an accelerator of decisions, to measure what it saves; may be repeated."""
     repeat: int = flag(1, "N", min=1)
@@ -111,8 +101,6 @@ class _Flags:
     """Rounds of Failover per fault, or of compare."""
     bound: int = flag(0, "N", min=0)
     """Number of pods that are bound before Failover or Restart begins."""
-    api_servers: int = flag(1, "N", min=1)
-    """Number of API servers."""
     fault: tuple[Fault, ...] = flag((Fault.SIGKILL, Fault.SIGTERM), show_default=False)
     """What Failover does to the leader; may be repeated. all: each single fault of sched chaos, to
     any process or link of a larger system. [SIGKILL, SIGTERM]"""
@@ -171,9 +159,8 @@ def bench(
         return
     _check(workload, given)
     configure_logging("text", "warning")
-    given = replace(given, create_mode=given.create_mode or "batch")
     without = tuple(f"--without={name}" for name in given.without)
-    options = BenchOptions(**shared(given, BenchOptions), scheduler_arguments=without)
+    options = replace(given, create_mode=given.mode or "batch", scheduler_arguments=without)
     problems = []
     for name, measure in _plan(workload, given, options):
         result = measure()
@@ -194,9 +181,8 @@ def _check(workload: str, given: _Flags) -> None:
     if BenchBackend.KUBERNETES in given.backend:
         if not workload.endswith(_FILES) and workload not in builtin_workloads():
             fail(f"--backend kubernetes: {workload} is measured with podsched's own API", USAGE)
-        if given.create_mode not in (None, "single"):
-            mode = given.create_mode
-            fail(f"--create-mode {mode}: Kubernetes' API creates single pods", USAGE)
+        if given.mode not in (None, "single"):
+            fail(f"--create-mode {given.mode}: Kubernetes' API creates single pods", USAGE)
     if given.plot is not None and len(given.backend) > 1:
         fail("--plot: only one backend can be plotted", USAGE)
     if workload == COMPARE and given.control_plane is None:

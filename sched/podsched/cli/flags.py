@@ -45,9 +45,9 @@ def takes_flags(command: Callable[..., R]) -> Callable[..., R]:
 
 def _options(kind: Any) -> Iterator[Parameter]:
     hints = get_type_hints(kind)
-    texts = dict(
-        chain.from_iterable(attribute_docstrings(base).items() for base in kind.__mro__[:-1])
-    )
+    # The last one counts: a field's text replaces that of a base class.
+    bases = reversed(kind.__mro__[:-1])
+    texts = dict(chain.from_iterable(attribute_docstrings(base).items() for base in bases))
     for name, (names, about), default in _flags(kind):
         hint: Any = hints[name]
         if hint == tuple[str, ...]:

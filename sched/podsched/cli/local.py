@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +30,7 @@ from podsched.cli.flags import shared, takes_flags, validated
 from podsched.cli.kube_options import gates_or_fail
 from podsched.cli.process_options import check_listener, listen_or_fail
 from podsched.config.flags import flag
-from podsched.config.settings import AgentSettings, ControllerSettings, Evaluator
+from podsched.config.settings import AgentSettings, ControllerSettings
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.counted import counted
 from podsched.lib.run_directory import RunDirectory
@@ -44,21 +44,10 @@ DEFAULT_WEB = "127.0.0.1:7480"
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags:
-    replicas: int = flag(3, "N", min=1)
-    """Number of scheduler replicas."""
+class _Flags(LocalClusterOptions):
+    data_dir: Path = Path()
     nodes: int = flag(3, "N", min=0)
     """Number of hollow nodes: nothing runs on them."""
-    node_cpu: str = flag("4", "QUANTITY")
-    """CPU of each node."""
-    node_memory: str = flag("32Gi", "QUANTITY")
-    """Memory of each node."""
-    node_pods: int = flag(110, "N", min=1)
-    """Maximum number of pods per node."""
-    node_devices: tuple[str, ...] = flag((), "COUNTxDRIVER[:SHAPE][,...]")
-    """Devices of each node, such as 8xh100.example.com; shapes are gpu (default), mig and nic."""
-    job_seconds: float = flag(5.0, "SECONDS")
-    """Time after which a pod of a Job succeeds on the hollow nodes."""
     directory: Path | None = flag(None, "DIR", names="--data-dir")
     """Directory for etcd's data and all logs. Default: a temporary directory, removed at the end.
     """
@@ -70,12 +59,8 @@ class _Flags:
     web_address: str = flag(DEFAULT_WEB, "HOST:PORT", names="--web")
     """Listen address of the first API server's page for browsers. If the port is in use, another
     one is taken."""
-    api_servers: int = flag(1, "N", min=1)
-    """Number of API servers."""
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file for the replicas."""
-    etcd_endpoints: tuple[str, ...] = flag((), "HOST:PORT[,...]")
-    """Running etcd to use. Default: start an embedded etcd."""
     tls: bool = flag(False)
     """Use TLS everywhere, with certificates made for this cluster."""
     certificates: Path | None = flag(None, "DIR", names="--tls-dir")
@@ -84,16 +69,12 @@ class _Flags:
     tls_host: list[str] | None = flag(None, "NAME|IP")
     """Name or address by which others reach the API server, for certificates that are made; may be
     given several times."""
-    evaluator: Evaluator = flag("auto")
-    """Where nodes are evaluated; local does not start Ray."""
     feature_gates: list[str] | None = flag(None, "NAME=BOOL,...")
     """Feature gates of the scheduler replicas, such as WorkloadWithJob=true."""
     controllers: tuple[str, ...] = flag(("*",), "NAME,-NAME,*")
     """Controllers that the leader runs; see sched scheduler."""
     pod_group_claims: bool = flag(False)
     """Let PodGroups have claims; see sched apiserver."""
-    insecure_listen: bool = flag(False)
-    """Allow listeners without TLS on addresses that other machines can reach."""
 
 
 @takes_flags
@@ -113,7 +94,8 @@ def up(given: _Flags) -> None:
         validated(settings, shared(given, settings))
     listen_or_fail({"--api": given.api_address})
     with data_directory(given.directory) as directory:
-        options = LocalClusterOptions(
+        options = replace(
+            given,
             data_dir=directory,
             keeps_data=given.directory is not None,
             api_arguments=("--pod-group-claims",) if given.pod_group_claims else (),
@@ -124,7 +106,6 @@ def up(given: _Flags) -> None:
             scheduler_config=given.config.resolve() if given.config else None,
             tls_dir=(given.certificates or directory / "certs").resolve() if secured else None,
             tls_hosts=tuple(given.tls_host or ()),
-            **shared(given, LocalClusterOptions),
         )
         try:
             cluster = LocalCluster(options, warn, lambda what: print(f"  {what}", flush=True))

@@ -17,7 +17,7 @@ import typer
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject
 from podsched.api.trace_context import trace_id
-from podsched.cli.client import Namespace, Server, ServerFlags, for_each, with_client
+from podsched.cli.client import Namespace, ServerFlags, for_each, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
@@ -30,8 +30,6 @@ from podsched.cli.options import (
     LabelSelector,
     OptionalFilename,
     Recursive,
-    SkipUnknown,
-    Strict,
 )
 from podsched.cli.output import say
 from podsched.cli.progress import Advance, progress_bar
@@ -50,15 +48,6 @@ _WITH_CONTAINERS = ("Pod", "Job")
 #: Values of ``--cascade``: what happens to the objects that a deleted object owns.
 Cascade = Literal["background", "foreground", "orphan"]
 _ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-Trace = Annotated[
-    bool,
-    typer.Option(
-        "--trace",
-        help="Trace the pods from this command until they are Running, and print the trace's id. "
-        "Processes export their spans to their --otlp-endpoint, the command its own to "
-        f"{_ENDPOINT}, if set.",
-    ),
-]
 
 
 @dataclass(slots=True)
@@ -159,6 +148,9 @@ class Writer:
             report(result, f"{reference(message)}: ")
 
 
+Act = Callable[[Writer, Sequence[AnyObject]], Awaitable[None]]
+
+
 def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:
     """Yield objects of one kind together, in their order: a pod's class and claims come before it.
 
@@ -181,7 +173,31 @@ def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:
         yield batch
 
 
+@dataclass(frozen=True, slots=True)
+class _WriteFlags(ServerFlags):
+    namespace: str = flag("default", "NAME", names="--namespace -n")
+    """Namespace of objects that do not name one."""
+    strict: bool = flag(False)
+    """Refuse unknown fields instead of warning."""
+    recursive: bool = flag(False, names="--recursive -R")
+    """Also read subdirectories."""
+    skip_unknown: bool = flag(False)
+    """Warn about unknown kinds instead of failing."""
+    dry_run: DryRun = flag(DryRun.NONE)
+    """server: let the API server check the request without changing anything."""
+    trace: bool = flag(False)
+    """Trace the pods from this command until they are Running, and print the trace's id. Processes
+    export their spans to their --otlp-endpoint, the command its own to OTEL_EXPORTER_OTLP_ENDPOINT,
+    if set."""
+
+    def read(self, filenames: Sequence[str]) -> Manifests:
+        """Return the objects in files; exit if they cannot be read."""
+        return read_known(filenames, self.namespace, strict=self.strict, recursive=self.recursive)
+
+
+@takes_flags
 def apply(
+    given: _WriteFlags,
     filename: OptionalFilename = None,
     plan: Annotated[
         str,
@@ -190,13 +206,6 @@ def apply(
             help="Carry out a plan of sched plan, unless something that it depends on has changed.",
         ),
     ] = "",
-    server: Server = "",
-    namespace: Namespace = "default",
-    strict: Strict = False,
-    recursive: Recursive = False,
-    skip_unknown: SkipUnknown = False,
-    dry_run: DryRunOption = DryRun.NONE,
-    trace: Trace = False,
 ) -> None:
     """Create the objects in manifests, or update those that exist.
 
@@ -208,34 +217,27 @@ def apply(
     if plan:
         from podsched.cli.plan import checked  # not above: deciding needs more than the client
 
-        found, act = Manifests(checked(plan, server), []), Writer.carry_out
+        found, act = Manifests(checked(plan, given.server), []), Writer.carry_out
     else:
-        found = read_known(filename or (), namespace, strict=strict, recursive=recursive)
-        act = Writer.apply
-    name = "sched apply" if trace else ""
-    write_objects(server, found, act, dry_run, skip_unknown=skip_unknown, traced_as=name)
+        found, act = given.read(filename or ()), Writer.apply
+    _write(found, act, given, "sched apply")
 
 
-def create(
-    filename: Filename,
-    server: Server = "",
-    namespace: Namespace = "default",
-    strict: Strict = False,
-    recursive: Recursive = False,
-    skip_unknown: SkipUnknown = False,
-    dry_run: DryRunOption = DryRun.NONE,
-    trace: Trace = False,
-) -> None:
+@takes_flags
+def create(given: _WriteFlags, filename: Filename) -> None:
     """Create the objects in manifests; fail if one exists."""
-    found = read_known(filename, namespace, strict=strict, recursive=recursive)
-    name = "sched create" if trace else ""
-    write_objects(server, found, Writer.create, dry_run, skip_unknown=skip_unknown, traced_as=name)
+    _write(given.read(filename), Writer.create, given, "sched create")
+
+
+def _write(found: Manifests, act: Act, given: _WriteFlags, command: str) -> None:
+    name, skip = command if given.trace else "", given.skip_unknown
+    write_objects(given.server, found, act, given.dry_run, skip_unknown=skip, traced_as=name)
 
 
 def write_objects(
     server: str,
     found: Manifests,
-    act: Callable[[Writer, Sequence[AnyObject]], Awaitable[None]],
+    act: Act,
     dry_run: DryRun,
     *,
     skip_unknown: bool = False,

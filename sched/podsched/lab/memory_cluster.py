@@ -20,7 +20,7 @@ from podsched.api.conditions import set_pod_condition
 from podsched.api.disruption_budgets import needs_no_budget
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import KINDS, Kind, find_kind, kind_of
-from podsched.api.objects import AnyObject, Pod, object_key, timestamp
+from podsched.api.objects import AnyObject, Pod, Timestamp, object_key, timestamp
 from podsched.serve.client.errors import of_result
 from podsched.serve.server import errors
 from podsched.serve.server.binding import bind_step, status_step
@@ -264,7 +264,7 @@ class MemoryCluster(MemoryObjects):
             raise errors.fence_lost(fence.lock, fence.term)
 
     def _bind(self, binding: v1.Binding) -> Entry:
-        stamp = timestamp(self.now(), whole=True)
+        stamp = self._stamp()
 
         def start(pod: Pod) -> None:
             self.entry(KINDS["Node"], binding.node_name)
@@ -276,7 +276,7 @@ class MemoryCluster(MemoryObjects):
         return self.write(KINDS["Pod"], _pod_key(binding), change)
 
     def _patch_status(self, patch: v1.PodStatusPatch) -> Entry:
-        stamp = timestamp(self.now(), whole=True)
+        stamp = self._stamp()
         pod = KINDS["Pod"], _pod_key(patch)
         return self.write(*pod, lambda entry: status_step(entry, patch, stamp))
 
@@ -290,12 +290,15 @@ class MemoryCluster(MemoryObjects):
                     if (spent := spend(budget, pod, self.now())) is not None:
                         self.update(spent)
             if request.HasField("condition"):
-                set_pod_condition(pod.status, request.condition, timestamp(self.now(), whole=True))
+                set_pod_condition(pod.status, request.condition, self._stamp())
             has_grace = request.HasField("grace_period_seconds")
             grace = request.grace_period_seconds if has_grace else None
             return deletion_step(entry, grace, self.now(), message=pod)
 
         return self.write(KINDS["Pod"], _pod_key(request), change)
+
+    def _stamp(self) -> Timestamp:
+        return timestamp(self.now(), whole=True)
 
 
 def _pod_key(about: v1.Binding | v1.PodStatusPatch | v1.EvictRequest) -> str:

@@ -20,6 +20,8 @@ from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Pod
 from podsched.app.local_cluster import LocalCluster
 from podsched.app.local_specs import LocalClusterOptions
+from podsched.config.flags import flag
+from podsched.config.settings import Evaluator
 from podsched.lab.bench.processes import Usage, usage_of, usage_of_session
 from podsched.lib.tasks import in_background, task_group
 from podsched.serve.client.api_client import ApiClient
@@ -129,13 +131,18 @@ class BenchOptions:
     create_mode: str = "batch"
     """batch: ``batch_size`` pods per call. single: one call per pod, ``in_flight`` at a time.
     stream: one message per pod on one stream."""
-    batch_size: int = 500
-    in_flight: int = 32
-    replicas: int = 1
-    api_servers: int = 1
-    evaluator: str = "local"
-    rate: float = 0.0
-    """Pods created per second, each with a call of its own; 0: as the workload says."""
+    batch_size: int = flag(500, "N", min=1, max=5000)
+    """Pods per call in batch mode."""
+    in_flight: int = flag(32, "N", min=1)
+    """Concurrent calls in single mode."""
+    replicas: int = flag(1, "N", min=1)
+    """Number of scheduler replicas."""
+    api_servers: int = flag(1, "N", min=1)
+    """Number of API servers."""
+    evaluator: Evaluator = flag("local")
+    """Where nodes are evaluated; local does not start Ray."""
+    rate: float = flag(0.0, "N", min=0)
+    """Create N pods/s, one call each; 0: no limit."""
     through_kube: bool = False
     """Whether replicas schedule, and measured pods are created, through Kubernetes' REST API, one
     pod per request."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
 import re
 import signal
 import time
@@ -22,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 
 from podsched.api.objects import Lease, key_of
 from podsched.app.local_cluster import LocalCluster
@@ -30,8 +30,9 @@ from podsched.app.supervisor import ManagedProcess
 from podsched.lab.bench.cluster import Bench, BenchOptions, Progress, bench, create_all
 from podsched.lab.bench.results import percentile
 from podsched.lab.bench.shapes import copies, node, pod_template
+from podsched.lab.chaos.system import Links
 from podsched.lib.counted import counted
-from podsched.lib.relay import LinkState, Relay
+from podsched.lib.relay import LinkState
 from podsched.lib.tasks import TaskSet, in_background
 from podsched.serve.client.api_client import ApiClient
 from podsched.serve.client.errors import AlreadyExists, ClientError
@@ -125,6 +126,7 @@ SETTLE = 1.0
 RATE = 100.0
 #: The leader reaches neither etcd nor an API server. Connections stay open; what is sent waits.
 PARTITION = "partition"
+_CUT = LinkState(forward=False, backward=False)
 LOAD = {"bench.podsched/load": "trickle"}
 LOAD_SELECTOR = "bench.podsched/load=trickle"
 _LOG_LINE = re.compile(r"^(\S+Z) \[info\s*\] (Claiming the lock|Started leading) ", re.MULTILINE)
@@ -148,37 +150,12 @@ class FailoverLoad:
         return {"workload": "Failover", **figures}
 
 
-class _Links:
-    """The connections of replicas to etcd and to API servers, through relays that can be cut."""
-
-    _CUT = LinkState(forward=False, backward=False)
-
-    def __init__(self, tasks: TaskSet) -> None:
-        self._tasks = tasks
-        self._relays: dict[tuple[str, str], Relay] = {}
-
-    def route(self, process: str, address: str) -> str:
-        """Return the relay's address to use in place of an address."""
-        if not process.startswith("scheduler"):
-            return address
-        link = (process, address)
-        if link not in self._relays:
-            target = address.rpartition("/")[2]  # without a scheme
-            self._relays[link] = Relay(target, self._tasks, random.Random(address).random)
-        return self._relays[link].address
-
-    def cut(self, process: str) -> None:
-        """Stop all traffic from and to a process."""
-        for relay in self._of(process):
-            relay.impair(self._CUT)
-
-    def restore(self, process: str) -> None:
-        """Let the waiting and all further traffic pass."""
-        for relay in self._of(process):
-            relay.restore(self._CUT)
-
-    def _of(self, process: str) -> list[Relay]:
-        return [relay for (name, _), relay in self._relays.items() if name == process]
+def _route(links: Links, process: str, address: str) -> str:
+    """Return the relay's address to use in place of an address, for replicas."""
+    if not process.startswith("scheduler"):
+        return address
+    target = address.rpartition("/")[2]  # without a scheme
+    return links.relay(process, address, target).address
 
 
 #: Calls of the client that may be under way at once.
@@ -233,10 +210,10 @@ async def run_failover(
 ) -> FailoverResult:
     """Run all rounds. Raises ``ClientError``, ``TimeoutError`` and others."""
     tasks = TaskSet("links")
-    links = _Links(tasks)
+    links = Links(tasks, 0, "")
     options = replace(options, replicas=max(REPLICAS, options.replicas))
     if PARTITION in load.faults:
-        options = replace(options, route=links.route)
+        options = replace(options, route=partial(_route, links))
     try:
         return await _run(load, options, links, progress)
     finally:
@@ -244,7 +221,7 @@ async def run_failover(
 
 
 async def _run(
-    load: FailoverLoad, options: BenchOptions, links: _Links, progress: Progress
+    load: FailoverLoad, options: BenchOptions, links: Links, progress: Progress
 ) -> FailoverResult:
     rounds: list[Takeover] = []
     async with bench(options, progress) as run:
@@ -276,7 +253,7 @@ async def prepare(client: ApiClient, nodes: int, bound: int, progress: Progress)
 class _Round:
     """One fault and what follows."""
 
-    def __init__(self, run: Bench, links: _Links, load: Load, fault: str) -> None:
+    def __init__(self, run: Bench, links: Links, load: Load, fault: str) -> None:
         self._client, self._cluster = run.client, run.cluster
         self._bound = run.pods.bound
         self._links = links
@@ -293,7 +270,8 @@ class _Round:
             leader = await self._leader()
             restarts, wall, began = leader.restarts, time.time(), time.monotonic()
             if self._fault == PARTITION:
-                self._links.cut(leader.spec.name)
+                for relay in self._links.between(leader.spec.name, ""):
+                    relay.impair(_CUT)
             else:
                 leader.kill(signal.Signals[self._fault])
             bound = await self._first_bound(created, began)
@@ -332,7 +310,8 @@ class _Round:
     async def _repair(self, leader: ManagedProcess, restarts: int) -> None:
         """Repair the replica: connect, resume, or restart it."""
         if self._fault == PARTITION:
-            self._links.restore(leader.spec.name)
+            for relay in self._links.between(leader.spec.name, ""):
+                relay.restore(_CUT)
         elif self._fault == "SIGSTOP":
             leader.kill(signal.SIGCONT)
         else:

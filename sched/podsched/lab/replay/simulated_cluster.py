@@ -21,15 +21,7 @@ from podsched.api.conditions import (
 )
 from podsched.api.device_claims import claim_names, is_claim_for, released
 from podsched.api.kinds import kind_of
-from podsched.api.objects import (
-    AnyObject,
-    Node,
-    Pod,
-    PodCondition,
-    ResourceClaim,
-    object_key,
-    timestamp,
-)
+from podsched.api.objects import AnyObject, Node, Pod, PodCondition, ResourceClaim, object_key
 from podsched.api.resources import readable_requests
 from podsched.lab.memory_cluster import MemoryCluster, message_of
 from podsched.lab.replay.history import History, PodHistory
@@ -108,7 +100,7 @@ class SimulatedCluster(MemoryCluster):
     def starts(self, pod: Pod) -> None:
         """Let a pod run on its node, and end at its time."""
         uid, key, now = pod.metadata.uid, object_key(pod), self._since_start()
-        stamp = timestamp(self.now(), whole=True)
+        stamp = self._stamp()
         set_pod_condition(pod.status, _SCHEDULED, stamp)
         pod.status.phase = "Running"
         if not pod.status.HasField("start_time"):
