@@ -41,16 +41,12 @@ class _Flags(QuestionFlags):
     """Max number of nodes to empty."""
     for_pod: str = flag("", "POD", names="--for")
     """Make room for this waiting pod instead."""
-    max_moves: int = flag(10, "N", min=1, max=1000)
-    """Move at most N pods."""
-    force: bool = flag(False)
-    """Also move pods without a controller, by a copy."""
-    delete_emptydir_data: bool = flag(False)
-    """Also move pods with emptyDir volumes."""
 
 
 @takes_flags
-def defragment(given: _Flags, namespace: Namespace = "default", timeout: Timeout = "60s") -> None:
+def defragment(
+    given: _Flags, rules: Rules, namespace: Namespace = "default", timeout: Timeout = "60s"
+) -> None:
     """Find a few moves of pods that empty nodes, or make room for a waiting pod.
 
     --plan shows them and changes nothing; for the API server's cluster it prints a token. --execute
@@ -64,16 +60,15 @@ def defragment(given: _Flags, namespace: Namespace = "default", timeout: Timeout
         fail("use either --plan or --execute TOKEN", USAGE)
     if given.execute:
         _execute(
-            given.execute, seconds_or_fail("--timeout", timeout), given.server, force=given.force
+            given.execute, seconds_or_fail("--timeout", timeout), given.server, force=rules.force
         )
         return
     configure_logging("text", "warning")
-    _plan(given, given.source(), namespace)
+    _plan(given, rules, given.source(), namespace)
 
 
-def _plan(given: _Flags, source: ClusterSource, namespace: str) -> None:
+def _plan(given: _Flags, rules: Rules, source: ClusterSource, namespace: str) -> None:
     """Search for moves and show them; exit with 1 if there are none."""
-    rules = Rules(given.force, given.delete_emptydir_data, given.max_moves)
     objects = source.objects()
     admit(objects, [])
     world = world_of(objects, read_config(given.config))

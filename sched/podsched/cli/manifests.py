@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -18,8 +19,10 @@ from podsched.api.manifest import (
     to_manifest,
 )
 from podsched.api.objects import AnyObject
+from podsched.cli.client import ServerFlags
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.output import say
+from podsched.config.flags import flag
 from podsched.lib.files import open_file
 
 #: Max bytes of a file. A manifest of 20,000 pods from ``kubectl get -o yaml`` has some 60 MB. An
@@ -135,3 +138,19 @@ def read_known(
     if not found.objects and not found.unknown:
         fail("the files contain no objects")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFlags(ServerFlags):
+    """How manifests are read."""
+
+    namespace: str = flag("default", "NAME", names="--namespace -n")
+    """Namespace of objects that do not name one."""
+    strict: bool = flag(False)
+    """Refuse unknown fields instead of warning."""
+    recursive: bool = flag(False, names="--recursive -R")
+    """Also read subdirectories."""
+
+    def read(self, filenames: Sequence[str]) -> Manifests:
+        """Return the objects in files, as ``read_known`` does."""
+        return read_known(filenames, self.namespace, strict=self.strict, recursive=self.recursive)

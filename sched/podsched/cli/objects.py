@@ -21,7 +21,7 @@ from podsched.cli.client import Namespace, ServerFlags, for_each, with_client
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, report, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference
-from podsched.cli.manifests import Manifests, merge_patch_of, read_known
+from podsched.cli.manifests import ManifestFlags, Manifests, merge_patch_of, read_known
 from podsched.cli.options import (
     DryRun,
     DryRunOption,
@@ -174,13 +174,7 @@ def _batches(objects: Sequence[AnyObject]) -> Iterator[list[AnyObject]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _WriteFlags(ServerFlags):
-    namespace: str = flag("default", "NAME", names="--namespace -n")
-    """Namespace of objects that do not name one."""
-    strict: bool = flag(False)
-    """Refuse unknown fields instead of warning."""
-    recursive: bool = flag(False, names="--recursive -R")
-    """Also read subdirectories."""
+class _WriteFlags(ManifestFlags):
     skip_unknown: bool = flag(False)
     """Warn about unknown kinds instead of failing."""
     dry_run: DryRun = flag(DryRun.NONE)
@@ -190,14 +184,9 @@ class _WriteFlags(ServerFlags):
     export their spans to their --otlp-endpoint, the command its own to OTEL_EXPORTER_OTLP_ENDPOINT,
     if set."""
 
-    def read(self, filenames: Sequence[str]) -> Manifests:
-        """Return the objects in files; exit if they cannot be read."""
-        return read_known(filenames, self.namespace, strict=self.strict, recursive=self.recursive)
-
 
 @takes_flags
 def apply(
-    given: _WriteFlags,
     filename: OptionalFilename = None,
     plan: Annotated[
         str,
@@ -206,6 +195,8 @@ def apply(
             help="Carry out a plan of sched plan, unless something that it depends on has changed.",
         ),
     ] = "",
+    *,
+    given: _WriteFlags,
 ) -> None:
     """Create the objects in manifests, or update those that exist.
 
@@ -224,7 +215,7 @@ def apply(
 
 
 @takes_flags
-def create(given: _WriteFlags, filename: Filename) -> None:
+def create(filename: Filename, given: _WriteFlags) -> None:
     """Create the objects in manifests; fail if one exists."""
     _write(given.read(filename), Writer.create, given, "sched create")
 

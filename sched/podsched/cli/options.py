@@ -19,11 +19,7 @@ _FILENAME = typer.Option(
 )
 Filename = Annotated[list[str], _FILENAME]
 OptionalFilename = Annotated[list[str] | None, _FILENAME]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse unknown fields instead of warning.")]
 Recursive = Annotated[bool, typer.Option("--recursive", "-R", help="Also read subdirectories.")]
-SkipUnknown = Annotated[
-    bool, typer.Option("--skip-unknown", help="Warn about unknown kinds instead of failing.")
-]
 LabelSelector = Annotated[
     str,
     typer.Option(

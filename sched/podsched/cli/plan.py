@@ -27,14 +27,14 @@ from podsched.ask.whatif.plan import (
     reference,
 )
 from podsched.cli import plan_files
-from podsched.cli.client import Namespace, ServerFlags, with_client
+from podsched.cli.client import with_client
 from podsched.cli.cluster_source import admit, all_objects
 from podsched.cli.config import read_source
 from podsched.cli.errors import FAILED, USAGE, fail, fail_on, warn
 from podsched.cli.flags import takes_flags
 from podsched.cli.formats import reference as short_reference
-from podsched.cli.manifests import merge_patch_of, read_known
-from podsched.cli.options import Filename, Form, Recursive, Strict
+from podsched.cli.manifests import ManifestFlags, merge_patch_of
+from podsched.cli.options import Filename, Form
 from podsched.cli.output import say
 from podsched.cli.policy import ConfigSource
 from podsched.cli.printers import first_rows
@@ -90,7 +90,7 @@ class Now:
 
 
 @dataclass(frozen=True, slots=True)
-class _Flags(ServerFlags):
+class _Flags(ManifestFlags):
     config: Path | None = flag(None, "FILE")
     """KubeSchedulerConfiguration file of the schedulers, if any."""
     out: Path | None = flag(None, "FILE")
@@ -100,13 +100,7 @@ class _Flags(ServerFlags):
 
 
 @takes_flags
-def plan(
-    filename: Filename,
-    given: _Flags,
-    namespace: Namespace = "default",
-    recursive: Recursive = False,
-    strict: Strict = False,
-) -> None:
+def plan(filename: Filename, given: _Flags) -> None:
     """Show what applying manifests would do: writes, placements and preemptions.
 
     Nothing is written. The token at the end is for sched apply --plan, which carries out the plan
@@ -116,7 +110,7 @@ def plan(
     if a plugin failed.
     """
     configure_logging("text", "warning")
-    found = read_known(filename, namespace, strict=strict, recursive=recursive)
+    found = given.read(filename)
     for line in found.unknown:
         warn(f"skipped: {line}")
     if unnamed := [o for o in found.objects if not o.metadata.name]:

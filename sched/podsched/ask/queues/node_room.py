@@ -78,4 +78,4 @@ def _attempt(
             victim = world.cluster.pods.get(key)
             if victim is not None:
                 world.changes.remove(victim)
-        return world.groups.start(group, pods)
+        return world.deciding.start(group, pods)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from podsched.ask.web.board import Board
-from podsched.ask.web.history import Leaders
+from podsched.ask.web.history import History
 from podsched.ask.web.sources import KINDS, ReadLeadership, Source
 from podsched.lib.event_loop import Turn
 
@@ -133,7 +133,8 @@ class Feed:
         self._wall = wall
         self._clock = clock
         self.board: Board | None = None
-        self._leaders = Leaders(read_leadership, wall, clock)
+        self._read_leadership = read_leadership
+        self._history = History()
         self._ring = Ring()
         self._snapshot: Snapshot | None = None
         self._lock = asyncio.Lock()
@@ -149,9 +150,9 @@ class Feed:
     async def tick(self) -> None:
         """Take a sample, send a delta, or stop following, as due."""
         async with self._lock:
-            self._leaders.observe()
+            self._observe()
             if self.board is None:
-                self._leaders.changes.clear()
+                self._history.changes.clear()
                 return
             if not self.clients and self._clock() - self._last_seen > _IDLE:
                 self._source.unfollow()
@@ -205,6 +206,10 @@ class Feed:
 
     # ------------------------------------------------------------------ keeping it current
 
+    def _observe(self) -> None:
+        now = self._wall()
+        self._history.observe(self._read_leadership(now), now, self._clock())
+
     async def _build(self) -> Board:
         self._source.follow()
         board, turn = Board(), Turn()
@@ -213,8 +218,8 @@ class Feed:
                 board.put(kind, key, self._source.get(kind, key))
                 await turn.pause()
         board.delta()
-        self._leaders.observe()
-        self._leaders.changes.clear()
+        self._observe()
+        self._history.changes.clear()
         self.board = board
         self._ring.start_over()
         self._snapshot = None
@@ -231,8 +236,8 @@ class Feed:
             await self._build()
             self._ring.wake()
             return
-        delta = board.delta() | self._leaders.changes
-        self._leaders.changes.clear()
+        delta = board.delta() | self._history.changes
+        self._history.changes.clear()
         if delta:
             self._snapshot = None
             self._ring.send(delta, self._wall())
@@ -242,7 +247,7 @@ class Feed:
             "id": self._ring.position,
             "time": round(self._wall(), 1),
             "process": dict(self._about()),
-            **self._leaders.state(),
+            **self._history.state(),
             **board.state(),
         }
         plain = orjson.dumps(state)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from podsched.ask.web.sources import Leadership, Load, ReadLeadership
+from podsched.ask.web.sources import Leadership, Load
 
 #: Seconds between two samples, and how many are kept: one hour.
 PERIOD = 5.0
@@ -18,44 +17,6 @@ _OLD = 30.0
 Sample = list[float | int]
 """Time, pods bound and attempts failed per second, pods in the four queues, and the quantiles of
 ``Load`` in milliseconds. Without a leader, only the time."""
-
-
-class Leaders:
-    """Observes who leads; ``changes``: what browsers have to be told about it."""
-
-    def __init__(
-        self, read: ReadLeadership, wall: Callable[[], float], clock: Callable[[], float]
-    ) -> None:
-        self._read = read
-        self._wall = wall
-        self._clock = clock
-        self.changes: dict[str, Any] = {}
-        self._history = History()
-        self._leadership: dict[str, Any] = {}
-        self._next_sample = 0.0
-
-    def observe(self) -> None:
-        """Read the leadership; take a sample if one is due."""
-        now = self._wall()
-        found = self._read(now)
-        if self._history.see(found, now):
-            self.changes["terms"] = self._history.term_rows()
-        if self._clock() >= self._next_sample:
-            self._next_sample = self._clock() + PERIOD
-            sample = self._history.sample(found, now)
-            self.changes.setdefault("samples", []).append(sample)
-        leadership = _leadership_row(found)
-        if leadership != self._leadership:
-            self._leadership = self.changes["leadership"] = leadership
-
-    def state(self) -> dict[str, Any]:
-        """Return all that the page shows of it."""
-        return {
-            "period": PERIOD,
-            "leadership": self._leadership,
-            "terms": self._history.term_rows(),
-            "samples": list(self._history.samples),
-        }
 
 
 def _leadership_row(found: Leadership) -> dict[str, Any]:
@@ -93,6 +54,30 @@ class History:
         #: replica include its earlier terms.
         self._before: dict[str, Load] = {}
         self._since: dict[str, Load] = {}
+        self.changes: dict[str, Any] = {}
+        """What the page has to be told."""
+        self._leadership: dict[str, Any] = {}
+        self._next_sample = 0.0
+
+    def observe(self, found: Leadership, now: float, clock: float) -> None:
+        """Note the leadership at a Unix time; take a sample if one is due by the clock."""
+        if self.see(found, now):
+            self.changes["terms"] = self.term_rows()
+        if clock >= self._next_sample:
+            self._next_sample = clock + PERIOD
+            self.changes.setdefault("samples", []).append(self.sample(found, now))
+        leadership = _leadership_row(found)
+        if leadership != self._leadership:
+            self._leadership = self.changes["leadership"] = leadership
+
+    def state(self) -> dict[str, Any]:
+        """Return all that the page shows of it."""
+        return {
+            "period": PERIOD,
+            "leadership": self._leadership,
+            "terms": self.term_rows(),
+            "samples": list(self.samples),
+        }
 
     def see(self, leadership: Leadership, now: float) -> bool:
         """Note the leader and the loads; return whether the leader has changed."""

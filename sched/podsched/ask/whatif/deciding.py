@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from podsched.ask.whatif.claims import carry_out_pre_bind, write_patches
-from podsched.ask.whatif.world_changes import WorldChanges, WorldProfiles
+from podsched.ask.whatif.world_changes import WorldChanges
 from podsched.cache.cache import Cache
-from podsched.cache.objects import ClusterState
 from podsched.cache.trial import Trial
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import Decision
@@ -42,30 +41,28 @@ class Outcome:
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What decisions are made with, and what they change."""
+class Deciding:
+    """Decides for the pods of a world, and carries out what is decided."""
 
-    cache: Cache
-    profiles: WorldProfiles
-    changes: WorldChanges
-    decider: AcceleratedDecider
-    #: Whether PodInfos of pods without a node are shared with another cache. Assuming a pod
-    #: sets its ``node_name``, so it must then be done to a copy.
-    shares_pods: bool
+    def __init__(
+        self, cache: Cache, changes: WorldChanges, decider: AcceleratedDecider, shares_pods: bool
+    ) -> None:
+        """``shares_pods``: whether PodInfos of pods without a node are another cache's, too.
 
-    @property
-    def cluster(self) -> ClusterState:
-        return self.cache.cluster
+        Assuming a pod sets its ``node_name``, so it must then be done to a copy.
+        """
+        self._cache, self._cluster = cache, cache.cluster
+        self._changes, self._profiles = changes, changes.profiles
+        self._decider, self._shares_pods = decider, shares_pods
+        #: Failures by placement key and priority: these determine decision and possible victims.
+        self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
 
-    def own(self, pod: PodInfo) -> PodInfo:
-        """Return a pod that may be assumed here."""
-        return copy(pod) if self.shares_pods else pod
+    def _own(self, pod: PodInfo) -> PodInfo:
+        return copy(pod) if self._shares_pods else pod
 
-    def pre_bind(self, changes: Trial, runtime: ProfileRuntime, assignment: Assignment) -> Status:
-        """Carry out PreBind; undo the assumption of a pod whose plugins refuse it."""
+    def _pre_bind(self, changes: Trial, runtime: ProfileRuntime, assignment: Assignment) -> Status:
         try:
-            status = carry_out_pre_bind(runtime, assignment, self.cluster, changes)
+            status = carry_out_pre_bind(runtime, assignment, self._cluster, changes)
         except PluginFailure as failure:
             status = failure.status
         if not status.ok:
@@ -73,21 +70,12 @@ class Parts:
             changes.forget(assignment.pod)
         return status
 
-
-class SinglePods:
-    """Decides for pods without a group."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        #: Failures by placement key and priority: these determine decision and possible victims.
-        self._failed: dict[tuple[PlacementKey, int], tuple[Any, Outcome]] = {}
-
     def decide(self, pods: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
-        runtime = self._parts.profiles.of(pods[0])
-        queued = [QueuedPodInfo(self._parts.own(pod), 0.0) for pod in pods]
+        runtime = self._profiles.of(pods[0])
+        queued = [QueuedPodInfo(self._own(pod), 0.0) for pod in pods]
         outcomes = []
-        with self._parts.changes.part() as changes:
-            for decision in self._parts.decider.decide(changes, runtime, queued):
+        with self._changes.part() as changes:
+            for decision in self._decider.decide(changes, runtime, queued):
                 if decision.node_name:
                     outcomes.append(self._placed(changes, runtime, decision))
                 elif decision.error is not None:
@@ -104,57 +92,50 @@ class SinglePods:
             changes.forget(pod)
             return _refused(pod, status)
         changes.on_undo(lambda: run_unreserve(runtime, assignment))
-        status = self._parts.pre_bind(changes, runtime, assignment)
+        status = self._pre_bind(changes, runtime, assignment)
         return Outcome(pod, node) if status.ok else _refused(pod, status)
 
     def _unplaced(self, runtime: ProfileRuntime, decision: Decision, *, preempt: bool) -> Outcome:
         diagnosis, pod = decision.diagnosis, decision.queued.info
         assert diagnosis is not None
-        result = self._parts.decider.post_filter(runtime, decision) if preempt else None
-        with self._parts.changes.part() as changes:
-            is_changed = write_patches(decision.state, self._parts.cluster, changes)
+        result = self._decider.post_filter(runtime, decision) if preempt else None
+        with self._changes.part() as changes:
+            is_changed = write_patches(decision.state, self._cluster, changes)
         if is_changed:
             return self.decide([pod], preempt=preempt)[0]
         if result is not None and result.status.ok and result.nominated_node_name:
             victims = result.victims.pods if result.victims is not None else ()
             for victim in victims:
-                self._parts.changes.remove(victim)
-            self._parts.changes.nominate(pod, result.nominated_node_name)
+                self._changes.remove(victim)
+            self._changes.nominate(pod, result.nominated_node_name)
             [after] = self.decide([pod], preempt=False)
             return replace(after, victims=tuple(victims))
         if result is not None:
             diagnosis.post_filter_message = result.status.message
         outcome = Outcome(pod, message=diagnosis.fit_error(), rejections=_rejections(decision))
         if not pod.nominated_node_name:
-            stamp = self._parts.cluster.stamp
-            self._failed[self._parts.decider.key(pod), pod.priority] = stamp, outcome
+            stamp = self._cluster.stamp
+            self._failed[self._decider.key(pod), pod.priority] = stamp, outcome
         return outcome
 
     def known_failure(self, pod: PodInfo) -> Outcome | None:
         """Return the failure of an equal pod, if nothing has changed since."""
-        if self._parts.cluster.nominated_node(pod.uid) or pod.nominated_node_name:
+        if self._cluster.nominated_node(pod.uid) or pod.nominated_node_name:
             return None
-        found = self._failed.get((self._parts.decider.key(pod), pod.priority))
-        if found is None or found[0] != self._parts.cluster.stamp:
+        found = self._failed.get((self._decider.key(pod), pod.priority))
+        if found is None or found[0] != self._cluster.stamp:
             return None
         return replace(found[1], pod=pod)
 
-
-class PodGroups:
-    """Decides for the members of groups."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-
-    def decide(self, members: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
+    def decide_group(self, members: Sequence[PodInfo], *, preempt: bool) -> list[Outcome]:
         """Decide on the pending members of a pod group together."""
         names = {pod.cls.scheduler_name for pod in members}
-        group = pod_group(self._parts.cluster, members[0].group)
+        group = pod_group(self._cluster, members[0].group)
         if len(names) > 1 or group is None:
             why = "does not exist" if group is None else "has members of several schedulers"
             message = f"pod group {members[0].group} {why}"
             return [Outcome(pod, message=message) for pod in members]
-        with self._parts.changes.part() as changes:
+        with self._changes.part() as changes:
             attempt = self.attempt(changes, group, members)
             exhaust(attempt.run(changes, never, preempts=preempt))
         result = attempt.result
@@ -162,10 +143,10 @@ class PodGroups:
         if not victims:
             return self._bound_members(members, result)
         for victim in victims:
-            self._parts.changes.remove(victim)
+            self._changes.remove(victim)
         for pod in members:
-            self._parts.changes.nominate(pod, result.nominations.get(pod.uid, ""))
-        [first, *others] = self.decide(members, preempt=False)
+            self._changes.nominate(pod, result.nominations.get(pod.uid, ""))
+        [first, *others] = self.decide_group(members, preempt=False)
         # Each victim is in one outcome only: callers schedule the victims of all outcomes again.
         return [replace(first, victims=tuple(victims)), *others]
 
@@ -173,21 +154,19 @@ class PodGroups:
         """Return the outcomes of members; those that have a node get their claims written."""
         refusals: dict[str, Outcome] = {}
         decisions = result.decisions if result.status.ok else ()
-        with self._parts.changes.part() as changes:
+        with self._changes.part() as changes:
             for decision in decisions:
                 if decision.node_name:
                     pod, node = decision.queued, decision.node_name
                     assignment = Assignment(pod, node, decision.state)
-                    status = self._parts.pre_bind(
-                        changes, self._parts.profiles.of(pod.info), assignment
-                    )
+                    status = self._pre_bind(changes, self._profiles.of(pod.info), assignment)
                     if not status.ok:
                         refusals[pod.info.uid] = _refused(pod.info, status)
         return [refusals.get(one.pod.uid, one) for one in _group_outcomes(members, result)]
 
     def start(self, group: PodGroup, members: Sequence[PodInfo]) -> Status:
         """Return whether members of a group can start together, and why not; changes nothing."""
-        with self._parts.changes.trial() as trial:
+        with self._changes.trial() as trial:
             attempt = self.attempt(trial, group, members)
             exhaust(attempt.run(trial, never, preempts=False))
             return attempt.result.status
@@ -197,7 +176,7 @@ class PodGroups:
 
         What their Reserve plugins do is undone when the trial is rolled back.
         """
-        parts, runtime = self._parts, self._parts.profiles.of(members[0])
+        runtime = self._profiles.of(members[0])
         reserved: dict[str, Assignment] = {}
 
         def reserve(decision: Decision) -> Status:
@@ -214,13 +193,13 @@ class PodGroups:
                 run_unreserve(runtime, assignment)
 
         trial.on_undo(unreserve_all)
-        scheduled = parts.cache.scheduled_members(group.key)
-        numbered = enumerate(map(parts.own, members))
+        scheduled = self._cache.scheduled_members(group.key)
+        numbered = enumerate(map(self._own, members))
         queued = [QueuedPodInfo(pod, pod.creation_time, sequence=n) for n, pod in numbered]
         queued.sort(key=member_order)
         return PodGroupAttempt(
-            parts.decider,
-            parts.cluster,
+            self._decider,
+            self._cluster,
             runtime,
             group,
             queued,

@@ -22,6 +22,7 @@ from podsched.api.resources import CPU, MEMORY, PODS
 from podsched.ask.whatif.budgets import Budgets
 from podsched.ask.whatif.evacuation import UNMANAGED, replacement, stays
 from podsched.ask.whatif.world import World, node_names, pods_on
+from podsched.config.flags import flag
 from podsched.framework.pods import PodInfo
 
 #: Max nodes on which room for one pod is searched for.
@@ -32,11 +33,14 @@ _CRITICAL = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Which pods may be moved, and how many. ``force``: also pods without a controller."""
+    """Which pods may be moved, and how many."""
 
-    force: bool = False
-    local_data: bool = False
-    max_moves: int = 10
+    max_moves: int = flag(10, "N", min=1, max=1000)
+    """Move at most N pods."""
+    force: bool = flag(False)
+    """Also move pods without a controller, by a copy."""
+    local_data: bool = flag(False, names="--delete-emptydir-data")
+    """Also move pods with emptyDir volumes."""
 
 
 @dataclass(frozen=True, slots=True)

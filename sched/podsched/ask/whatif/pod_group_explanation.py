@@ -121,14 +121,14 @@ class _GroupQuestion:
 
     def starts(self, group: PodGroup) -> bool:
         """Whether the members could start if their group were this one."""
-        return self._world.groups.start(group, self.waiting).ok
+        return self._world.deciding.start(group, self.waiting).ok
 
     # ------------------------------------------------------------------ domains
 
     def domains(self) -> list[PodGroupStanding.Domain] | Status:
         """Return how many members fit each placement, the largest first; or why there is none."""
         with self._world.changes.trial() as trial:
-            attempt = self._world.groups.attempt(trial, self._group, self.waiting)
+            attempt = self._world.deciding.attempt(trial, self._group, self.waiting)
             placements = attempt.placements()
         if isinstance(placements, Status):
             return placements
@@ -142,7 +142,7 @@ class _GroupQuestion:
     def _holds(self, placement: Placement) -> PodGroupStanding.Domain:
         nodes = self._world.cluster.nodes
         with self._world.changes.trial() as trial:
-            attempt = self._world.groups.attempt(trial, self._group, self.waiting)
+            attempt = self._world.deciding.attempt(trial, self._group, self.waiting)
             exhaust(attempt.try_placement(trial, placement, never))
             decisions = attempt.result.decisions
         placed = sum(1 for decision in decisions if decision.node_name)

@@ -23,7 +23,7 @@ from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Pod
 from podsched.ask.explain.changes.question import Question
 from podsched.ask.whatif.claims import make_claims
-from podsched.ask.whatif.deciding import Outcome, Parts, PodGroups, SinglePods
+from podsched.ask.whatif.deciding import Deciding, Outcome
 from podsched.ask.whatif.world_changes import WorldChanges, WorldProfiles
 from podsched.cache.cache import Cache
 from podsched.config.load import SchedulerConfiguration
@@ -50,22 +50,16 @@ class World:
         cache: Cache,
         profiles: Mapping[str, ProfileRuntime],
         chance: Chance,
-        *,
         shares_pods: bool = False,
     ) -> None:
-        """``profiles``: of plugins that see the cache's cluster; the first one is the default.
-
-        ``shares_pods``: see ``Parts``.
-        """
+        """``profiles``: of plugins that see the cache's cluster; the first one is the default."""
         self._cache = cache
         #: The cluster as plugins see it.
         self.cluster = cache.cluster
         self.profiles = WorldProfiles(profiles)
         self.changes = WorldChanges(cache, self.profiles)
         self._decider = AcceleratedDecider(cache.cluster, profiles, chance)
-        parts = Parts(cache, self.profiles, self.changes, self._decider, shares_pods)
-        self._singles = SinglePods(parts)
-        self.groups = PodGroups(parts)
+        self.deciding = Deciding(cache, self.changes, self._decider, shares_pods)
 
     @classmethod
     def of_objects(
@@ -140,11 +134,11 @@ class World:
                 found = [Outcome(first, message=f"{gate[0]}: {gate[1].message}")]
             elif first.group:
                 members = [p for p in groups[first.group] if self.profiles.of(p).gate(p) is None]
-                found = self.groups.decide(members, preempt=preempt)
-            elif (known := self._singles.known_failure(first)) is not None:
+                found = self.deciding.decide_group(members, preempt=preempt)
+            elif (known := self.deciding.known_failure(first)) is not None:
                 found = [known]
             else:
-                found = self._singles.decide(_of_one_class(pods, at), preempt=preempt)
+                found = self.deciding.decide(_of_one_class(pods, at), preempt=preempt)
             outcomes.update((one.pod.uid, one) for one in found)
         return [outcomes[pod.uid] for pod in pods]
 

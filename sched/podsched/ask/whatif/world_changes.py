@@ -44,7 +44,7 @@ class WorldChanges:
     """Changes a cluster, each time as a part of the open trial; without one for good."""
 
     def __init__(self, cache: Cache, profiles: WorldProfiles) -> None:
-        self._cache, self._cluster, self._profiles = cache, cache.cluster, profiles
+        self._cache, self._cluster, self.profiles = cache, cache.cluster, profiles
 
     def trial(self) -> Trial:
         """Undo all changes of the block at its end; trials may be nested."""
@@ -62,8 +62,8 @@ class WorldChanges:
 
         Its uid and name must not be taken. Claims are made from its templates.
         """
-        if not self._profiles.is_ours(pod):
-            pod.spec.scheduler_name = self._profiles.default
+        if not self.profiles.is_ours(pod):
+            pod.spec.scheduler_name = self.profiles.default
         with self.part() as changes:
             for claim in make_claims(pod, self._cluster):
                 changes.put("ResourceClaim", claim)

@@ -17,7 +17,7 @@ import yaml
 
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, Pod, key_of
 from podsched.app.local_cluster import LocalCluster
 from podsched.app.local_specs import LocalClusterOptions
 from podsched.config.flags import flag
@@ -141,7 +141,7 @@ class BenchOptions:
     """Number of API servers."""
     evaluator: Evaluator = flag("local")
     """Where nodes are evaluated; local does not start Ray."""
-    rate: float = flag(0.0, "N", min=0)
+    rate: float = flag(0, "N", min=0)
     """Create N pods/s, one call each; 0: no limit."""
     through_kube: bool = False
     """Whether replicas schedule, and measured pods are created, through Kubernetes' REST API, one
@@ -239,6 +239,56 @@ async def creating(cluster: LocalCluster, client: ApiClient) -> AsyncIterator[Cr
         yield create
     finally:
         await http.close()
+
+
+class PodCreation:
+    """Creates pods in batches, in a stream, one by one, or at a rate."""
+
+    def __init__(self, client: ApiClient, create_pod: CreatePod, options: BenchOptions) -> None:
+        """``create_pod`` creates pods that have their own call."""
+        self._client = client
+        self._create_pod = create_pod
+        self._options = options
+
+    async def create(self, pods: Sequence[Pod], rate: float, created: dict[str, float]) -> None:
+        """Create pods, ``rate`` per second (0: as fast as possible); note when in ``created``."""
+        options = self._options
+        if rate:
+            await self._create_at_rate(pods, rate, created)
+        elif options.create_mode == "batch":
+            for start in range(0, len(pods), options.batch_size):
+                part = pods[start : start + options.batch_size]
+                now = time.monotonic()
+                created.update((key_of(pod), now) for pod in part)
+                raise_first(await self._client.create_pods(part))
+        elif options.create_mode == "stream":
+            await self._stream(pods, created)
+        else:
+
+            async def create(pod: Pod) -> None:
+                created[key_of(pod)] = time.monotonic()
+                await self._create_pod(pod)
+
+            await each(pods, create, options.in_flight)
+
+    async def _stream(self, pods: Sequence[Pod], created: dict[str, float]) -> None:
+        async with self._client.submit_pods() as stream:
+            answers = []
+            for pod in pods:
+                created[key_of(pod)] = time.monotonic()
+                answers.append(await stream.submit(pod))
+            raise_first([await answer for answer in answers])
+
+    async def _create_at_rate(
+        self, pods: Sequence[Pod], rate: float, created: dict[str, float]
+    ) -> None:
+        """Create ``rate`` pods per second, also while calls of earlier ones are not answered."""
+        began = time.monotonic()
+        async with task_group() as calls:
+            for index, pod in enumerate(pods):
+                await asyncio.sleep(max(0.0, began + index / rate - time.monotonic()))
+                created[key_of(pod)] = time.monotonic()
+                calls.create_task(self._create_pod(pod), name=f"create {pod.metadata.name}")
 
 
 def pids_of(cluster: LocalCluster) -> dict[str, int | None]:

@@ -33,12 +33,12 @@ from podsched.lab.bench.cluster import (
     Bench,
     BenchOptions,
     CreatePod,
+    PodCreation,
     Progress,
     bench,
     create_all,
     creating,
 )
-from podsched.lab.bench.pod_creation import PodCreation
 from podsched.lab.bench.processes import Usage, spent, usage_of_session
 from podsched.lab.bench.results import BenchResult, percentile, timeline
 from podsched.lab.bench.verify import claim_violations, quota_violations, unbound, violations
