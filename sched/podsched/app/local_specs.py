@@ -76,8 +76,8 @@ class LocalClusterOptions:
     api_arguments: tuple[str, ...] = ()
     evaluator: Evaluator = flag("auto")
     """Where nodes are evaluated; local does not start Ray."""
-    scheduler_config: Path | None = None
-    """A KubeSchedulerConfiguration file."""
+    scheduler_config: Path | None = flag(None, "FILE", names="--config")
+    """KubeSchedulerConfiguration file for the replicas."""
     scheduler_arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     """Additional environment variables of all processes."""

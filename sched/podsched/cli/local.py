@@ -59,11 +59,9 @@ class _Flags(LocalClusterOptions):
     web_address: str = flag(DEFAULT_WEB, "HOST:PORT", names="--web")
     """Listen address of the first API server's page for browsers. If the port is in use, another
     one is taken."""
-    config: Path | None = flag(None, "FILE")
-    """KubeSchedulerConfiguration file for the replicas."""
     tls: bool = flag(False)
     """Use TLS everywhere, with certificates made for this cluster."""
-    certificates: Path | None = flag(None, "DIR", names="--tls-dir")
+    tls_dir: Path | None = flag(None, "DIR")
     """Directory of these certificates, as sched certs init makes them; missing ones are made. Turns
     on --tls. Default: certs in the data directory."""
     tls_host: list[str] | None = flag(None, "NAME|IP")
@@ -80,7 +78,7 @@ class _Flags(LocalClusterOptions):
 @takes_flags
 def up(given: _Flags) -> None:
     """Run etcd, Ray, API servers, scheduler replicas and hollow nodes until Ctrl-C."""
-    secured, insecure = given.tls or given.certificates is not None, given.insecure_listen
+    secured, insecure = given.tls or given.tls_dir is not None, given.insecure_listen
     listeners = {
         "--api": given.api_address,
         "--kube": given.kube_address,
@@ -88,7 +86,7 @@ def up(given: _Flags) -> None:
     }
     for option, address in listeners.items():
         check_listener(option, address, tls=secured, insecure=insecure, remedy="--tls")
-    read_config(given.config)
+    read_config(given.scheduler_config)
     gates_or_fail(given.feature_gates)
     for settings in (AgentSettings, ControllerSettings):
         validated(settings, shared(given, settings))
@@ -103,8 +101,8 @@ def up(given: _Flags) -> None:
                 f"--controllers={','.join(given.controllers)}",
                 *(f"--feature-gates={gates}" for gates in given.feature_gates or ()),
             ),
-            scheduler_config=given.config.resolve() if given.config else None,
-            tls_dir=(given.certificates or directory / "certs").resolve() if secured else None,
+            scheduler_config=given.scheduler_config and given.scheduler_config.resolve(),
+            tls_dir=(given.tls_dir or directory / "certs").resolve() if secured else None,
             tls_hosts=tuple(given.tls_host or ()),
         )
         try:

@@ -257,8 +257,6 @@ class _Move:
             await self._client.delete("Pod", name, self._planned.namespace, grace_period_seconds=0)
         self._own.pop(name, None)
 
-    # ------------------------------------------------------------------ the steps
-
     async def _reserve_room(self) -> None:
         """Reserve room for the pod on its new node. Raises Stopped, ClientError."""
         planned, mover = self._planned, self._mover

@@ -163,8 +163,6 @@ class Board:
         self._ended = 0
         self._counts: dict[str, Any] = {}
 
-    # ------------------------------------------------------------------ current state
-
     def put(self, kind: str, key: str, found: AnyObject | None) -> None:
         """Update an object; None: it is gone."""
         if kind in QUEUE_KINDS:
@@ -238,8 +236,6 @@ class Board:
     def slices_of(self, node: str) -> list[str]:
         """Return the keys of the ResourceSlices that only this node reaches."""
         return sorted(self._slices_of.get(node, ()))
-
-    # ------------------------------------------------------------------ state and deltas to send
 
     def state(self) -> dict[str, Any]:
         """Return the whole state as of the last ``delta``, which must be called right before."""

@@ -160,8 +160,6 @@ class Feed:
                 return
             await self._advance()
 
-    # ------------------------------------------------------------------ requests of browsers
-
     async def state(self) -> Snapshot:
         """Return the whole state, at most a second old."""
         async with self._lock:
@@ -203,8 +201,6 @@ class Feed:
         finally:
             self.clients -= 1
             self._last_seen = self._clock()
-
-    # ------------------------------------------------------------------ keeping it current
 
     def _observe(self) -> None:
         now = self._wall()

@@ -145,8 +145,6 @@ class Page:
         body, content_type = found
         return web.Response(body=body, content_type=content_type, charset="utf-8")
 
-    # ------------------------------------------------------------------ reading
-
     def _reading(self, handler: _Handler) -> _Handler:
         """Return the handler for callers who may read."""
 
@@ -215,8 +213,6 @@ class Page:
         if self._access.api is None or await self._access.allows(request, asked):
             found = await (await self._feed.followed()).queues.document()
         return _json(orjson.dumps(found))
-
-    # ------------------------------------------------------------------ acting
 
     async def _rights(self, request: web.Request) -> web.Response:
         """Answer the caller's rights, so that the page offers only these actions."""

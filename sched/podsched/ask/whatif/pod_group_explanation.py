@@ -123,8 +123,6 @@ class _GroupQuestion:
         """Whether the members could start if their group were this one."""
         return self._world.deciding.start(group, self.waiting).ok
 
-    # ------------------------------------------------------------------ domains
-
     def domains(self) -> list[PodGroupStanding.Domain] | Status:
         """Return how many members fit each placement, the largest first; or why there is none."""
         with self._world.changes.trial() as trial:
@@ -157,8 +155,6 @@ class _GroupQuestion:
             domain.misfit.name = misfit.queued.info.name
             domain.misfit.message = _why(misfit)
         return domain
-
-    # ------------------------------------------------------------------ changes
 
     def changes(self, domains: Sequence[PodGroupStanding.Domain]) -> Iterator[Change]:
         """Yield the smallest change of each kind that has one."""

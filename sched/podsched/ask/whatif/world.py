@@ -88,8 +88,6 @@ class World:
         remade = {name: runtime.remade(handle) for name, runtime in profiles.items()}
         return cls(copied, remade, Chance(_SEED), shares_pods=True)
 
-    # ------------------------------------------------------------------ reading
-
     def evaluation(self, pod: PodInfo) -> ClassEvaluation:
         """Return the evaluation of the pod's class: the nodes that it fits now."""
         evaluation = self._decider.evaluation(self.profiles.of(pod), pod)
@@ -113,8 +111,6 @@ class World:
         waiting = [pod for pod in self.pods() if not pod.node_name and not self.has_node(pod)]
         ours = self.profiles.is_ours
         return self.profiles.in_queue_order(p for p in waiting if ours(p.pod) and not p.terminating)
-
-    # ------------------------------------------------------------------ scheduling
 
     def schedule(self, pods: Sequence[PodInfo], *, preempt: bool = True) -> list[Outcome]:
         """Schedule pods one after another in this order.

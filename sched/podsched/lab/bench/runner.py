@@ -201,8 +201,6 @@ class Runner:
             if isinstance(error, Exception):
                 raise error
 
-    # ------------------------------------------------------------------ operations
-
     async def _create_nodes(self, op: ops.CreateNodes) -> None:
         for start in range(0, op.count, _PART):
             await create_all(self._client, op.nodes(start, start + _PART))
@@ -259,8 +257,6 @@ class Runner:
     async def _read_after(self) -> None:
         self.measured.usage_after = self._bench.usage()
         self.measured.lags_after = await read_lags(self._cluster)
-
-    # ------------------------------------------------------------------ results
 
     def result(self, workload: ops.Workload) -> BenchResult:
         """Return the figures of the pods that were measured."""

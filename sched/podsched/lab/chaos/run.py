@@ -125,8 +125,6 @@ class Run:
                 )
             )
 
-    # ------------------------------------------------------------------ faults
-
     async def _use_during_faults(self) -> None:
         """Let clients use the system during the faults."""
         async with self._system.client() as client:
@@ -185,8 +183,6 @@ class Run:
         now = self._recorder.now
         mark = FaultMark(at=now, number=number, name=name, what=what, ends=ends, failed=failed)
         self._recorder.write(mark)
-
-    # ------------------------------------------------------------------ afterwards
 
     async def _settle(self) -> None:
         """Wait until nothing changes, at most as long as pods that fit may take, and record it.

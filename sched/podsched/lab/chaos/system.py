@@ -232,8 +232,6 @@ class System:
             return (log, f"--audit-policy={shapes.AUDIT_POLICY}")
         return ()
 
-    # ------------------------------------------------------------------ processes
-
     async def start(self) -> None:
         """Start everything and wait until it is ready.
 
@@ -275,8 +273,6 @@ class System:
         leader = self.leader
         names = (process.spec.name for process in self.cluster.schedulers)
         return [name for name in names if name != leader]
-
-    # ------------------------------------------------------------------ connections
 
     def client(self) -> ApiClient:
         """Return a client of the API servers, whose links can be broken."""

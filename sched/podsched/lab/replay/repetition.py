@@ -213,9 +213,11 @@ class _Recorded:
             change = self._changes[self._at]
             self._at += 1
             name = change.kind, change.key
-            old = self.objects.pop(name, None)
+            old = self.objects.get(name)
             if change.type is not EventType.DELETED:
                 self.objects[name] = change.item
+            elif old is not None:
+                del self.objects[name]
             yield old, change
 
 

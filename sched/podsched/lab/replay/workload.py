@@ -182,8 +182,6 @@ class _Extraction:
         elif consumers & self._workload.foreign:
             self._workload.changes.append(change)
 
-    # ------------------------------------------------------------------ pods
-
     def _pod_added(self, at: float, pod: Pod, *, waited_before: bool = False) -> None:
         uid = pod.metadata.uid
         self._pods[object_key(pod)] = pod

@@ -103,8 +103,6 @@ class Question:
         """Return a changed pod as the plugins see it."""
         return make_pod_info(message, self._classes)
 
-    # ------------------------------------------------------------------ what fits
-
     def feasible(self, pod: PodInfo) -> Rows:
         """Return the rows that a pod fits now, computed from scratch."""
         if self.runtime.gate(pod) is not None:
@@ -115,8 +113,6 @@ class Question:
             return NO_ROWS
         reasons = chain.from_iterable(fitting.outcome.reasons)
         return NO_ROWS if any(r.code is Code.ERROR for r in reasons) else fitting.feasible
-
-    # ------------------------------------------------------------------ why it does not fit
 
     @cached_property
     def rejections(self) -> Rejections | None:
@@ -169,8 +165,6 @@ class Question:
     def with_remedy(self, remedy: Remedy) -> list[str]:
         """Return the filters whose rejections this remedy may lift."""
         return [named.name for named in self.runtime.filter if remedy in named.traits.remedies]
-
-    # ------------------------------------------------------------------ answers
 
     def pod_change(self, kind: Kind, description: str, cost: float, pod: v1.Pod) -> Change | None:
         """Return the change to this pod if the pod then fits, else None."""
