@@ -300,5 +300,7 @@ def complaints(processes: Iterable[ManagedProcess]) -> Iterable[str]:
 
 async def counts(replicas: Sequence[ManagedProcess], metric: str, **labels: str) -> dict[str, int]:
     """Return the value of a metric in each replica."""
-    values = await asyncio.gather(*(replica.health.metric(metric, **labels) for replica in replicas))
+    values = await asyncio.gather(
+        *(replica.health.metric(metric, **labels) for replica in replicas)
+    )
     return {of.spec.name: int(value) for of, value in zip(replicas, values, strict=True)}
