@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from podsched.api.node_copies import HOSTNAME, NodeDevices, copy_of_node
+from podsched.api.node_copies import NodeDevices, copy_of_node
+from podsched.api.node_labels import HOSTNAME
 from support.device_objects import devices
 from support.whatif_world import node
 

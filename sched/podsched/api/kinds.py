@@ -15,11 +15,11 @@ from podsched.api import objects as o
 from podsched.api.columns import NONE, Column, Show
 from podsched.api.kind import VERBS, Access, Generation
 from podsched.api.kind import Kind as Kind
+from podsched.api.node_labels import ZONE
 from podsched.api.priorities import PREEMPT_LOWER_PRIORITY
 from podsched.v1.objects_pb2 import Object
 
 WIDE = Show.WIDE
-_ZONE = "topology.kubernetes.io/zone"
 
 
 class UnknownKindError(LookupError):
@@ -118,7 +118,7 @@ _ALL = (
             c.of_kubectl("Version", lambda o, _: o.status.node_info.kubelet_version),
             c.of_sched("VERSION", c.node_version),
             c.of_sched("TAINTS", c.node_taints, WIDE),
-            c.of_sched("ZONE", lambda o, _: o.metadata.labels.get(_ZONE, NONE), WIDE),
+            c.of_sched("ZONE", lambda o, _: o.metadata.labels.get(ZONE, NONE), WIDE),
             c.of_kubectl("Internal-IP", c.node_address("InternalIP"), WIDE),
             c.of_kubectl("External-IP", c.node_address("ExternalIP"), WIDE),
             c.of_kubectl("OS-Image", lambda o, _: o.status.node_info.os_image or c.UNKNOWN, WIDE),

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 from podsched.api import objects as o
+from podsched.api.node_labels import HOSTNAME
 
-HOSTNAME: Final = "kubernetes.io/hostname"
 #: A pool of devices: driver, name and generation.
 _Pool = tuple[str, str, int]
 

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from podsched.api.node_labels import ZONE
 from podsched.api.objects import Pod
 from podsched.app.demo_observer import Leader, Observer
 from podsched.app.stored_state import StoredState
@@ -105,7 +106,7 @@ def _zone(pod: Pod, state: StoredState) -> str:
         return "?"
     if node.spec.taints:
         return "gpu"
-    return node.metadata.labels.get("topology.kubernetes.io/zone", "?")
+    return node.metadata.labels.get(ZONE, "?")
 
 
 def print_report(report: DemoReport) -> None:

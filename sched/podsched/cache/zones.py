@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
-_REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+from podsched.api.node_labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 
 
 def zone_key(labels: Mapping[str, str]) -> str:
     """Return region and zone as one key, "" for neither (component-helpers' GetZoneKey)."""
-    zone = _first(labels, _ZONE)
-    region = _first(labels, _REGION)
+    zone = labels.get(BETA_ZONE, labels.get(ZONE, ""))
+    region = labels.get(BETA_REGION, labels.get(REGION, ""))
     return f"{region}:\x00:{zone}" if region or zone else ""
 
 
 def zone_of(labels: Mapping[str, str]) -> str:
     """Return the zone without its region, for users to read; "" for none."""
-    return next((labels[name] for name in reversed(_ZONE) if labels.get(name)), "")
-
-
-def _first(labels: Mapping[str, str], keys: tuple[str, str]) -> str:
-    for key in keys:
-        if key in labels:
-            return labels[key]
-    return ""
+    return labels.get(ZONE) or labels.get(BETA_ZONE, "")

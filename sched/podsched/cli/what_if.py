@@ -10,7 +10,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from podsched.api.node_copies import HOSTNAME, NodeDevices, copy_of_node
+from podsched.api.node_copies import NodeDevices, copy_of_node
+from podsched.api.node_labels import HOSTNAME
 from podsched.api.objects import (
     AnyObject,
     ClusterQueue,

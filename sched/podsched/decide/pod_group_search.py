@@ -26,6 +26,7 @@ from collections import Counter, defaultdict
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from podsched.api.node_labels import HOSTNAME
 from podsched.decide.accelerated import AcceleratedDecider
 from podsched.decide.decision import ShouldStop
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
@@ -37,7 +38,6 @@ from podsched.v1 import objects_pb2 as v1
 MAX_STEPS: Final = 2000
 #: There is no search for larger groups: each member is a level of the recursion.
 MAX_MEMBERS: Final = 128
-_HOSTNAME: Final = "kubernetes.io/hostname"
 _REQUIRED: Final = "required_during_scheduling_ignored_during_execution"
 _DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 
@@ -254,7 +254,7 @@ class PodGroupSearch:
         """
         nodes = self._cluster.nodes
         node = nodes.node(row)
-        labels = {key: value for key, value in node.metadata.labels.items() if key != _HOSTNAME}
+        labels = {key: value for key, value in node.metadata.labels.items() if key != HOSTNAME}
         taints = tuple(taint.SerializeToString() for taint in node.spec.taints)
         pods = sorted(pod.cls.id for pod in nodes.pods(row).values())
         return frozenset(labels.items()), taints, node.spec.unschedulable, tuple(pods)
@@ -306,15 +306,15 @@ def _needs_others(spec: v1.PodSpec) -> bool:
 
 def _topology_keys(spec: v1.PodSpec) -> set[str]:
     keys = {term.topology_key for term in _terms(spec)}
-    return (keys | {constraint.topology_key for constraint in _spreading(spec)}) - {_HOSTNAME}
+    return (keys | {constraint.topology_key for constraint in _spreading(spec)}) - {HOSTNAME}
 
 
 def _names_nodes(spec: v1.PodSpec) -> bool:
     """Return whether a pod asks for a node by its name or hostname."""
     text = spec.affinity.node_affinity.SerializeToString()
-    return _HOSTNAME in spec.node_selector or _HOSTNAME.encode() in text or b"metadata.name" in text
+    return HOSTNAME in spec.node_selector or HOSTNAME.encode() in text or b"metadata.name" in text
 
 
 def _tells_nodes_apart(spec: v1.PodSpec) -> bool:
     """Return whether nodes differ for a pod even if ``_likeness`` would be equal."""
-    return bool(spec.volumes) or any(c.topology_key == _HOSTNAME for c in _spreading(spec))
+    return bool(spec.volumes) or any(c.topology_key == HOSTNAME for c in _spreading(spec))

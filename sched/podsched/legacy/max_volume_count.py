@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from podsched.api.node_labels import BETA_INSTANCE_TYPE, INSTANCE_TYPE
 from podsched.config.legacy.args import MaxVolumeCountArgs
 from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ABSENT, ClusterView, Int64s, NodeColumns
@@ -38,7 +39,6 @@ from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) exceed max volume count"
 
-_INSTANCE_TYPES: Final = ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type")
 #: Instances of these types attach fewer EBS volumes.
 _NITRO: Final = re.compile(r"^[cmr]5.*|t3|z1d")
 _NITRO_LIMIT: Final = 25
@@ -260,7 +260,7 @@ class MaxEBSVolumeCount(_MaxVolumeCount):
         """Return the limits by the nodes' instance types."""
         limits = super().defaults(nodes, rows)
         if not self._max_volumes:
-            for key in _INSTANCE_TYPES:
+            for key in (BETA_INSTANCE_TYPE, INSTANCE_TYPE):
                 types = nodes.label(key)[rows]
                 for value in distinct(types[types != ABSENT]).tolist():
                     if _NITRO.search(nodes.value(value)):

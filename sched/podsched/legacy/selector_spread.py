@@ -20,6 +20,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from podsched.api.node_labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 from podsched.api.selectors import Selector
 from podsched.config.legacy.args import ServiceAntiAffinityArgs
 from podsched.framework.nodes import ABSENT, ClusterView, Int32s, Int64s, NodeColumns
@@ -41,8 +42,6 @@ from podsched.plugins.without_args import WithoutArgs
 
 ZONE_WEIGHTING: Final = 2.0 / 3.0
 NO_ZONE: Final = -1
-_REGION: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
-_ZONE: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 
 
 class SelectorSpreadPriority(WithoutArgs):
@@ -126,7 +125,8 @@ def zone_ids(nodes: NodeColumns, rows: Rows) -> NDArray[np.intp]:
 
     GetZoneKey of v1.16's ``pkg/util/node``; today's labels count, too.
     """
-    region, zone = _value(nodes, rows, _REGION), _value(nodes, rows, _ZONE)
+    region = _value(nodes, rows, BETA_REGION, REGION)
+    zone = _value(nodes, rows, BETA_ZONE, ZONE)
     none = nodes.value_id("")
     # Added, because the id of a value that no node has is negative: "|" would set all bits.
     pairs = (region << np.int64(32)) + zone
@@ -134,7 +134,7 @@ def zone_ids(nodes: NodeColumns, rows: Rows) -> NDArray[np.intp]:
     return np.where((region == none) & (zone == none), NO_ZONE, ids.reshape(-1))
 
 
-def _value(nodes: NodeColumns, rows: Rows, keys: tuple[str, str]) -> Int64s:
+def _value(nodes: NodeColumns, rows: Rows, *keys: str) -> Int64s:
     """Return the ids of the first label's values, else of the second's, else of ""."""
     first, second = (nodes.label(key)[rows].astype(np.int64) for key in keys)
     found = np.where(first != ABSENT, first, second)

@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from podsched.api.node_labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 from podsched.framework.events import ActionType, ClusterEventWithHint, QueueingHint, Resource
 from podsched.framework.nodes import ABSENT, ClusterView, NodeColumns
 from podsched.framework.plugin import (
@@ -38,7 +39,6 @@ from podsched.plugins.volumes.claims import (
     not_found,
     pod_claims,
 )
-from podsched.plugins.volumes.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
 from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from podsched.api.node_labels import HOSTNAME
 from podsched.api.objects import Taint, Toleration
 from podsched.api.selectors import Requirement
 from podsched.api.tolerations import find_untolerated
 from podsched.queues.objects import PODS
 
-HOSTNAME = "kubernetes.io/hostname"
 #: The number of pods that fit if a pod requests nothing of a resource.
 _NO_BOUND = 2**31 - 1
 

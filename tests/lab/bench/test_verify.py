@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from podsched.api.manifest import from_manifest
-from podsched.api.node_copies import HOSTNAME
+from podsched.api.node_labels import HOSTNAME, ZONE
 from podsched.api.objects import ClusterQueue, LocalQueue, Node, Pod, PodGroup, ResourceClaim
-from podsched.lab.bench.shapes import ZONE, node, pod_template
+from podsched.lab.bench.shapes import node, pod_template
 from podsched.lab.bench.verify import MAX_REPORTED, claim_violations, quota_violations, violations
 
 NODES = [node(f"n{at}", {ZONE: f"z{at % 2}"}, pods=3) for at in range(4)]

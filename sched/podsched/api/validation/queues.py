@@ -14,6 +14,7 @@ from typing import Final
 from podsched.api import objects as o
 from podsched.api.codec import write
 from podsched.api.names import dns1123_subdomain, label_value, qualified_name
+from podsched.api.node_labels import HOSTNAME
 from podsched.api.queue_labels import BACKFILL, DEFAULT_EXEC_TIME, LONGEST_EXEC_TIME
 from podsched.api.validation.meta import (
     validate_conditions,
@@ -24,7 +25,6 @@ from podsched.api.validation.place import Place
 from podsched.api.validation.placement import TAINT_EFFECTS, validate_tolerations
 from podsched.api.validation.resource_lists import not_negative, validate_quantities
 
-HOSTNAME: Final = "kubernetes.io/hostname"
 #: Labels, taints and tolerations of a flavor.
 _MOST_OF_FLAVOR: Final = 8
 _MOST_GROUPS: Final = 16

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from podsched.api.node_labels import BETA_INSTANCE_TYPE, INSTANCE_TYPE
 from podsched.api.objects import Node, Pod
 from podsched.api.resources import CPU, MEMORY, allocatable_in_units
 from podsched.ask.whatif.deciding import Outcome
@@ -239,8 +240,8 @@ NODE_GROUPS = (
     "eks.amazonaws.com/nodegroup",
     "kubernetes.azure.com/agentpool",
     "karpenter.sh/nodepool",
-    "node.kubernetes.io/instance-type",
-    "beta.kubernetes.io/instance-type",
+    INSTANCE_TYPE,
+    BETA_INSTANCE_TYPE,
 )
 #: The group of nodes without the label.
 NO_GROUP = "<none>"

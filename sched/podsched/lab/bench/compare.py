@@ -32,7 +32,7 @@ import yaml
 from podsched import __version__
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
-from podsched.api.node_copies import HOSTNAME
+from podsched.api.node_labels import HOSTNAME
 from podsched.api.objects import Node, Pod, key_of
 from podsched.app.supervisor import ManagedProcess, ProcessFailed, ProcessSpec
 from podsched.lab.bench import ops

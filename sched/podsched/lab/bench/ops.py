@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from podsched.api.kinds import kind_of
-from podsched.api.node_copies import HOSTNAME
+from podsched.api.node_labels import HOSTNAME
 from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
 from podsched.lab.bench.templates import Template
 

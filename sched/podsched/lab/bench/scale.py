@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 
+from podsched.api.node_labels import ZONE
 from podsched.lab.bench.cluster import BenchOptions, Progress
 from podsched.lab.bench.ops import CreateNodes, CreatePods, DeletePods, Workload
 from podsched.lab.bench.plot import line_chart
 from podsched.lab.bench.runner import Measurement, Runner, running
-from podsched.lab.bench.shapes import ZONE, node_status
+from podsched.lab.bench.shapes import node_status
 from podsched.lab.bench.templates import Template
 
 NODES = (100, 1_000, 5_000, 20_000, 100_000)

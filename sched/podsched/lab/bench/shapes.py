@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from podsched.api.manifest import from_manifest
-from podsched.api.node_copies import HOSTNAME
+from podsched.api.node_labels import HOSTNAME
 from podsched.api.objects import Node, Pod, copy_of
-
-ZONE = "topology.kubernetes.io/zone"
 
 
 def node_status(cpu: str = "4", memory: str = "32Gi", pods: str = "110") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from podsched.api.node_labels import HOSTNAME, ZONE
 from podsched.api.owners import controller_of
 from podsched.api.selectors import (
     Requirement,
@@ -25,8 +26,6 @@ from podsched.framework.pods import PodInfo
 from podsched.plugins.rows.queries import ContentQuery
 from podsched.v1 import objects_pb2 as v1
 
-HOSTNAME: Final = "kubernetes.io/hostname"
-ZONE: Final = "topology.kubernetes.io/zone"
 DO_NOT_SCHEDULE: Final = "DoNotSchedule"
 SCHEDULE_ANYWAY: Final = "ScheduleAnyway"
 

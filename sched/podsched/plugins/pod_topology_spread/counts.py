@@ -25,13 +25,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from podsched.api.node_labels import HOSTNAME
 from podsched.api.tolerations import find_untolerated
 from podsched.framework.nodes import Bools, Int64s, JournaledColumns, NodeColumns
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
 from podsched.plugins.node_affinity import required_affinity
 from podsched.plugins.pod_topology_spread.constraints import (
-    HOSTNAME,
     Constraint,
     Constraints,
     MatchingPods,

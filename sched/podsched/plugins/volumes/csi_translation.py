@@ -12,15 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from podsched.api.node_labels import BETA_REGION, BETA_ZONE, REGION, ZONE
 from podsched.api.objects import copy_of
 from podsched.v1 import objects_pb2 as v1
 
 ANN_MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
-
-ZONE: Final = "topology.kubernetes.io/zone"
-REGION: Final = "topology.kubernetes.io/region"
-BETA_ZONE: Final = "failure-domain.beta.kubernetes.io/zone"
-BETA_REGION: Final = "failure-domain.beta.kubernetes.io/region"
 
 _UNSPECIFIED: Final = "UNSPECIFIED"
 _EBS_ID: Final = re.compile(r"vol-[^/]*")

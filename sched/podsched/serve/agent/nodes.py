@@ -22,6 +22,7 @@ from podsched.api.hollow_nodes import (
     is_hollow,
     slices_of,
 )
+from podsched.api.node_labels import ARCH, HOSTNAME, OS, ZONE
 from podsched.api.objects import Node, NodeCondition, copy_of, timestamp
 from podsched.config.settings import AgentSettings
 
@@ -29,9 +30,7 @@ COUNT_ANNOTATION = "podsched.io/count"
 #: Max nodes per manifest: each uses memory here, in etcd and in every replica.
 MAX_COPIES = 100_000
 SILENCE_ANNOTATION = "podsched.io/silence"
-HOSTNAME_LABEL = "kubernetes.io/hostname"
-ZONE_LABEL = "topology.kubernetes.io/zone"
-_STANDARD_LABELS = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+_STANDARD_LABELS = {OS: "linux", ARCH: "amd64"}
 
 _READY = (TRUE, "KubeletReady", HOLLOW_TEXT)
 _HEALTHY = {
@@ -59,7 +58,7 @@ def nodes_of_settings(settings: AgentSettings) -> list[Node]:
         if settings.node_devices:
             node.metadata.annotations[DEVICES_ANNOTATION] = ",".join(settings.node_devices)
         if settings.zones:
-            node.metadata.labels[ZONE_LABEL] = settings.zones[index % len(settings.zones)]
+            node.metadata.labels[ZONE] = settings.zones[index % len(settings.zones)]
         node.status.capacity["cpu"] = settings.node_cpu
         node.status.capacity["memory"] = settings.node_memory
         node.status.capacity["pods"] = str(settings.node_pods)
@@ -99,7 +98,7 @@ def _copies(manifest: Node) -> Iterable[Node]:
     for index in range(int(text)):
         node = _copy(manifest, f"{name}-{index}")
         del node.metadata.annotations[COUNT_ANNOTATION]
-        node.metadata.labels[HOSTNAME_LABEL] = node.metadata.name
+        node.metadata.labels[HOSTNAME] = node.metadata.name
         yield node
 
 
@@ -113,7 +112,7 @@ def registration(node: Node, now: float) -> Node:
     """Return a copy of a node as its kubelet registers it, with labels, capacity and conditions."""
     new = _copy(node, node.metadata.name)
     labels = new.metadata.labels
-    for key, value in {**_STANDARD_LABELS, HOSTNAME_LABEL: node.metadata.name}.items():
+    for key, value in {**_STANDARD_LABELS, HOSTNAME: node.metadata.name}.items():
         if key not in labels:
             labels[key] = value
     labels[HOLLOW_LABEL] = "true"

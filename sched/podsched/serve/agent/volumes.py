@@ -29,6 +29,7 @@ from typing import Any
 
 from podsched.api import quantity
 from podsched.api.codec import write
+from podsched.api.node_labels import ZONE
 from podsched.api.objects import (
     CSINode,
     Node,
@@ -53,7 +54,6 @@ PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
-ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
 Effect = PatchRequest | DeleteRequest | PersistentVolume
@@ -248,7 +248,7 @@ class Round:
             if not allowed:
                 return None
             keys = keys or [e.key for e in allowed[0].match_label_expressions]
-        keys = [key for key in keys or (ZONE_LABEL,) if key in labels]
+        keys = [key for key in keys or (ZONE,) if key in labels]
         return [_term({key: [labels[key]] for key in keys})] if keys else []
 
     def _topology_keys(self, node: str, driver: str) -> list[str]:

@@ -17,13 +17,12 @@ from enum import Enum
 from typing import NamedTuple
 
 from podsched.api.conditions import NODE_READY, node_condition
+from podsched.api.node_labels import REGION, ZONE
 from podsched.api.objects import Lease, Node, Timestamp
 from podsched.config.settings import ControllerSettings
 from podsched.term.controllers.controller import Instant
 
 LEASE_NAMESPACE = "kube-node-lease"
-ZONE_LABEL = "topology.kubernetes.io/zone"
-REGION_LABEL = "topology.kubernetes.io/region"
 _MANY = 2
 """A zone is disrupted if more nodes than this are not Ready."""
 
@@ -89,7 +88,7 @@ class ZoneState(Enum):
 def zone_of(node: Node) -> str:
     """Return the key of a node's region and zone."""
     labels = node.metadata.labels
-    return f"{labels.get(REGION_LABEL, '')}/{labels.get(ZONE_LABEL, '')}"
+    return f"{labels.get(REGION, '')}/{labels.get(ZONE, '')}"
 
 
 class ZoneCount(NamedTuple):

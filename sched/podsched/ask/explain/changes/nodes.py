@@ -21,7 +21,8 @@ from typing import Final
 
 import numpy as np
 
-from podsched.api.node_copies import HOSTNAME, NodeDevices, copy_of_node
+from podsched.api.node_copies import NodeDevices, copy_of_node
+from podsched.api.node_labels import HOSTNAME
 from podsched.api.quantity import format_decimal, format_quantity
 from podsched.api.resources import CPU, MEMORY, allocatable_in_units
 from podsched.api.tolerations import TAINT_UNSCHEDULABLE

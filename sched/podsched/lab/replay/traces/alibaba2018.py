@@ -12,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from podsched.api.node_labels import ZONE
 from podsched.lab.replay.recording import MAX_SECONDS
 from podsched.lab.replay.traces.builder import GIB, BadTrace, TraceBuilder, files_of, rows
 from podsched.lab.replay.workload import Workload
@@ -20,7 +21,6 @@ from podsched.lab.replay.workload import Workload
 MEMORY: Final = 512.0 * GIB
 #: Containers are services, and go before batch work.
 CONTAINER_PRIORITY: Final = 1000
-_ZONE: Final = "topology.kubernetes.io/zone"
 #: 100 of a request is 1,000 millicores.
 _MILLICORES: Final = 10.0
 
@@ -32,7 +32,7 @@ def read(directory: Path, seconds: float = MAX_SECONDS) -> Workload:
         at = row.time(1)
         if at <= seconds and not builder.has_node(row.text(0)):
             cpu, memory = 1000 * row.amount(4), row.amount(5) / 100 * MEMORY
-            builder.node(at, row.text(0), cpu, memory, {_ZONE: f"domain-{row.text(2)}"})
+            builder.node(at, row.text(0), cpu, memory, {ZONE: f"domain-{row.text(2)}"})
     readers = {"container_meta": _containers, "batch_task": _tasks}
     present = [table for table in readers if files_of(directory, table)]
     if not present:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from podsched.api.node_copies import HOSTNAME
+from podsched.api.node_labels import HOSTNAME
 from podsched.api.objects import AnyObject, Node, Pod
 from podsched.api.resources import readable_requests
 from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME

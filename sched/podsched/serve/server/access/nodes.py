@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from podsched.api import node_labels
 from podsched.api.kinds import Kind
 from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
 from podsched.api.pod_references import references, token_audiences
@@ -37,16 +38,16 @@ _RESTRICTED = ("kubernetes.io", "k8s.io")
 _OWN_PREFIXES = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _OWN_LABELS = frozenset(
     {
-        "beta.kubernetes.io/arch",
-        "beta.kubernetes.io/instance-type",
-        "beta.kubernetes.io/os",
-        "failure-domain.beta.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "kubernetes.io/arch",
-        "kubernetes.io/hostname",
-        "kubernetes.io/os",
-        "topology.kubernetes.io/region",
-        "topology.kubernetes.io/zone",
+        node_labels.ARCH,
+        node_labels.HOSTNAME,
+        node_labels.OS,
+        node_labels.REGION,
+        node_labels.ZONE,
+        node_labels.BETA_ARCH,
+        node_labels.BETA_INSTANCE_TYPE,
+        node_labels.BETA_OS,
+        node_labels.BETA_REGION,
+        node_labels.BETA_ZONE,
     }
 )
 #: Metadata that determines when an object is removed.

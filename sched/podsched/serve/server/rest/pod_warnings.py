@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from podsched.api import quantity
+from podsched.api import node_labels, quantity
 from podsched.api.objects import AnyObject, Container, NodeSelectorTerm, Pod, PodSpec
 from podsched.api.resources import EPHEMERAL_STORAGE, MEMORY
 
 _OLD_LABELS: Final[Mapping[str, tuple[str, str]]] = {
-    "beta.kubernetes.io/arch": ("v1.14", "kubernetes.io/arch"),
-    "beta.kubernetes.io/os": ("v1.14", "kubernetes.io/os"),
-    "failure-domain.beta.kubernetes.io/region": ("v1.17", "topology.kubernetes.io/region"),
-    "failure-domain.beta.kubernetes.io/zone": ("v1.17", "topology.kubernetes.io/zone"),
-    "beta.kubernetes.io/instance-type": ("v1.17", "node.kubernetes.io/instance-type"),
+    node_labels.BETA_ARCH: ("v1.14", node_labels.ARCH),
+    node_labels.BETA_OS: ("v1.14", node_labels.OS),
+    node_labels.BETA_REGION: ("v1.17", node_labels.REGION),
+    node_labels.BETA_ZONE: ("v1.17", node_labels.ZONE),
+    node_labels.BETA_INSTANCE_TYPE: ("v1.17", node_labels.INSTANCE_TYPE),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from podsched.api.columns import replicas
 from podsched.api.field_errors import invalid
 from podsched.api.kinds import KINDS
+from podsched.api.node_labels import REGION, ZONE
 from podsched.api.objects import AnyObject, Pod
 from podsched.serve.server import errors
 from podsched.serve.server.core import ServerCore
@@ -34,7 +35,7 @@ _SUCCESS: Final = {
     "code": 201,
 }
 #: Labels that Kubernetes' admission plugin PodTopologyLabels copies from the node.
-_PLACES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_PLACES: Final = (ZONE, REGION)
 _SCALES: Final = "autoscaling/v1"
 
 
