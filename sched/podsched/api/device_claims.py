@@ -83,6 +83,15 @@ def claim_names(pod: o.Pod) -> Iterator[tuple[o.PodResourceClaim, str | None]]:
             yield ref, name
 
 
+def known_claim_names(pod: o.Pod) -> Iterator[str]:
+    """Yield the names of a pod's claims that exist; one for its extended resources is last."""
+    for _, name in claim_names(pod):
+        if name is not None:
+            yield name
+    if extended := pod.status.extended_resource_claim_status.resource_claim_name:
+        yield extended
+
+
 def is_claim_for(pod: o.Pod, claim: o.ResourceClaim) -> bool:
     """Return whether a claim was generated for the pod."""
     owners = claim.metadata.owner_references

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from heapq import nsmallest
 from typing import Any, Final
 
-from podsched.api.device_claims import claim_names, newest_slices
+from podsched.api.device_claims import claim_names, known_claim_names, newest_slices
 from podsched.api.objects import (
     Condition,
     Device,
@@ -233,8 +233,7 @@ def devices_of_node(
     """
     users: dict[_Device, list[str]] = {}
     for key, pod in pods:
-        extended = pod.status.extended_resource_claim_status.resource_claim_name
-        for claim in (*(name for _, name in claim_names(pod)), extended):
+        for claim in known_claim_names(pod):
             for identity in _allocated(_claim(source, pod, claim)):
                 users.setdefault(identity, []).append(key)
     found = (source.get("ResourceSlice", key) for key in board.slices_of(name))

@@ -4,8 +4,7 @@ on                       changes
 a new pod                claims are made from its templates
 a decision for a node    the patches of its PreBind plugins are written
 a failed decision        the patches of PostFilter are written, and the pod is tried again
-the removal of a pod     it is removed from status.reservedFor; without a consumer the claim loses
-                         its allocation; the claims that were made for the pod are deleted
+the removal of a pod     ``ask.explain.changes.claim_release``
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from typing import Final
 from podsched.api.device_claims import (
     claim_names,
     claim_of_template,
-    is_claim_for,
     is_for_group,
-    released,
 )
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import apply_merge_patch
@@ -28,7 +25,6 @@ from podsched.cache.trial import Trial
 from podsched.decide.runtime.plugin_calls import guarded
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.plugin import CycleState, ObjectPatch
-from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status
 from podsched.term.cycle.pre_bind import PRE_BIND_WORDING
 from podsched.term.writes.bind_queue import Assignment
@@ -122,30 +118,3 @@ def _patch(patches: Iterable[ObjectPatch], cluster: ClusterState, changes: Trial
         found = cluster.get(patch.kind, patch.namespace, patch.name)
         if found is not None and patch.kind != "Pod":
             changes.put(patch.kind, apply_merge_patch(found, dict(patch.merge_patch)).message)
-
-
-def release_claims(
-    pod: PodInfo, cluster: ClusterState, changes: Trial, *, keep: bool = False
-) -> None:
-    """Remove a pod from the consumers of its claims.
-
-    ``keep``: claims that were made for it stay, without devices; otherwise they are deleted.
-    """
-    for name in _claims_of(pod, cluster):
-        cluster.assumed(_CLAIM).restore(pod.namespace, name)
-        claim = cluster.get(_CLAIM, pod.namespace, name)
-        if not isinstance(claim, ResourceClaim):
-            continue
-        if is_claim_for(pod.pod, claim) and not keep:
-            changes.delete(_CLAIM, pod.namespace, name)
-        elif (changed := released(claim, pod.uid)) is not None:
-            changes.put(_CLAIM, changed)
-
-
-def _claims_of(pod: PodInfo, cluster: ClusterState) -> list[str]:
-    """Return the names of a pod's claims; the one for its extended resources is last."""
-    found = [name for _, name in claim_names(pod.pod) if name]
-    if any("/" in resource for resource in pod.cls.requests):
-        claims = cluster.list(_CLAIM, pod.namespace)
-        found += [of.metadata.name for of in claims if is_claim_for(pod.pod, of)]
-    return list(dict.fromkeys(found))

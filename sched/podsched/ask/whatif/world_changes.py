@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from copy import deepcopy
 
 from podsched.api.objects import Node, Pod
-from podsched.ask.whatif.claims import make_claims, release_claims
+from podsched.ask.explain.changes.claim_release import release_claims
+from podsched.ask.whatif.claims import make_claims
 from podsched.cache.cache import Cache
 from podsched.cache.pod_class import make_pod_info
 from podsched.cache.trial import Trial

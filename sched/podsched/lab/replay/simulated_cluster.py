@@ -19,7 +19,7 @@ from podsched.api.conditions import (
     is_terminating,
     set_pod_condition,
 )
-from podsched.api.device_claims import claim_names, is_claim_for, released
+from podsched.api.device_claims import is_claim_for, known_claim_names, released
 from podsched.api.kinds import kind_of
 from podsched.api.objects import AnyObject, Node, Pod, PodCondition, ResourceClaim, object_key
 from podsched.api.resources import readable_requests
@@ -168,8 +168,7 @@ class SimulatedCluster(MemoryCluster):
 
     def _release_claims(self, pod: Pod) -> None:
         """Give the devices of a pod back; the claims that were made for it go with it."""
-        names = [name for _, name in claim_names(pod)]
-        for name in (*names, pod.status.extended_resource_claim_status.resource_claim_name):
+        for name in known_claim_names(pod):
             key = f"{pod.metadata.namespace}/{name}"
             claim = self._delivered.get(("ResourceClaim", key))
             if not isinstance(claim, ResourceClaim):

@@ -40,6 +40,7 @@ from podsched.api.device_claims import (
     is_for_group,
     is_group_claim_for,
     is_reserved_for,
+    known_claim_names,
 )
 from podsched.api.kinds import kind_of
 from podsched.api.manifest import to_manifest
@@ -453,11 +454,7 @@ def _names_claims(pod: AnyObject | None) -> bool:
 
 
 def _claim_keys(pod: Pod) -> Iterator[str]:
-    for _, name in claim_names(pod):
-        if name:
-            yield f"{pod.metadata.namespace}/{name}"
-    if pod.status.extended_resource_claim_status.resource_claim_name:
-        name = pod.status.extended_resource_claim_status.resource_claim_name
+    for name in known_claim_names(pod):
         yield f"{pod.metadata.namespace}/{name}"
 
 

@@ -132,7 +132,7 @@ def _users_gone(question: Question, rejections: Rejections) -> Change | None:
     rows = rejections.rows[rejections.by_none_but(question.with_remedy(Remedy.DEVICES))]
     pods = question.cluster.columns.pods
     users = {
-        row: [pod for pod in pods(row).values() if pod.uid in question.claims_in_use]
+        row: [pod for pod in pods(row).values() if pod.uid in question.device_users]
         for row in rows.tolist()
     }
     nodes = sorted((row for row, mine in users.items() if mine), key=lambda row: len(users[row]))

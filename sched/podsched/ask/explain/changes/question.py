@@ -12,8 +12,8 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from podsched.api.device_claims import released
 from podsched.ask.explain.changes.change import Change, Kind
+from podsched.ask.explain.changes.claim_release import release_claims
 from podsched.ask.explain.fitting import fit, with_nominees
 from podsched.cache.cache import Cache
 from podsched.cache.objects import ClusterState
@@ -189,36 +189,23 @@ class Question:
         return Change(kind, description, cost, len(rows), names, pod=pod, **parts)  # type: ignore[arg-type]
 
     @cached_property
-    def claims_in_use(self) -> dict[str, list[tuple[str, str]]]:
-        """Namespace and name of the allocated claims that are reserved for a pod, by its uid.
-
-        These are the claims that it names, and the one that was made for its extended resources,
-        also if the allocation is only assumed so far.
-        """
-        found: dict[str, list[tuple[str, str]]] = {}
+    def device_users(self) -> set[str]:
+        """The uids of the consumers of allocated claims, of assumed allocations, too."""
         assumed = self.cluster.assumed("ResourceClaim").assumed()
-        every = (*self.cluster.list("ResourceClaim"), *assumed)
-        claims = {(of.metadata.namespace, of.metadata.name): of for of in every}
-        for name, claim in claims.items():
-            if claim.status.HasField("allocation"):
-                for consumer in claim.status.reserved_for:
-                    found.setdefault(consumer.uid, []).append(name)
-        return found
+        return {
+            consumer.uid
+            for claim in (*self.cluster.list("ResourceClaim"), *assumed)
+            if claim.status.HasField("allocation")
+            for consumer in claim.status.reserved_for
+        }
 
     @contextmanager
     def without(self, pods: Iterable[PodInfo]) -> Iterator[None]:
         """Remove pods, and free the devices that only they use, until the block ends."""
-        assumed = self.cluster.assumed("ResourceClaim")
         with Trial(self.cache) as trial:
             for pod in pods:
                 trial.remove(pod)
-                for namespace, name in self.claims_in_use.get(pod.uid, ()):
-                    claim = assumed.get(namespace, name)
-                    left = None if claim is None else released(claim, pod.uid)
-                    if left is not None:
-                        # An assumed allocation would otherwise hold until one is written.
-                        assumed.restore(namespace, name)
-                        trial.put("ResourceClaim", left)
+                release_claims(pod, self.cluster, trial)
             yield
 
 
