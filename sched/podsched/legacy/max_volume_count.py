@@ -11,11 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from functools import partial
+from typing import ClassVar, Final
 
 import numpy as np
 
 from podsched.api.node_labels import BETA_INSTANCE_TYPE, INSTANCE_TYPE
+from podsched.api.objects import object_key
 from podsched.config.legacy.args import MaxVolumeCountArgs
 from podsched.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from podsched.framework.nodes import ABSENT, ClusterView, Int64s, NodeColumns
@@ -23,18 +25,14 @@ from podsched.framework.plugin import CycleState, Handle, PreFilterResult, Trait
 from podsched.framework.pods import PodClass, PodInfo
 from podsched.framework.status import SKIP, Code, error
 from podsched.framework.verdicts import Rows, Verdicts, rejecting
-from podsched.legacy.spreading import versions
 from podsched.plugins.rows.matching import distinct
 from podsched.plugins.volumes.claims import (
-    CLAIM,
-    CLASS,
-    VOLUME,
     class_of,
-    get_claim,
     get_class,
     get_volume,
     pod_claims,
 )
+from podsched.plugins.volumes.resolved_claims import UNBOUND, ResolvedClaims, current, versions
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) exceed max volume count"
@@ -42,12 +40,6 @@ REASON = "node(s) exceed max volume count"
 #: Instances of these types attach fewer EBS volumes.
 _NITRO: Final = re.compile(r"^[cmr]5.*|t3|z1d")
 _NITRO_LIMIT: Final = 25
-
-
-#: The kinds that decide what a claim counts.
-KINDS: Final = (CLAIM, VOLUME, CLASS)
-#: Begins the ids of claims without a volume, so that no real one is equal to them.
-_UNBOUND: Final = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,39 +77,17 @@ class DiskReferences:
         return len(pod_claims(pod)) + len(self.disk.inline(pod.cls))
 
 
-class CountedVolumes:
-    """Resolves pods' volumes to ids, each claim once until an object changes.
+class CountedVolumes(ResolvedClaims[str]):
+    """Resolves pods' volumes to ids.
 
     Rule: kube-scheduler v1.16 ``predicates.MaxPDVolumeCountChecker.filterVolumes``: a claim whose
     volume is not known counts as one of its own, if its storage class is the cloud's; a claim that
     is missing does not count.
-    It reads the cluster; a pickled copy is a table of all claims at the time of pickling.
     """
 
     def __init__(self, disk: Disk, cluster: ClusterView) -> None:
+        super().__init__(cluster)
         self._disk = disk
-        self._cluster: ClusterView | None = cluster
-        self._versions: Hashable = ()
-        self._claims: dict[tuple[str, str], str | None] = {}
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        self.refresh()
-        if self._cluster is not None:
-            for claim in self._cluster.list(CLAIM):
-                self._of_claim(claim.metadata.namespace, claim.metadata.name)
-        return self._disk, self._claims
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self._disk, self._claims = state
-        self._cluster, self._versions = None, ()
-
-    def refresh(self) -> None:
-        """Drop all results if claims, volumes or classes have changed since."""
-        if self._cluster is None:
-            return
-        seen, self._versions = self._versions, versions(self._cluster, KINDS)
-        if seen != self._versions:
-            self._claims.clear()
 
     def of(self, pod: PodInfo) -> Iterator[str]:
         """Yield the ids of the pod's disks. Raises ValueError for a claim without a name."""
@@ -125,18 +95,11 @@ class CountedVolumes:
         for mine in pod_claims(pod):
             if not mine.name:
                 raise ValueError("PersistentVolumeClaim had no name")
-            volume = self._of_claim(pod.namespace, mine.name)
+            volume = self.of_claim(pod.namespace, mine.name)
             if volume is not None:
                 yield volume
 
-    def _of_claim(self, namespace: str, name: str) -> str | None:
-        key = (namespace, name)
-        if key not in self._claims and self._cluster is not None:
-            claim = get_claim(self._cluster, namespace, name)
-            self._claims[key] = None if claim is None else self._behind(claim, self._cluster)
-        return self._claims.get(key)
-
-    def _behind(self, claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> str | None:
+    def behind(self, claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> str | None:
         bound = claim.spec.volume_name
         volume = get_volume(cluster, bound) if bound else None
         if volume is not None:
@@ -144,7 +107,7 @@ class CountedVolumes:
         storage_class = get_class(cluster, class_of(claim))
         if storage_class is None or storage_class.provisioner != self._disk.provisioner:
             return None
-        return f"{_UNBOUND}{claim.metadata.namespace}/{claim.metadata.name}"
+        return f"{UNBOUND}{object_key(claim)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +128,7 @@ class _MaxVolumeCount:
 
     def __init__(self, args: MaxVolumeCountArgs, handle: Handle) -> None:
         self._max_volumes = args.max_volumes
-        self._volumes: tuple[ClusterView, CountedVolumes] | None = None
+        self._volumes: CountedVolumes | None = None
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the ids of the pod's disks, or the reason why they are unknown."""
@@ -178,7 +141,7 @@ class _MaxVolumeCount:
 
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the versions of claims, volumes and storage classes."""
-        return versions(cluster, KINDS) if pod.cls.spec.volumes else ()
+        return versions(cluster) if pod.cls.spec.volumes else ()
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Resolve the pod's volumes; skip pods without such disks."""
@@ -195,11 +158,8 @@ class _MaxVolumeCount:
         return PreFilterResult()
 
     def _resolver(self, cluster: ClusterView) -> CountedVolumes:
-        if self._volumes is None or self._volumes[0] is not cluster:
-            self._volumes = (cluster, CountedVolumes(self.disk, cluster))
-        volumes = self._volumes[1]
-        volumes.refresh()
-        return volumes
+        self._volumes = current(self._volumes, cluster, partial(CountedVolumes, self.disk))
+        return self._volumes
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
         """Reject nodes that would exceed their limit; evicting pods would help.

@@ -27,9 +27,6 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SKIP, Code, unresolvable
 from podsched.framework.verdicts import Rows, Verdicts, rejecting
 from podsched.plugins.volumes.claims import (
-    CLAIM,
-    CLASS,
-    VOLUME,
     WAIT_FOR_FIRST_CONSUMER,
     claim_events,
     class_of,
@@ -39,6 +36,7 @@ from podsched.plugins.volumes.claims import (
     not_found,
     pod_claims,
 )
+from podsched.plugins.volumes.resolved_claims import versions
 from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
 
@@ -80,7 +78,7 @@ class VolumeZone(WithoutArgs):
     def inputs(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         if not pod_claims(pod):
             return FIXED_INPUTS
-        return tuple(cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
+        return versions(cluster)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Skip pods whose volumes have no zone; a claim without a volume is unresolvable."""

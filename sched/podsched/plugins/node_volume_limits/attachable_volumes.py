@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 from podsched.api.objects import object_key
 from podsched.framework.nodes import ClusterView
@@ -17,12 +17,9 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import Code
 from podsched.plugins.pods import once_per_class
 from podsched.plugins.volumes.claims import (
-    CLAIM,
-    CLASS,
     VOLUME,
     class_of,
     controller_uid,
-    get_claim,
     get_class,
     get_volume,
     not_found,
@@ -36,10 +33,8 @@ from podsched.plugins.volumes.csi_translation import (
     inline_handle,
     volume_handle,
 )
+from podsched.plugins.volumes.resolved_claims import UNBOUND, ResolvedClaims
 from podsched.v1 import objects_pb2 as v1
-
-#: The prefix of handles of volumes that are not provisioned yet; no real handle has it.
-_UNBOUND: Final = "\0"
 
 
 class Attachable(NamedTuple):
@@ -96,41 +91,21 @@ def inline_volumes(pod: PodInfo) -> Inline:
     return Inline(tuple(found), error, some)
 
 
-class AttachableVolumes:
-    """Resolves claims to volumes, and remembers the results until an object changes.
-
-    A pickled copy, for an evaluation in another process, has the results for all claims and
-    volumes.
-    """
+class AttachableVolumes(ResolvedClaims[Attachable]):
+    """Resolves claims to volumes, and volumes to handles."""
 
     def __init__(self, cluster: ClusterView) -> None:
-        self._cluster: ClusterView | None = cluster
-        self._versions: tuple[int, ...] = ()
-        self._claims: dict[tuple[str, str], Attachable | None] = {}
+        super().__init__(cluster)
         self._handles: dict[str, str] = {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        self.refresh()
-        if self._cluster is not None:
-            for claim in self._cluster.list(CLAIM):
-                self._claim(claim.metadata.namespace, claim.metadata.name)
-            for volume in self._cluster.list(VOLUME):
-                self.csi_handle(volume.metadata.name)
-        return {"claims": self._claims, "handles": self._handles}
+    def read_all(self, cluster: ClusterView) -> None:
+        super().read_all(cluster)
+        for volume in cluster.list(VOLUME):
+            self.csi_handle(volume.metadata.name)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._cluster, self._versions = None, ()
-        self._claims, self._handles = state["claims"], state["handles"]
-
-    def refresh(self) -> None:
-        """Forget everything if claims, volumes or classes have changed."""
-        if self._cluster is None:
-            return
-        versions = tuple(self._cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
-        if versions != self._versions:
-            self._versions = versions
-            self._claims.clear()
-            self._handles.clear()
+    def forget(self) -> None:
+        super().forget()
+        self._handles.clear()
 
     def of(self, pod: PodInfo, *, csi_node: bool, new: bool) -> Mapping[str, str]:
         """Return the driver of each volume that the pod attaches to a node, by the volume's name.
@@ -142,7 +117,7 @@ class AttachableVolumes:
         for mine in pod_claims(pod):
             if not mine.name:
                 raise CannotCount(Code.ERROR, "PersistentVolumeClaim had no name")
-            volume = self._claim(pod.namespace, mine.name)
+            volume = self.of_claim(pod.namespace, mine.name)
             if volume is None:
                 if not new:
                     continue
@@ -164,25 +139,17 @@ class AttachableVolumes:
         """Return the volume handle of a PersistentVolume; "" if it is not a CSI volume."""
         handle = self._handles.get(volume_name)
         if handle is None:
-            volume = None if self._cluster is None else get_volume(self._cluster, volume_name)
+            volume = None if self.cluster is None else get_volume(self.cluster, volume_name)
             is_csi = volume is not None and volume.spec.HasField("csi")
             handle = volume.spec.csi.volume_handle if is_csi and volume is not None else ""
             self._handles[volume_name] = handle
         return handle
 
-    def _claim(self, namespace: str, name: str) -> Attachable | None:
-        key = (namespace, name)
-        if key not in self._claims and self._cluster is not None:
-            claim = get_claim(self._cluster, namespace, name)
-            self._claims[key] = None if claim is None else _behind(claim, self._cluster)
-        return self._claims.get(key)
-
-
-def _behind(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Attachable:
-    driver, handle, migrated = _driver_info(claim, cluster)
-    if not driver or not handle:
-        driver = ""
-    return Attachable(f"{driver}/{handle}", driver, migrated, controller_uid(claim))
+    def behind(self, claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> Attachable:
+        driver, handle, migrated = _driver_info(claim, cluster)
+        if not driver or not handle:
+            driver = ""
+        return Attachable(f"{driver}/{handle}", driver, migrated, controller_uid(claim))
 
 
 def _driver_info(claim: v1.PersistentVolumeClaim, cluster: ClusterView) -> tuple[str, str, bool]:
@@ -209,7 +176,7 @@ def _driver_of_class(
     storage_class = get_class(cluster, name) if name else None
     if storage_class is None:
         return "", "", False
-    handle = f"{_UNBOUND}{object_key(claim)}"
+    handle = f"{UNBOUND}{object_key(claim)}"
     plugin = BY_NAME.get(storage_class.provisioner)
     if plugin is None:
         return storage_class.provisioner, handle, False

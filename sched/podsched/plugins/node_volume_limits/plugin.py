@@ -38,14 +38,12 @@ from podsched.plugins.node_volume_limits.attachable_volumes import (
 from podsched.plugins.pods import node_or_nominated
 from podsched.plugins.rows.base_rows import rows_of_base
 from podsched.plugins.volumes.claims import (
-    CLAIM,
-    CLASS,
-    VOLUME,
     claim_events,
     claims_of,
     pod_claims,
 )
 from podsched.plugins.volumes.csi_translation import in_tree_plugin
+from podsched.plugins.volumes.resolved_claims import current, versions
 from podsched.v1 import objects_pb2 as v1
 
 REASON = "node(s) exceed max volume count"
@@ -222,7 +220,7 @@ class NodeVolumeLimits:
 
     def __init__(self, args: None, handle: Handle) -> None:
         self._table: CurrentNodeTable | None = None
-        self._volumes: tuple[ClusterView, AttachableVolumes] | None = None
+        self._volumes: AttachableVolumes | None = None
 
     def projection(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Return the volumes; if no node has a limit, only whether they can be counted."""
@@ -241,7 +239,7 @@ class NodeVolumeLimits:
         """
         if not _concerns(pod):
             return FIXED_INPUTS
-        return tuple(cluster.version(kind) for kind in (CLAIM, VOLUME, CLASS))
+        return versions(cluster)
 
     def pre_filter(self, state: CycleState, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """Find the pod's volumes; skip pods without claims and in-tree volumes."""
@@ -257,11 +255,8 @@ class NodeVolumeLimits:
         return _new_volumes(volumes, pod, False), _new_volumes(volumes, pod, True)
 
     def _attachable(self, cluster: ClusterView) -> AttachableVolumes:
-        if self._volumes is None or self._volumes[0] is not cluster:
-            self._volumes = (cluster, AttachableVolumes(cluster))
-        volumes = self._volumes[1]
-        volumes.refresh()
-        return volumes
+        self._volumes = current(self._volumes, cluster, AttachableVolumes)
+        return self._volumes
 
     def _nodes(self, cluster: ClusterView) -> CurrentNodeTable:
         if self._table is None or self._table.cluster is not cluster:
