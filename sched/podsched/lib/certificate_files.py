@@ -9,6 +9,7 @@ takes 70 ms.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,16 +42,20 @@ class CertificateFiles:
         self._seen = self._versions()
         self.pems = self._read()
 
-    def changed(self) -> bool:
+    def changed(self, warn: Callable[[str], None]) -> bool:
         """Reload the files if they have changed; return whether ``pems`` is new.
 
-        Raises CertificateError if the changed files cannot be used, once for each change.
+        ``warn`` is called if the changed files cannot be used, once for each change.
         """
         now = self._versions()
         if now == self._seen:
             return False
         self._seen = now
-        self.pems = self._read()
+        try:
+            self.pems = self._read()
+        except CertificateError as error:
+            warn(str(error))
+            return False
         return True
 
     def _read(self) -> Pems:

@@ -42,7 +42,7 @@ class _ReloadedContext:
     def latest(self) -> ssl.SSLContext:
         """Return the context for the next connection."""
         try:
-            if self._files.changed():
+            if self._files.changed(self._warn):
                 self._latest = self._make()
         except CertificateError as error:
             self._warn(str(error))

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from podsched.lib.listening import Connection, Listener
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
-from podsched.telemetry.logs import Logger
+from podsched.telemetry.logs import Logger, keeps_certificates
 
 #: Connections at once.
 MAX_CONNECTIONS: Final = 500
@@ -120,11 +120,7 @@ async def serve_application(
     Raises ``HttpServerError`` if the address cannot be used, ``CertificateError`` if the
     certificates cannot.
     """
-
-    def keep(problem: str) -> None:
-        log.warning("Keeping the certificates in use", error=problem)
-
-    context = ServingContext(tls, keep).context if tls else None
+    context = ServingContext(tls, keeps_certificates(log)).context if tls else None
     runner = web.AppRunner(
         app,
         shutdown_timeout=shutdown_seconds,

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
@@ -92,6 +92,11 @@ class _LazyLogger:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._logger, name)
+
+
+def keeps_certificates(log: Logger) -> Callable[[str], None]:
+    """Return a function that logs why changed certificate files are not used."""
+    return lambda problem: log.warning("Keeping the certificates in use", error=problem)
 
 
 def bind_trace(context: str) -> None:

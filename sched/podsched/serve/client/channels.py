@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,13 +24,13 @@ from weakref import WeakSet
 import grpc
 
 from podsched.config.flags import flag
-from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles
 from podsched.lib.server_health import Health, leave_silent_servers
 from podsched.serve.client.bearer_token import BearerToken, check_in_clear
 from podsched.serve.client.errors import Unavailable, of_rpc
 from podsched.serve.client.server_health import ask
-from podsched.telemetry.logs import get_logger
+from podsched.serve.silent_server import failing
+from podsched.telemetry.logs import get_logger, keeps_certificates
 
 _log = get_logger("client")
 
@@ -142,7 +142,7 @@ class Channels:
         """Switch to the next endpoint, unless ``endpoint`` is no longer in use."""
         if endpoint == self.endpoint:
             self._at = (self._at + 1) % len(self.endpoints)
-        if _renewed(self._files):
+        if self._files is not None and self._files.changed(keeps_certificates(_log)):
             # They stay open for their current calls.
             self._outdated.extend(self._channels.values())
             self._channels.clear()
@@ -167,19 +167,9 @@ class Channels:
             self._silent.add(channel)
             await channel.close()
 
-    @contextmanager
-    def failing(self, channel: grpc.aio.Channel) -> Iterator[None]:
+    def failing(self, channel: grpc.aio.Channel) -> AbstractContextManager[None]:
         """Raise AioRpcError where calls end because ``move`` has closed their channel."""
-        try:
-            yield
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if channel not in self._silent or (task is not None and task.cancelling()):
-                raise
-            nothing = grpc.aio.Metadata()
-            raise grpc.aio.AioRpcError(
-                grpc.StatusCode.UNAVAILABLE, nothing, nothing, "the server did not answer"
-            ) from None
+        return failing(lambda: channel in self._silent)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -242,11 +232,3 @@ async def open_both_ways(
         call.cancel()
         raise
     return call, failing
-
-
-def _renewed(files: CertificateFiles | None) -> bool:
-    try:
-        return files is not None and files.changed()
-    except CertificateError as error:
-        _log.warning("Keeping the certificates in use", error=str(error))
-        return False

@@ -30,7 +30,7 @@ from podsched.lib.certificate_error import CertificateError
 from podsched.lib.changing_file import ChangingFile
 from podsched.lib.files import read_file
 from podsched.serve.kube.tokens import ExecToken, FileToken, FixedToken, TokenSource
-from podsched.telemetry.logs import get_logger
+from podsched.telemetry.logs import get_logger, keeps_certificates
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MAX_BYTES = 4 << 20
@@ -282,5 +282,5 @@ class ClusterTls:
             try:
                 self._context = self._make()
             except (OSError, ValueError) as error:  # ConfigError is a ValueError
-                _log.warning("Keeping the certificates in use", error=str(error))
+                keeps_certificates(_log)(str(error))
         return self._context

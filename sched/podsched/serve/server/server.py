@@ -19,7 +19,6 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
-from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles
 from podsched.lib.certificates import describe
 from podsched.lib.listening import REQUEST_SECONDS, connection_limit
@@ -42,7 +41,7 @@ from podsched.serve.server.service import AUTHORIZATION, OBJECTS, PODS, service_
 from podsched.serve.server.settings import ServerSettings
 from podsched.serve.store.protocol import Store
 from podsched.telemetry.health import HealthChecks
-from podsched.telemetry.logs import get_logger
+from podsched.telemetry.logs import get_logger, keeps_certificates
 
 if TYPE_CHECKING:
     from podsched.serve.server.access.jwt import JwtVerifier
@@ -338,11 +337,8 @@ class ServerCertificates:
     def changed(self) -> grpc.ServerCertificateConfiguration | None:
         """Return the certificates if the files have changed and are valid; None otherwise."""
         with self._lock:
-            try:
-                return self._configuration() if self._files.changed() else None
-            except CertificateError as error:
-                _log.warning("Keeping the certificates in use", error=str(error))
-                return None
+            changed = self._files.changed(keeps_certificates(_log))
+            return self._configuration() if changed else None
 
     def _configuration(self) -> grpc.ServerCertificateConfiguration:
         pems = self._files.pems

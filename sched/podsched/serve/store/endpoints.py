@@ -20,8 +20,8 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,12 @@ from aetcd.rpc import rpc_pb2, rpc_pb2_grpc
 from podsched.api.etcd_keys import SYNC
 from podsched.config.flags import flag
 from podsched.lib.backoff import Backoff
-from podsched.lib.certificate_error import CertificateError
 from podsched.lib.certificate_files import CertificateFiles, Pems
 from podsched.lib.server_health import SILENCE, STAY, Health, leave_silent_servers
+from podsched.serve.silent_server import failing
 from podsched.serve.store.errors import Closed, InvalidRequest, StoreError, Unavailable
 from podsched.serve.store.translate import is_auth_disabled, is_stale_token, translate
-from podsched.telemetry.logs import get_logger
+from podsched.telemetry.logs import get_logger, keeps_certificates
 
 _log = get_logger("etcd")
 
@@ -123,19 +123,9 @@ class Connection:
             "/etcdserverpb.KV/Txn", response_deserializer=rpc_pb2.TxnResponse.FromString
         )
 
-    @contextmanager
-    def failing(self) -> Iterator[None]:
+    def failing(self) -> AbstractContextManager[None]:
         """Raise AioRpcError where calls end because the member did not answer."""
-        try:
-            yield
-        except (asyncio.CancelledError, grpc.aio.UsageError):
-            task = asyncio.current_task()
-            if not self.silent or (task is not None and task.cancelling()):
-                raise
-            nothing = grpc.aio.Metadata()
-            raise grpc.aio.AioRpcError(
-                grpc.StatusCode.UNAVAILABLE, nothing, nothing, "the member did not answer"
-            ) from None
+        return failing(lambda: self.silent)
 
     async def write_first(self, stream: Any, request: Any) -> None:
         """Write the first request of a stream; return also if the stream ends: reading says why.
@@ -280,7 +270,7 @@ class Endpoints:
         """Switch to the next endpoint, unless another call already has; its watches end."""
         if self._connections[self._current] is connection and len(self._connections) > 1:
             self._use((self._current + 1) % len(self._connections))
-        if self._renewed():
+        if self._files.changed(keeps_certificates(_log)):
             # They stay open for their current calls and watches.
             self._outdated += [known for known in self._connections if known is not None]
             self._connections = [None] * len(self._connections)
@@ -367,13 +357,6 @@ class Endpoints:
         except (StoreError, grpc.aio.AioRpcError, grpc.aio.UsageError):
             return False
         return bool(status.leader == status.header.member_id)
-
-    def _renewed(self) -> bool:
-        try:
-            return self._files.changed()
-        except CertificateError as error:
-            _log.warning("Keeping the certificates in use", error=str(error))
-            return False
 
     def backoff(self) -> Backoff:
         """Return a new backoff for a call's retries; the first round of endpoints has no pauses."""

@@ -28,7 +28,7 @@ from functools import partial
 from podsched.lib.backoff import Backoff
 from podsched.lib.certificate_error import CertificateError
 from podsched.lib.tls_contexts import ConnectingContext, ServingContext, TlsFiles, user_of
-from podsched.telemetry.logs import get_logger
+from podsched.telemetry.logs import get_logger, keeps_certificates
 
 _log = get_logger("election")
 
@@ -60,8 +60,9 @@ class PeerTls:
         if not files.authorities or certificate is None:
             raise CertificateError("peers need authorities, a certificate and its key")
         self._user = user_in(certificate)
-        self.serving = ServingContext(files, _keep, demand=True).context
-        self._connecting = ConnectingContext(files, _keep, any_host=True)
+        keep = keeps_certificates(_log)
+        self.serving = ServingContext(files, keep, demand=True).context
+        self._connecting = ConnectingContext(files, keep, any_host=True)
 
     def connecting(self) -> ssl.SSLContext:
         """Return the context for the next connection to a peer."""
@@ -70,10 +71,6 @@ class PeerTls:
     def is_replica(self, writer: asyncio.StreamWriter) -> bool:
         """Return whether the peer has a certificate of this replica's user."""
         return user_of(writer.transport) == self._user
-
-
-def _keep(problem: str) -> None:
-    _log.warning("Keeping the certificates in use", error=problem)
 
 
 class PeerListener:

@@ -18,7 +18,7 @@ from podsched.lib.listening import Listener
 from podsched.lib.tls_contexts import ServingContext, TlsFiles
 from podsched.serve.server.rest.app import RestApp
 from podsched.telemetry.http_server import Protocol, protocols
-from podsched.telemetry.logs import get_logger
+from podsched.telemetry.logs import get_logger, keeps_certificates
 
 _log = get_logger("apiserver")
 
@@ -59,7 +59,7 @@ class KubeListener:
 
     def __init__(self, app: RestApp, files: TlsFiles | None, most: int) -> None:
         """files: None: no TLS; most: max connections. Raises CertificateError."""
-        tls = ServingContext(files, _keep).context if files is not None else None
+        tls = ServingContext(files, keeps_certificates(_log)).context if files is not None else None
         self._server, make = rest_server(app)
         self.connections = Listener(make, most, tls, _IDLE_SECONDS)
         self.port = 0
@@ -74,7 +74,3 @@ class KubeListener:
         self.connections.close()
         self._server.pre_shutdown()
         await self._server.shutdown(max(grace, 0.01))  # 0 would mean no limit
-
-
-def _keep(problem: str) -> None:
-    _log.warning("Keeping the certificates in use", error=problem)
