@@ -483,7 +483,7 @@ async def test_reads_and_watches_of_a_silent_member_go_on_at_another_one(
         await anext(watch)
         relay.cut()
         async with asyncio.timeout(PATIENCE):
-            with pytest.raises(MaybeApplied, match="the member did not answer"):
+            with pytest.raises(MaybeApplied, match="the server did not answer"):
                 await store.write(put("/a/2"))
             assert (await store.get("/a/1")).kv is not None
             await store.write(put("/a/3"))
