@@ -8,7 +8,7 @@ from typing import Final
 
 from podsched.api import objects as o
 from podsched.api.metadata_defaulting import generated_name
-from podsched.api.owners import add_controller
+from podsched.api.owners import follow_template
 
 #: Limits of Kubernetes' API; what is beyond is not filled in, because validation refuses it.
 MOST_REQUESTS: Final = 32
@@ -163,17 +163,14 @@ def claim_of_template(
     this, on the owner's uid, and on the names of owner and claim.
     """
     claim = o.ResourceClaim(spec=template.spec.spec)
-    claim.metadata.namespace = owner.metadata.namespace
+    follow_template(claim.metadata, template.spec.metadata, owner)
     base = _base_name(owner.metadata.name, ref.name)
     names = (
         generated_name(base, f"{owner.metadata.uid}/{ref.name}/{attempt}")
         for attempt in itertools.count()
     )
     claim.metadata.name = next(name for name in names if not exists(name))
-    claim.metadata.labels.update(template.spec.metadata.labels)
-    claim.metadata.annotations.update(template.spec.metadata.annotations)
     claim.metadata.annotations[POD_CLAIM_NAME] = ref.name
-    add_controller(claim.metadata, owner)
     return claim
 
 

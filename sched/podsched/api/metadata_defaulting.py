@@ -8,6 +8,9 @@ from podsched.api import objects as o
 from podsched.api.kinds import kind_of
 
 DEFAULT_NAMESPACE = "default"
+#: The namespace of the Leases with which nodes report, and the namespaces that always exist.
+NODE_LEASES = "kube-node-lease"
+BUILT_IN_NAMESPACES = (DEFAULT_NAMESPACE, "kube-system", "kube-public", NODE_LEASES)
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _MAX_GENERATED_PREFIX = 63 - _SUFFIX_LENGTH

@@ -37,10 +37,12 @@ def key_of(pod: Pod) -> PodKey:
 
 def object_key(message: AnyObject) -> str:
     """Return namespace/name, or the name alone where there is no namespace."""
-    metadata = message.metadata
-    if metadata.namespace:
-        return f"{metadata.namespace}/{metadata.name}"
-    return metadata.name
+    return joined_key(message.metadata.namespace, message.metadata.name)
+
+
+def joined_key(namespace: str, name: str) -> str:
+    """Return the key of the object with this namespace, "" for none, and name."""
+    return f"{namespace}/{name}" if namespace else name
 
 
 def timestamp(seconds: float, *, whole: bool = False) -> Timestamp:

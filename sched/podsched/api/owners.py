@@ -68,6 +68,14 @@ def add_controller(metadata: ObjectMeta, owner: AnyObject) -> None:
     )
 
 
+def follow_template(metadata: ObjectMeta, template: ObjectMeta, owner: AnyObject) -> None:
+    """Fill in the metadata of an object that is made for ``owner``, all but its name."""
+    metadata.namespace = owner.metadata.namespace
+    metadata.labels.update(template.labels)
+    metadata.annotations.update(template.annotations)
+    add_controller(metadata, owner)
+
+
 def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
     """Return the reference to the controller of an object, None if there is none."""
     # A loop, since a generator for each of all pods' changes costs three times as much.

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from podsched.api.conditions import is_finished
+from podsched.api.objects import key_of
 from podsched.cache.cache import Cache
 from podsched.cache.pod_states import Stage
 from podsched.framework.pods import PodInfo
@@ -84,7 +85,7 @@ def compare_pods(
     waiting = {pod.uid: pod for pod in queued}
     known = cache.held.keys() | waiting.keys() | {pod.uid for pod in in_flight}
     missed = (
-        _key(pod)
+        key_of(pod)
         for uid, pod in unfinished.items()
         if uid not in known
         and (pod.spec.node_name or cache.is_responsible_for(pod.spec.scheduler_name))
@@ -149,10 +150,6 @@ def _allocatable(cache: Cache, row: int) -> dict[str, int]:
 
 def _resources(cache: Cache) -> list[str]:
     return sorted({*cache.columns.node_table.allocatable, "cpu", "memory"})
-
-
-def _key(pod: v1.Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def _same_version(one: v1.Node | v1.Pod, other: v1.Node | v1.Pod) -> bool:

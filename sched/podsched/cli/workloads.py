@@ -18,7 +18,7 @@ from podsched.api.objects import (
     ReplicationController,
     StatefulSet,
 )
-from podsched.api.owners import add_controller
+from podsched.api.owners import follow_template
 from podsched.api.queue_labels import QUEUE_NAME
 from podsched.cli.errors import USAGE, fail, warn
 from podsched.cli.manifests import read_known
@@ -98,10 +98,8 @@ def _add_pods(owner: _Owner, number: int, found: Workload) -> None:
     template = owner.spec.template
     for index in range(number):
         pod = Pod(spec=template.spec)
-        pod.metadata.name, pod.metadata.namespace = f"{meta.name}-{index}", meta.namespace
-        pod.metadata.labels.update(template.metadata.labels)
-        pod.metadata.annotations.update(template.metadata.annotations)
-        add_controller(pod.metadata, owner)
+        pod.metadata.name = f"{meta.name}-{index}"
+        follow_template(pod.metadata, template.metadata, owner)
         if isinstance(owner, StatefulSet):
             found.others.extend(_claims(owner, pod))
         found.pods.append(pod)

@@ -19,7 +19,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.requirements import Requirement
 from podsched.framework.status import SUCCESS, Code, Status
 from podsched.framework.verdicts import Rows, Scores, Verdicts, rejecting
-from podsched.plugins.rows.matching import per_taint_set
+from podsched.plugins.rows.matching import per_taint_set, untolerated
 from podsched.plugins.rows.normalize import default_normalize
 from podsched.plugins.without_args import WithoutArgs
 from podsched.v1 import objects_pb2 as v1
@@ -47,11 +47,8 @@ class TaintToleration(WithoutArgs):
         return tuple(t.SerializeToString() for t in pod.cls.spec.tolerations)
 
     def filter(self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Verdicts:
-        tolerations = pod.cls.spec.tolerations
-        untolerated = per_taint_set(
-            nodes, rows, lambda taints: find_untolerated(taints, tolerations) is not None
-        )
-        return rejecting(untolerated != 0, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
+        rejected = untolerated(nodes, rows, pod.cls.spec.tolerations)
+        return rejecting(rejected, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
     def requirements(
         self, state: CycleState, pod: PodInfo, nodes: NodeColumns, rows: Rows

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from podsched.api.objects import Pod
+from podsched.api.objects import Pod, key_of
 from podsched.serve.client.errors import FenceLost
 
 #: A pod that has ended more terms than this is set aside.
@@ -30,7 +30,7 @@ class PodFault(Exception):
     """
 
     def __init__(self, pods: Sequence[Pod]) -> None:
-        super().__init__(", ".join(_key(pod) for pod in pods[:3]) or "no pod that is known")
+        super().__init__(", ".join(key_of(pod) for pod in pods[:3]) or "no pod that is known")
         self.pods = pods
 
 
@@ -61,7 +61,7 @@ class FaultyPods:
     def add(self, fault: PodFault) -> None:
         """Note that a term has ended: a single pod is at fault, several are only suspected."""
         for pod in fault.pods:
-            key = _key(pod)
+            key = key_of(pod)
             known = self._pods.get(key)
             if known is None or _differs(known.pod, pod):
                 known = self._pods[key] = _Ended(pod)
@@ -84,10 +84,6 @@ class FaultyPods:
             del self._pods[key]
             return ""
         return known.reason if known.ended > MOST_ENDED and not pod.spec.node_name else ""
-
-
-def _key(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def _differs(before: Pod, after: Pod) -> bool:

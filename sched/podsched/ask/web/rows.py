@@ -13,7 +13,7 @@ from typing import Final
 
 from podsched.api.conditions import POD_SCHEDULED, is_finished, is_node_ready, pod_condition
 from podsched.api.hollow_nodes import is_hollow
-from podsched.api.objects import Event, Node, Pod, PodCondition, seconds_of
+from podsched.api.objects import Event, Node, Pod, PodCondition, joined_key, seconds_of
 from podsched.api.pod_groups import group_key
 from podsched.api.resources import MEMORY, PODS, readable_allocatable, readable_requests
 from podsched.api.tolerations import HARD_EFFECTS, TAINT_UNSCHEDULABLE
@@ -190,7 +190,7 @@ def _decision(node: str, condition: PodCondition) -> DecisionRow | None:
 def event_row(event: Event) -> EventRow:
     """Return an event's row."""
     about = event.involved_object
-    name = f"{about.namespace}/{about.name}" if about.namespace else about.name
+    name = joined_key(about.namespace, about.name)
     latest = max(
         seconds_of(event.last_timestamp),
         seconds_of(event.event_time),

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from podsched.api.conditions import is_finished, is_pod_ready, is_terminating
 from podsched.api.manifest import to_manifest
 from podsched.api.objects import AnyObject, Pod
+from podsched.app.leader_requests import name_of
 from podsched.lab.chaos.history import PODS, History, Violation, disrupted, replay
 from podsched.lab.chaos.outcome import ChaosOutcome
 from podsched.lab.chaos.records import Call, Change, FaultMark, FencedWrite
@@ -195,23 +196,19 @@ class _Scale:
 
 def leader_bars(outcome: ChaosOutcome) -> list[Bar]:
     """Return a bar for each holder of the lock."""
-    names = sorted({_name(term.holder) for term in outcome.terms})
+    names = sorted({name_of(term.holder) for term in outcome.terms})
     colours = {name: _COLOURS[at % len(_COLOURS)] for at, name in enumerate(names)}
     end = outcome.history.seconds
     return [
         Bar(
             term.began_at,
             term.ended_at if term.ended else end,
-            f"{_name(term.holder)}, term {term.number}",
-            colours[_name(term.holder)],
-            _name(term.holder),
+            f"{name_of(term.holder)}, term {term.number}",
+            colours[name_of(term.holder)],
+            name_of(term.holder),
         )
         for term in outcome.terms
     ]
-
-
-def _name(identity: str) -> str:
-    return identity.rpartition("_")[0] or identity
 
 
 def fault_bars(history: History) -> list[Bar]:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from podsched.api.conditions import is_pod_ready, is_terminating
 from podsched.api.kinds import kind_of
-from podsched.api.objects import AnyObject, Pod
+from podsched.api.objects import AnyObject, Pod, key_of
 from podsched.lab.chaos import shapes
 from podsched.lab.chaos.history import World, apply
 from podsched.lab.chaos.promises.devices import unused_claims
@@ -79,7 +79,7 @@ class Caller:
         self._live = live
 
     async def create_pods(self, pods: Sequence[Pod]) -> None:
-        keys = [f"pods/{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods]
+        keys = [f"pods/{key_of(pod)}" for pod in pods]
         async with self._recorded("create", keys) as answers:
             for result in await self._client.create_pods(pods):
                 answers.append(_Answer(of_result(result), revision=result.resource_version))

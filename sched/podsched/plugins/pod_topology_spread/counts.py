@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from podsched.api.node_labels import HOSTNAME
-from podsched.api.tolerations import find_untolerated
 from podsched.framework.nodes import Bools, Int64s, JournaledColumns, NodeColumns
 from podsched.framework.pods import PodInfo
 from podsched.framework.verdicts import Rows
@@ -37,7 +36,7 @@ from podsched.plugins.pod_topology_spread.constraints import (
     MatchingPods,
 )
 from podsched.plugins.rows.base_rows import rows_of_base
-from podsched.plugins.rows.matching import per_taint_set
+from podsched.plugins.rows.matching import untolerated
 from podsched.plugins.rows.topology_domains import Domains, TopologyDomains
 
 NO_ROWS: Final[Rows] = np.empty(0, dtype=np.intp)
@@ -248,12 +247,8 @@ def _honored_affinity(pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Bools:
 
 
 def _honored_taints(pod: PodInfo, nodes: NodeColumns, rows: Rows) -> Bools:
-    tolerations = pod.cls.spec.tolerations
-    untolerated = per_taint_set(
-        nodes, rows, lambda taints: find_untolerated(taints, tolerations) is not None
-    )
     result = np.zeros(nodes.size, dtype=np.bool_)
-    result[rows] = untolerated == 0
+    result[rows] = ~untolerated(nodes, rows, pod.cls.spec.tolerations)
     return result
 
 

@@ -6,13 +6,14 @@ for all rows in one NumPy step. So a match costs as much as there are distinct v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from podsched.api.node_selectors import NodeTerm, NodeTerms
 from podsched.api.selectors import Requirement
+from podsched.api.tolerations import find_untolerated
 from podsched.framework.nodes import ABSENT, Bools, Int32s, NodeColumns
 from podsched.framework.verdicts import Rows
 from podsched.plugins.rows.base_rows import rows_of_base
@@ -53,6 +54,16 @@ def per_taint_set(
     for taint_set in present.tolist():
         table[taint_set] = value_of(nodes.taints(taint_set))
     return table[ids]
+
+
+def untolerated(nodes: NodeColumns, rows: Rows, tolerations: Sequence[v1.Toleration]) -> Bools:
+    """Return for each row whether its node has a hard taint without a toleration."""
+
+    def found(taints: tuple[v1.Taint, ...]) -> int:
+        return find_untolerated(taints, tolerations) is not None
+
+    result: Bools = per_taint_set(nodes, rows, found) != 0
+    return result
 
 
 def match_requirement(requirement: Requirement, nodes: NodeColumns, rows: Rows) -> Bools:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, cast
 
 from podsched.api.codec import format_time
+from podsched.api.metadata_defaulting import NODE_LEASES
 from podsched.api.objects import AnyObject, Lease, Node, timestamp
 from podsched.api.reasons import StatusCode
 from podsched.serve.agent.deletions import deletions
@@ -22,7 +23,6 @@ from podsched.v1 import api_pb2 as v1
 from podsched.v1.api_pb2 import DeleteRequest, PatchRequest
 
 _log = get_logger("agent")
-NAMESPACE = "kube-node-lease"
 DURATION = 40
 """Seconds: kubelet's nodeLeaseDurationSeconds."""
 SLOTS = 20
@@ -77,7 +77,7 @@ class Heartbeats:
         """Delete the lease of a node that is gone."""
         self.pause(name)
         self._new.drop(name)
-        self._old.put(name, DeleteRequest(kind="Lease", namespace=NAMESPACE, name=name))
+        self._old.put(name, DeleteRequest(kind="Lease", namespace=NODE_LEASES, name=name))
 
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
@@ -146,7 +146,7 @@ def new_lease(node: Node, now: float) -> Lease:
     """Return the initial lease of a node, owned by the node."""
     lease = Lease()
     lease.metadata.name = node.metadata.name
-    lease.metadata.namespace = NAMESPACE
+    lease.metadata.namespace = NODE_LEASES
     if node.metadata.uid:
         lease.metadata.owner_references.add(
             api_version="v1", kind="Node", name=node.metadata.name, uid=node.metadata.uid
@@ -162,6 +162,6 @@ def renewals(names: Iterable[str], now: float) -> list[PatchRequest]:
     spec = {"renewTime": format_time(timestamp(now))}
     patch = json.dumps({"spec": spec}).encode()
     return [
-        PatchRequest(kind="Lease", namespace=NAMESPACE, name=name, merge_patch=patch)
+        PatchRequest(kind="Lease", namespace=NODE_LEASES, name=name, merge_patch=patch)
         for name in names
     ]

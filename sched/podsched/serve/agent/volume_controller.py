@@ -18,6 +18,7 @@ from podsched.api.objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    joined_key,
     object_key,
 )
 from podsched.lib.event_loop import Turn
@@ -167,7 +168,7 @@ class VolumeController:
         elif isinstance(effect, v1.DeleteRequest):
             self._deletions.put(effect.name, effect)
         else:
-            key = f"{effect.namespace}/{effect.name}" if effect.namespace else effect.name
+            key = joined_key(effect.namespace, effect.name)
             self._patches.put(f"{effect.kind} {key}", effect)
 
     def _patched(self, _: str, patch: v1.PatchRequest, result: v1.BatchResult) -> None:
@@ -176,7 +177,7 @@ class VolumeController:
             return
         if not isinstance(failed, Conflict):
             _log.warning("Write failed", kind=patch.kind, name=patch.name, error=str(failed))
-        key = f"{patch.namespace}/{patch.name}" if patch.namespace else patch.name
+        key = joined_key(patch.namespace, patch.name)
         volume = patch.kind == "PersistentVolume"
         self._later(key, volume=volume)
         if volume:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from google.protobuf.message import DecodeError
 
 from podsched.api.kinds import KINDS
+from podsched.api.objects import joined_key
 from podsched.lib.varint import delimited_fields
 from podsched.telemetry.logs import get_logger
 from podsched.v1.objects_pb2 import Object, ObjectMeta
@@ -46,7 +47,7 @@ def identify(raw: bytes) -> Identity:
                 metadata = _fields(_fields(content).get(_METADATA, b""))
                 names = (metadata.get(_META["namespace"], b""), metadata.get(_META["name"], b""))
                 namespace, name = (part.decode() for part in names)
-                return Identity(kind, f"{namespace}/{name}" if namespace else name)
+                return Identity(kind, joined_key(namespace, name))
     except (DecodeError, UnicodeDecodeError):
         pass
     return UNKNOWN

@@ -16,7 +16,7 @@ from podsched.api.field_errors import FieldError, forbidden
 from podsched.api.kinds import KINDS, Kind
 from podsched.api.kubelet_defaults import set_kubelet_defaults
 from podsched.api.limit_ranges import aggregate, claim_errors
-from podsched.api.metadata_defaulting import DEFAULT_NAMESPACE
+from podsched.api.metadata_defaulting import BUILT_IN_NAMESPACES, DEFAULT_NAMESPACE
 from podsched.api.objects import (
     AnyObject,
     CertificateSigningRequest,
@@ -64,7 +64,6 @@ from podsched.serve.server.certificate_requests import (
 MAX_OBJECT_BYTES = 1 << 20
 
 _POD = KINDS["Pod"]
-_PROTECTED_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 
 
 def admit_new(
@@ -287,7 +286,7 @@ def encoded(kind: Kind, message: AnyObject) -> bytes:
 
 def check_deletable(kind: Kind, name: str) -> None:
     """Raise ApiError for a namespace or PriorityClass that every cluster must have."""
-    if kind.name == "Namespace" and name in _PROTECTED_NAMESPACES:
+    if kind.name == "Namespace" and name in BUILT_IN_NAMESPACES:
         raise errors.forbidden(kind, name, "this namespace may not be deleted")
     if kind.name == "PriorityClass" and name.startswith("system-"):
         raise errors.forbidden(kind, name, "this is a system priority class and cannot be deleted")

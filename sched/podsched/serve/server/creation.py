@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from podsched.api.etcd_keys import local_key
 from podsched.api.kinds import kind_of
-from podsched.api.metadata_defaulting import generated_name
+from podsched.api.metadata_defaulting import BUILT_IN_NAMESPACES, generated_name
 from podsched.api.objects import (
     AnyObject,
     Event,
@@ -57,7 +57,6 @@ _GENERATED_NAME_TRIES = 8
 _ADDRESS_TRIES = 32
 #: Max Events about workloads without a controller for one call.
 _MAX_UNMANAGED = 100
-_BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 #: Kinds that only a kube-controller-manager makes pods of.
 NEEDS_MANAGER: Final = frozenset(CONTROLLED_KINDS) - OWN_KINDS
 #: Warning for such a workload while no kube-controller-manager runs.
@@ -348,7 +347,7 @@ def no_controller_event(kind: str, api_version: str, message: AnyObject, now: fl
 
 async def ensure_built_in(creator: Creator, cache: WatchCache) -> None:
     """Create the built-in objects of a cluster. Raises ApiError."""
-    namespaces = [Namespace(metadata={"name": name}) for name in _BUILT_IN_NAMESPACES]
+    namespaces = [Namespace(metadata={"name": name}) for name in BUILT_IN_NAMESPACES]
     for built_in in (namespaces, [*system_priority_classes(), *bootstrap_policy()]):
         missing = [m for m in built_in if cache.get(kind_of(m), object_key(m)) is None]
         for outcome in await creator.create_many(missing):

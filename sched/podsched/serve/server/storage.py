@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from podsched.api.etcd_keys import local_key, object_key, term_key
 from podsched.api.kinds import KINDS, Kind
+from podsched.api.metadata_defaulting import NODE_LEASES
 from podsched.api.objects import AnyObject
 from podsched.api.quota import Usage
 from podsched.serve.server import errors
@@ -44,7 +45,6 @@ from podsched.telemetry.tracing import SpanName, current_span
 from podsched.v1.api_pb2 import Fence
 
 _LEASE = KINDS["Lease"]
-_NODE_LEASES = "kube-node-lease/"
 # Timeout in seconds of the read that checks whether a write was applied, after its answer was lost.
 _CHECK_SECONDS = 2.0
 # Seconds that a write may take before its outcome is reported as unknown: longer than the store's
@@ -539,7 +539,7 @@ def _no_lock(item: New | Mutation) -> tuple[Compare, ...]:
     scheduling: a record with a duration of 68 years is valid until someone deletes it. Most Leases
     are heartbeats of nodes; these have their own namespace and need no compare.
     """
-    if item.kind is not _LEASE or item.key.startswith(_NODE_LEASES):
+    if item.kind is not _LEASE or item.key.startswith(f"{NODE_LEASES}/"):
         return ()
     return (Compare.absent(term_key(item.key)),)
 

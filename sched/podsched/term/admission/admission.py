@@ -16,6 +16,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from podsched.api.objects import object_key
 from podsched.cache.cache import Cache
 from podsched.config.queues import QueuesConfiguration
 from podsched.framework.pod_groups import PodGroup
@@ -215,7 +216,7 @@ class Admission:
         for local in self.cluster.list("LocalQueue"):
             queue = self.cluster.get("ClusterQueue", "", local.spec.cluster_queue)
             if queue is not None and self.histories.orders(queue):
-                keys.append(f"{local.metadata.namespace}/{local.metadata.name}")
+                keys.append(object_key(local))
         sampled = self.histories.sample(now + self.endings.epoch, keys, self._running)
         for key in sampled:
             self.tallies.changed[QueueKey("LocalQueue", key)] = None
@@ -328,7 +329,7 @@ class Admission:
         for one in queues:
             self.tallies.changed[QueueKey("ClusterQueue", one.metadata.name)] = None
         for local in cluster.list("LocalQueue"):
-            key = f"{local.metadata.namespace}/{local.metadata.name}"
+            key = object_key(local)
             self.tallies.changed[QueueKey("LocalQueue", key)] = None
         if self.active:
             # A pod that is deleted while it is being bound is only in the cache: it uses quota

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from podsched.api.conditions import is_terminating
 from podsched.api.objects import AnyObject, PersistentVolumeClaim, Pod, Volume
-from podsched.api.owners import add_controller
+from podsched.api.owners import follow_template
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.workqueue import WorkQueue
@@ -88,8 +88,5 @@ def _claim(pod: Pod, volume: Volume) -> PersistentVolumeClaim:
     template = volume.ephemeral.volume_claim_template
     claim = PersistentVolumeClaim(spec=template.spec)
     claim.metadata.name = f"{pod.metadata.name}-{volume.name}"
-    claim.metadata.namespace = pod.metadata.namespace
-    claim.metadata.labels.update(template.metadata.labels)
-    claim.metadata.annotations.update(template.metadata.annotations)
-    add_controller(claim.metadata, pod)
+    follow_template(claim.metadata, template.metadata, pod)
     return claim

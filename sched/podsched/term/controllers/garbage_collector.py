@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from podsched.api.kinds import KINDS
 from podsched.api.manifest import to_manifest
-from podsched.api.objects import AnyObject, OwnerReference
+from podsched.api.objects import AnyObject, OwnerReference, joined_key
 from podsched.api.owners import FOREGROUND_FINALIZER, KEPT_KINDS, ORPHAN_FINALIZER, owner_kind
 from podsched.serve.client.cluster import object_deletion
 from podsched.serve.client.informer import Event
@@ -172,7 +172,7 @@ class GarbageCollector:
                 owners.solid.append(reference)
                 continue
             absentee = _absent_object(item, reference)
-            key = f"{absentee.namespace}/{absentee.name}" if absentee.namespace else absentee.name
+            key = joined_key(absentee.namespace, absentee.name)
             found = self._objects.get(absentee.kind, key)
             if found is None or found.metadata.uid != reference.uid:
                 owners.dangling.append(reference)

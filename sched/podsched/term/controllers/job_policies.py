@@ -15,6 +15,7 @@ from podsched.api.objects import (
     Pod,
     PodFailurePolicyOnExitCodes,
     PodFailurePolicyRule,
+    key_of,
 )
 from podsched.lib.backoff import exponential
 from podsched.term.controllers.job_indexes import Indexes
@@ -52,7 +53,7 @@ def judge_failure(job: Job, pod: Pod | None) -> Failure:
 
 def _match(rule: PodFailurePolicyRule, pod: Pod) -> str:
     """Return why a rule matches, "" if it does not."""
-    name = f"{pod.metadata.namespace}/{pod.metadata.name}"
+    name = key_of(pod)
     if rule.HasField("on_exit_codes"):
         statuses = [*pod.status.container_statuses, *pod.status.init_container_statuses]
         found = next((each for each in statuses if _has_code(each, rule.on_exit_codes)), None)

@@ -22,7 +22,6 @@ from podsched.api.objects import Lease, Node, Timestamp
 from podsched.config.settings import ControllerSettings
 from podsched.term.controllers.controller import Instant
 
-LEASE_NAMESPACE = "kube-node-lease"
 _MANY = 2
 """A zone is disrupted if more nodes than this are not Ready."""
 

@@ -19,13 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from podsched.api.conditions import NODE_READY, is_node_ready, is_pod_ready, node_condition
+from podsched.api.metadata_defaulting import NODE_LEASES
 from podsched.api.objects import Lease, Node, Pod
 from podsched.api.tolerations import NO_EXECUTE
 from podsched.config.settings import ControllerSettings
 from podsched.serve.client.informer import Event
 from podsched.term.controllers.controller import Instant, Objects
 from podsched.term.controllers.node_health import (
-    LEASE_NAMESPACE,
     Heartbeats,
     count_zones,
     eviction_rates,
@@ -119,7 +119,7 @@ class NodeLifecycleController:
                 self._lost.add(event.key)
 
     def _see_lease(self, lease: object, now: Instant) -> None:
-        if isinstance(lease, Lease) and lease.metadata.namespace == LEASE_NAMESPACE:
+        if isinstance(lease, Lease) and lease.metadata.namespace == NODE_LEASES:
             self._heartbeats.see_lease(lease, now)
 
     def _see_node(self, name: str, node: Node, now: Instant) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 
 from podsched.api.metadata_defaulting import generated_name
 from podsched.api.objects import AnyObject, ObjectMeta, Pod, PodTemplateSpec, object_key
-from podsched.api.owners import add_controller
+from podsched.api.owners import follow_template
 from podsched.lib.backoff import exponential
 from podsched.serve.client.errors import AlreadyExists, ClientError, NotFound
 from podsched.term.controllers.controller import Done, without_finalizer
@@ -65,15 +65,12 @@ class PodWrites:
         """
         pod = Pod(spec=template.spec)
         metadata = pod.metadata
-        metadata.labels.update(template.metadata.labels)
-        metadata.annotations.update(template.metadata.annotations)
+        follow_template(metadata, template.metadata, owner)
         metadata.finalizers.extend(template.metadata.finalizers)
-        metadata.namespace = owner.metadata.namespace
         metadata.generate_name = prefix
         metadata.name = self._new_name(owner, prefix)
         made = Creation(completion, self._pods.now + EXPECTED_FOR)
         self._pods.of(owner.metadata.uid).creating[object_key(pod)] = made
-        add_controller(metadata, owner)
         return pod
 
     def _new_name(self, owner: AnyObject, prefix: str) -> str:

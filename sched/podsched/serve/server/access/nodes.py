@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from podsched.api import node_labels
 from podsched.api.kinds import Kind
+from podsched.api.metadata_defaulting import NODE_LEASES
 from podsched.api.objects import AnyObject, Node, Pod, ResourceSlice
 from podsched.api.pod_references import references, token_audiences
 from podsched.api.service_accounts import MIRROR_POD, is_mirror_pod
@@ -33,7 +34,6 @@ VOLUME_CONTROLLERS: Final = "system:volume-controllers"
 #: Agents whose hollow nodes have devices: group and role.
 HOLLOW_DEVICES: Final = "system:hollow-devices"
 USER_PREFIX: Final = "system:node:"
-_LEASES: Final = "kube-node-lease"
 _RESTRICTED = ("kubernetes.io", "k8s.io")
 _OWN_PREFIXES = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _OWN_LABELS = frozenset(
@@ -126,8 +126,10 @@ class NodeScope(NamedTuple):
         """Raise ApiError for another node, its Lease or its CSINode."""
         if kind.name in ("Node", "CSINode") and not self.includes(name):
             raise self._refused(kind, name, "cannot be written by this node")
-        if kind.name == "Lease" and not (namespace == _LEASES and self.includes(name)):
-            raise self._refused(kind, name, f"can only access node lease of its own in {_LEASES}")
+        if kind.name == "Lease" and not (namespace == NODE_LEASES and self.includes(name)):
+            raise self._refused(
+                kind, name, f"can only access node lease of its own in {NODE_LEASES}"
+            )
 
     def check_change(self, kind: Kind, old: AnyObject, new: AnyObject | None) -> None:
         """Raise ApiError if the limits forbid changing or removing (None) an object."""

@@ -22,6 +22,7 @@ from google.protobuf.message import DecodeError
 
 from podsched.api.json_text import load_json
 from podsched.api.kinds import KINDS, Kind, UnknownKindError, find_kind, kind_of, unwrap
+from podsched.api.objects import joined_key
 from podsched.api.reasons import StatusCode
 from podsched.serve.server.access.identity import Identity
 from podsched.serve.server.errors import ApiError
@@ -284,8 +285,7 @@ def _annotations(call: AuditedCall) -> dict[str, str]:
         items = request.items if isinstance(request, Batch) else getattr(request, field)
         found["podsched.io/items"] = str(len(items))
         found["podsched.io/first-items"] = ",".join(
-            f"{namespace}/{name}" if namespace else name
-            for _, namespace, name in _items(call, FIRST_ITEMS)
+            joined_key(namespace, name) for _, namespace, name in _items(call, FIRST_ITEMS)
         )
     if counts := collections.Counter(StatusCode(each.code).name for each in results):
         outcomes = (f"{name}={count}" for name, count in sorted(counts.items()))

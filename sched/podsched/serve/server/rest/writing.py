@@ -25,6 +25,7 @@ from podsched.serve.server.fairness.turns import charge_call
 from podsched.serve.server.listing import Page
 from podsched.serve.server.rest.bodies import (
     MAX_WARNINGS,
+    Decoded,
     asks_dry_run,
     check_kind,
     manager_of,
@@ -55,6 +56,7 @@ from podsched.serve.server.rest.options import ListOptions, flag
 from podsched.serve.server.rest.patches import APPLY, JSON_PATCH, patch_type, patched_content
 from podsched.serve.server.rest.pod_warnings import pod_warnings
 from podsched.serve.server.rest.reading import Reading
+from podsched.serve.server.rest.resources import Resource
 from podsched.serve.server.rest.routes import Target
 from podsched.serve.server.rest.views import patchable
 from podsched.serve.server.rewriting import Rewrite
@@ -90,11 +92,7 @@ class Writing:
         manager_of(request, "CreateOptions")
         rights().check("create", resource.kind, target.namespace)
         turn = Turn()
-        size = len(request.body)
-        content, doubled = await apart(size, parsed, request, request.body, resource.kind.name)
-        check_kind(content, resource.kind.name, (resource.api_version,))
-        await turn.pause()
-        decoded = await apart(size, read_object, resource, content, doubled, level)
+        decoded = await _body_of(request, resource, level, turn)
         add_warnings(*decoded.warnings)
         message = decoded.message
         check_new(target, message)
@@ -149,11 +147,7 @@ class Writing:
         verb, kind = "update", resource.kind
         rights().check(verb, kind, target.namespace, target.name, target.subresource)
         turn = Turn()
-        size = len(request.body)
-        content, doubled = await apart(size, parsed, request, request.body, kind.name)
-        check_kind(content, kind.name, (resource.api_version,))
-        await turn.pause()
-        decoded = await apart(size, read_object, resource, content, doubled, level)
+        decoded = await _body_of(request, resource, level, turn)
         check_replacement(target, decoded.message)
         await turn.pause()
         uid = decoded.message.metadata.uid
@@ -361,6 +355,15 @@ def _patched(
     message = _own_part(target, message, entry)
     set_kubelet_defaults(message, entry.message)
     return message
+
+
+async def _body_of(request: Request, resource: Resource, level: str, turn: Turn) -> Decoded:
+    """Return the object in the body of a request. Raises ApiError."""
+    size, kind = len(request.body), resource.kind.name
+    content, doubled = await apart(size, parsed, request, request.body, kind)
+    check_kind(content, kind, (resource.api_version,))
+    await turn.pause()
+    return await apart(size, read_object, resource, content, doubled, level)
 
 
 def _own_part(target: Target, message: AnyObject, entry: Entry) -> AnyObject:
