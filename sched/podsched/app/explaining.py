@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Final, cast
 
-from podsched.api.objects import Pod, timestamp
+from podsched.api.objects import Pod, seconds_of, timestamp
 from podsched.api.reasons import StatusCode
 from podsched.app.answering import Unanswerable
 from podsched.ask.decisions.log import DecisionLog
@@ -195,7 +195,7 @@ def _read(log: DecisionLog, namespace: str, name: str, uid: str) -> Recorded:
     if deciding is None:
         return recorded
     waited = (deciding.queued_time, deciding.decided_time)
-    since, until = (stamp.ToMicroseconds() / 1e6 for stamp in waited)
+    since, until = map(seconds_of, waited)
     until += _BINDING_SECONDS
     query = DecisionQuery(since=since, until=until, limit=_MOST_MEANWHILE)
     meanwhile = log.find(query).records

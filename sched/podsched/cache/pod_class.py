@@ -25,9 +25,9 @@ from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary, ref
 
 from google.protobuf.message import Message
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from podsched.api.extended_resources import may_be_devices
+from podsched.api.objects import seconds_of
 from podsched.api.pod_groups import group_key, label_group_key, queue_group_key
 from podsched.api.resources import requested_amounts
 from podsched.framework.pods import PodAmounts, PodClass, PodInfo, PodShape, SpecParts
@@ -405,13 +405,13 @@ def make_pod_info(pod: v1.Pod, classes: PodClasses, known: PodInfo | None = None
     else:
         name = meta.name
         key = f"{cls.namespace}/{name}"
-        created = _seconds(meta.creation_timestamp) if meta.HasField("creation_timestamp") else 0.0
+        created = seconds_of(meta.creation_timestamp)
     nominated, started = "", 0.0
     if pod.HasField("status"):
         status = pod.status
         nominated = status.nominated_node_name
         if status.HasField("start_time"):
-            started = _seconds(status.start_time)
+            started = seconds_of(status.start_time)
     return PodInfo(
         uid,
         key,
@@ -428,7 +428,3 @@ def make_pod_info(pod: v1.Pod, classes: PodClasses, known: PodInfo | None = None
         # The labels of the class, because those of a message take ten times as long.
         or (queue_group_key(cls.namespace, cls.labels) if classes.queue_groups else ""),
     )
-
-
-def _seconds(stamp: Timestamp) -> float:
-    return float(stamp.seconds + stamp.nanos / 1e9)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from podsched.api.objects import timestamp
+from podsched.api.objects import seconds_of, timestamp
 from podsched.ask.decisions.frames import Frame, FrameKind, pod_mark
 from podsched.v1 import decisions_pb2
 
@@ -80,8 +80,8 @@ class DecisionQuery:
     @classmethod
     def of(cls, request: decisions_pb2.DecisionsRequest, most: int) -> DecisionQuery:
         """Return the query of a request, limited to ``most`` decisions."""
-        since = request.since.ToMicroseconds() / 1e6 if request.HasField("since") else 0.0
-        until = request.until.ToMicroseconds() / 1e6 if request.HasField("until") else math.inf
+        since = seconds_of(request.since) if request.HasField("since") else 0.0
+        until = seconds_of(request.until) if request.HasField("until") else math.inf
         return cls(
             namespace=request.namespace,
             name=request.name,
