@@ -26,7 +26,7 @@ from podsched.decide.evaluation.selection import Selector
 from podsched.framework.plugin import PluginFactory
 from podsched.framework.pods import PodInfo
 from podsched.serve.client.informer import Event
-from podsched.term.cycle.decision_notes import Allowance, DecisionSink, digest
+from podsched.term.cycle.decision_notes import Allowance, DecisionSink, digest, score_fields
 from podsched.term.cycle.outcomes import ERROR, SCHEDULED, UNSCHEDULABLE
 from podsched.term.state import SchedulingState, build_state
 
@@ -124,11 +124,7 @@ class Shadow:
 
     def _details(self, selector: Selector, row: int, now: float) -> dict[str, Any]:
         found = details_of(selector.evaluation, row) if self._allowance.has_some(now) else None
-        if found is None:
-            return {}
-        names = self._cache.columns.names
-        scores = [(names[row], total, plugins) for row, total, plugins in found.rows]
-        return {"scores": scores, "tied_nodes": found.ties}
+        return {} if found is None else score_fields(found, self._cache.columns.names)
 
     def _note(
         self,

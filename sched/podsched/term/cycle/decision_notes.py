@@ -190,15 +190,10 @@ class DecisionNotes:
         more: dict[str, Any] = {"plugin_seconds": {n: round(s, 7) for n, s in seconds.items()}}
         if details is not None:
             at = details.place
-            more |= self._scores(details.scores)
+            more |= score_fields(details.scores, self._state.cache.columns.names)
         # Timing the plugins costs about as much as this does.
         self._allowance.spend(2 * (self._clock() - began) + (details.seconds if details else 0.0))
         return {at: more}
-
-    def _scores(self, details: ScoreDetails) -> dict[str, Any]:
-        names = self._state.cache.columns.names
-        scores = [(names[row], total, plugins) for row, total, plugins in details.rows]
-        return {"scores": scores, "tied_nodes": details.ties}
 
     # ------------------------------------------------------------------ outcomes
 
@@ -234,3 +229,9 @@ def digest(cls: PodClass) -> str:
     found: str = content.hexdigest()
     cls.compiled[_DIGEST] = found
     return found
+
+
+def score_fields(details: ScoreDetails, names: Sequence[str]) -> dict[str, Any]:
+    """Return a record's fields about scores; ``names``: of the nodes, by row."""
+    scores = [(names[row], total, plugins) for row, total, plugins in details.rows]
+    return {"scores": scores, "tied_nodes": details.ties}
