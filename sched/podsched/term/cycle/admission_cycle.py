@@ -37,11 +37,10 @@ from podsched.term.admission.terms import (
 )
 from podsched.term.admission.units import Unit, unit_group
 from podsched.term.cycle.backfilling import Backfilling
-from podsched.term.cycle.failure import Failure
-from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_cycle import NOTHING, Candidate, PodGroupCycle
 from podsched.term.cycle.pod_group_follow_up import Attempted
+from podsched.term.cycle.pod_reports import Failure
 from podsched.term.cycle.queue_statuses import QueueStatuses
 from podsched.term.cycle.unit_endings import NOT_ADMITTED, UnitEndings
 from podsched.term.writes.pod_group_conditions import QueueCondition
@@ -88,7 +87,6 @@ class AdmissionCycle(TermPart):
         groups: PodGroupCycle,
         endings: UnitEndings,
         statuses: QueueStatuses,
-        failures: FailureHandler,
     ) -> None:
         super().__init__(parts)
         self._admission = parts.state.admission
@@ -96,11 +94,10 @@ class AdmissionCycle(TermPart):
         self._groups = groups
         self._endings = endings
         self._statuses = statuses
-        self._failures = failures
         self._nodes = FlavorNodes(self._admission, self._cluster)
         self._tolerations = FlavorTolerations(self._admission, parts.state.cache.classes)
         kinds = self._nodes, self._tolerations
-        self._backfilling = Backfilling(parts, *kinds, failures)
+        self._backfilling = Backfilling(parts, *kinds)
         #: Attempts in a row that failed with an error, by the unit's key.
         self._errors: dict[str, int] = {}
         #: By ClusterQueue, the head that blocks its queue and has found no victims. Its quota is
@@ -408,7 +405,7 @@ class AdmissionCycle(TermPart):
     def _withdraw(self, unit: Unit) -> None:
         """Withdraw the nominations of a unit, so that others may use the room its victims left."""
         for pod in list(unit.waiting.values()):
-            self._failures.withdraw_nomination(pod)
+            self._reports.withdraw_nomination(pod)
 
     def _quota_message(self, entry: Entry) -> str:
         of_queues, snapshot = self._admission.pods.leaving, self._admission.snapshot
@@ -439,8 +436,7 @@ class AdmissionCycle(TermPart):
             self._endings.record(key, "Warning", reason, message)
         elif not reported:  # Of a group that runs, only some pods wait.
             for pod in list(unit.waiting.values()):
-                self._failures.record(pod, message)
-                self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message))
+                self._reports.failed(pod, Failure(REASON_UNSCHEDULABLE, message))
 
     def _report_admitted(self, workload: Workload) -> None:
         self._reported.pop(workload.key, None)

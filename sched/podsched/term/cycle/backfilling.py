@@ -29,7 +29,6 @@ from podsched.term.admission.reserved_devices import MOST_DEVICES
 from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
 from podsched.term.admission.units import Unit, level_of, unit_group
-from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_cycle import NOTHING
 from podsched.term.writes.pod_group_conditions import QueueCondition
@@ -49,14 +48,12 @@ class Backfilling(TermPart):
         parts: TermParts,
         nodes: FlavorNodes,
         tolerations: FlavorTolerations,
-        failures: FailureHandler,
     ) -> None:
         self._admission = parts.state.admission
         self._reservations = parts.state.admission.reservations
         self._cluster = parts.state.cache.cluster
         super().__init__(parts)
         self._metrics = parts.meter.backfill
-        self._failures = failures
         self._nodes = nodes
         self._tolerations = tolerations
 
@@ -219,7 +216,7 @@ class Backfilling(TermPart):
                 self._conditions.annotate(group, {RESERVATION: text})
             else:
                 for pod in pods[:1] or [*unit.held.values()][:1]:
-                    self._failures.write_condition(pod, said)
+                    self._reports.write_condition(pod, said)
                     self._conditions.annotate_pod(pod, {RESERVATION: text})
             for pod in pods if change.withdrawn or text is not None else ():
                 self._recorder.record(

@@ -1,25 +1,21 @@
-"""Handle a failed attempt: record event and status, and return the pod to the queue."""
+"""Handle a failed attempt: report it, undo it, and return the pod to the queue."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
 from podsched.api.conditions import REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
-from podsched.api.objects import ObjectMeta
 from podsched.cache.changes import Change
-from podsched.cache.pod_class import DEFAULT_SCHEDULER_NAME
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
-from podsched.term.cycle.failure import Failure, not_scheduled, patch_of, status_patch
-from podsched.term.cycle.loop_parts import TermPart, TermParts
+from podsched.term.cycle.loop_parts import TermPart
 from podsched.term.cycle.outcomes import ERROR, GONE, OVERTAKEN, REJECTED
+from podsched.term.cycle.pod_reports import Failure
 from podsched.term.cycle.preemption import Preemption
 from podsched.term.cycle.reserve_permit import run_unreserve
 from podsched.term.writes.bind_queue import Assignment
-from podsched.term.writes.pod_group_conditions import QueueCondition
-from podsched.term.writes.status_writer import StatusWriter
 
 _log = get_logger("scheduler")
 
@@ -30,10 +26,6 @@ class FailureHandler(TermPart):
     It is also a ``PreemptionReport``, because a failed attempt may have requested evictions.
     """
 
-    def __init__(self, parts: TermParts, statuses: StatusWriter) -> None:
-        super().__init__(parts)
-        self._statuses = statuses
-
     # ------------------------------------------------------------------ before a pod is assumed
 
     def fail_with_error(self, queued: QueuedPodInfo, message: str) -> None:
@@ -41,8 +33,7 @@ class FailureHandler(TermPart):
         self._meter.failed("error", queued, self._clock())
         self._notes.ended(queued, ERROR, message)
         _log.warning("Scheduling attempt failed", pod=queued.key, error=message)
-        self.record(queued.info, message)
-        self._write_without_node(queued.info, REASON_SCHEDULER_ERROR, message)
+        self._report(queued.info, REASON_SCHEDULER_ERROR, message)
         self.requeue(queued, set(), set())
 
     def requeue(self, queued: QueuedPodInfo, plugins: set[str], pending: set[str]) -> None:
@@ -138,73 +129,15 @@ class FailureHandler(TermPart):
         pod = assignment.pod
         self._meter.failed("unschedulable", assignment.queued, self._clock())
         self._notes.ended(assignment.queued, REJECTED, status.message)
-        self.record(pod, status.message)
-        self._write_without_node(pod, REASON_UNSCHEDULABLE, status.message)
+        self._report(pod, REASON_UNSCHEDULABLE, status.message)
         plugins = {status.plugin} if status.plugin else set()
         pending = plugins if status.code is Code.PENDING else set()
         self.requeue(assignment.queued, plugins - pending, pending)
 
-    # ------------------------------------------------------------------ pods that cannot be used
-
-    def report_set_aside(self) -> None:
-        """Report that set-aside pods of this scheduler will not be scheduled."""
-        for pod, reason in self._state.set_aside.take_unreported():
-            scheduler = pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME
-            if scheduler not in self._state.profiles:
-                continue
-            message = f"the pod cannot be used and is ignored until it changes: {reason}"
-            metadata = pod.metadata
-            self._record(metadata, scheduler, message)
-            patch = patch_of(metadata)
-            patch.conditions.append(not_scheduled(Failure(REASON_SCHEDULER_ERROR, message)))
-            self._statuses.submit(patch)
-
-    # ------------------------------------------------------------------ events and statuses
-
-    def record(self, pod: PodInfo, message: str) -> None:
-        """Record the FailedScheduling event."""
-        self._record(pod.pod.metadata, pod.cls.scheduler_name, message)
-
-    def _record(self, metadata: ObjectMeta, scheduler: str, message: str) -> None:
-        self._recorder.record(
-            metadata,
-            type_="Warning",
-            reason="FailedScheduling",
-            action="Scheduling",
-            message=message,
-            controller=scheduler,
-        )
-
-    def write_status(self, pod: PodInfo, failure: Failure) -> None:
-        """Write the condition, unless the pod's status already has it."""
-        known = self._state.cache.cluster.pods.get(pod.key)
-        # Compared with the latest version, which may have the condition already.
-        patch = status_patch(known if known is not None else pod, failure)
-        if patch is not None:
-            self._statuses.submit(patch)
-
-    def write_condition(self, pod: PodInfo, condition: QueueCondition) -> None:
-        """Write a condition of admission."""
-        patch = patch_of(pod.pod.metadata)
-        patch.conditions.add(**condition._asdict())
-        self._statuses.submit(patch)
-
-    def write_nomination(self, pod: PodInfo, node_name: str) -> None:
-        """Write only the pod's nominatedNodeName; "" clears it."""
-        patch = patch_of(pod.pod.metadata)
-        patch.nominated_node_name = node_name
-        self._statuses.submit(patch)
-
-    def withdraw_nomination(self, pod: PodInfo) -> None:
-        cluster = self._state.cache.cluster
-        if cluster.nominated_node(pod.uid) or pod.nominated_node_name:
-            self._state.cache.nominator.delete(pod.uid)
-            self.write_nomination(pod, "")
-
-    def _write_without_node(self, pod: PodInfo, reason: str, message: str) -> None:
-        """Write the condition and remove the nomination: no node is kept for the pod."""
+    def _report(self, pod: PodInfo, reason: str, message: str) -> None:
+        """Report a failure and remove the nomination: no node is kept for the pod."""
         self._state.cache.nominator.delete(pod.uid)
-        self.write_status(pod, Failure(reason, message, nominated_node_name=""))
+        self._reports.failed(pod, Failure(reason, message, nominated_node_name=""))
 
     # ------------------------------------------------------------------ preemption
 

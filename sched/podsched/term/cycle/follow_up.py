@@ -18,10 +18,10 @@ from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
 from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.binding_cycle import BindingCycle
-from podsched.term.cycle.failure import Failure
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.outcomes import GONE, UNSCHEDULABLE
+from podsched.term.cycle.pod_reports import Failure
 from podsched.term.cycle.pre_bind import wants_pre_bind
 from podsched.term.cycle.preemption import Evictor, Preemption
 from podsched.term.cycle.reserve_permit import run_permit, run_reserve
@@ -53,7 +53,7 @@ class FollowUp(TermPart):
         pod = queued.info
         known = self._state.cache.cluster.pods.get(pod.key)
         if pod.terminating:
-            self._failures.record(pod, f"skip schedule deleting pod: {pod.key}")
+            self._reports.record(pod, f"skip schedule deleting pod: {pod.key}")
         # An informer may have deleted the pod, or shown it bound, since it was popped.
         elif known is not None and known.uid == pod.uid and pod.uid not in self._state.cache.held:
             return False
@@ -151,11 +151,10 @@ class FollowUp(TermPart):
         """
         pod = queued.info
         self._meter.failed("unschedulable", queued, self._clock())
-        self._failures.record(pod, message)
         self._notes.ended(
             queued, UNSCHEDULABLE, message, nominated_node=nominated or "", victims=victims
         )
-        self._failures.write_status(pod, Failure(REASON_UNSCHEDULABLE, message, nominated))
+        self._reports.failed(pod, Failure(REASON_UNSCHEDULABLE, message, nominated))
         self._failures.requeue(queued, plugins, pending)
 
     def nominate(self, pod: PodInfo, node_name: str | None) -> None:
@@ -192,5 +191,5 @@ class FollowUp(TermPart):
         for other in list(self._state.cache.cluster.nominated_pods(node_name)):
             if other.priority < pod.priority:
                 self._state.cache.nominator.delete(other.uid)
-                self._failures.write_nomination(other, "")
+                self._reports.write_nomination(other, "")
                 self._activator.activate([other])

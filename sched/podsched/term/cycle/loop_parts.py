@@ -18,6 +18,7 @@ from podsched.term.cycle.cycle_metrics import CycleMeter
 from podsched.term.cycle.decision_notes import DecisionNotes, DecisionSink
 from podsched.term.cycle.evictions import Evict
 from podsched.term.cycle.plugin_patches import PluginPatches
+from podsched.term.cycle.pod_reports import PodReports
 from podsched.term.state import SchedulingState
 from podsched.term.writes.bind_queue import Binder
 from podsched.term.writes.event_recorder import EventRecorder
@@ -55,6 +56,7 @@ class TermParts(LoopParts):
     activator: Activator
     notes: DecisionNotes
     patches: PluginPatches
+    reports: PodReports
     conditions: PodGroupConditions
     evict: Evict
 
@@ -68,6 +70,7 @@ class TermPart:
         self._meter = parts.meter
         self._recorder = parts.recorder
         self._notes = parts.notes
+        self._reports = parts.reports
         self._conditions = parts.conditions
         self._patches = parts.patches
         self._evict = parts.evict

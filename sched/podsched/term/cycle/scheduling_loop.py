@@ -38,6 +38,7 @@ from podsched.term.cycle.plugin_patches import PluginPatches
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
 from podsched.term.cycle.pod_group_follow_up import PodGroupFollowUp
 from podsched.term.cycle.pod_group_start import GroupStarts
+from podsched.term.cycle.pod_reports import PodReports
 from podsched.term.cycle.preemption import Evictor
 from podsched.term.cycle.queue_statuses import QueueStatuses
 from podsched.term.cycle.scheduling_cycle import SchedulingCycle
@@ -76,16 +77,16 @@ class SchedulingLoop(TermPart):
         self._evictions: SharedCalls[api_pb2.EvictRequest] = SharedCalls(
             lambda requests: cluster.evict_pods(requests, fence=fence)
         )
+        self._statuses = StatusWriter(
+            lambda patches: cluster.patch_pod_statuses(patches, fence=fence),
+            partial(given.meter.api_called, STATUS_CALL),
+        )
         parts = self._parts_of(given)
         super().__init__(parts)
         self._term = parts.fence.term
         self._settings = parts.settings
         self.group_conditions = parts.conditions
-        self._statuses = StatusWriter(
-            lambda patches: cluster.patch_pod_statuses(patches, fence=fence),
-            partial(parts.meter.api_called, STATUS_CALL),
-        )
-        self._failures = failures = FailureHandler(parts, self._statuses)
+        failures = FailureHandler(parts)
         self.binding = BindingCycle(parts, failures)
         self.evictor = Evictor(parts.evict, self.binding.waiting.preempt, failures, parts.tasks)
         self._make_cycles(parts, failures)
@@ -110,6 +111,7 @@ class SchedulingLoop(TermPart):
             activator=activator,
             notes=DecisionNotes(given.decisions, state, given.decider, log, fence.term, clock),
             patches=PluginPatches(cluster, fence, tasks, activator),
+            reports=PodReports(state, given.recorder, self._statuses),
             conditions=PodGroupConditions(
                 state.cache.cluster,
                 lambda patches: cluster.patch_many(patches, fence=fence),
@@ -133,7 +135,7 @@ class SchedulingLoop(TermPart):
             parts.wall,
         )
         self._admission = AdmissionCycle(
-            parts, self._group_cycle, UnitEndings(parts, failures), self._queue_statuses, failures
+            parts, self._group_cycle, UnitEndings(parts), self._queue_statuses
         )
 
     # ------------------------------------------------------------------ notifications
@@ -245,7 +247,7 @@ class SchedulingLoop(TermPart):
                 wakeup = queue.timeouts.next_wakeup(now)
                 if wakeup is not None and wakeup <= now:
                     queue.timeouts.flush(now)
-                self._failures.report_set_aside()
+                self._reports.report_set_aside()
                 await self._admission.refresh(now)
             # Before all other pods: these could take the room that the missing members need.
             while (incomplete := self._group_starts.take_incomplete()) is not None:

@@ -34,7 +34,6 @@ from podsched.term.admission.endings import (
 from podsched.term.admission.places import PLACE
 from podsched.term.admission.units import unit_group
 from podsched.term.cycle.evictions import evict_all
-from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.writes.pod_group_conditions import QueueCondition
 
@@ -59,11 +58,10 @@ _REQUEUED: Final = {
 class UnitEndings(TermPart):
     """Carries out the evictions of one term."""
 
-    def __init__(self, parts: TermParts, failures: FailureHandler) -> None:
+    def __init__(self, parts: TermParts) -> None:
         super().__init__(parts)
         self._admission = parts.state.admission
         self._cluster = parts.state.cache.cluster
-        self._failures = failures
         self._admission.endings.epoch = parts.wall() - parts.clock()
         self._reported: set[str] = set()
         """The keys of units whose eviction was reported."""
@@ -88,7 +86,7 @@ class UnitEndings(TermPart):
         for key in self._admission.turns.take_new_waiting():
             self._requeued(key)
         for pod, text in endings.places.take_unwritten():
-            self._failures.write_condition(pod, QueueCondition(PLACE, TRUE, "MadeAgain", text))
+            self._reports.write_condition(pod, QueueCondition(PLACE, TRUE, "MadeAgain", text))
 
     def preempted(
         self, preemptor: str, victims: Sequence[Victim], note: Callable[[Victim], str]

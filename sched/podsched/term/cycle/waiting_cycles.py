@@ -131,7 +131,7 @@ class WaitingCycles(TermPart):
 
     def _publish(self, assignment: Assignment) -> None:
         """Write the node of a pod that waits to its status, so that the next leader keeps it."""
-        self._failures.write_nomination(assignment.pod, assignment.node_name)
+        self._reports.write_nomination(assignment.pod, assignment.node_name)
 
     def _waits(self, assignment: Assignment, event: tuple[str, str] | None) -> None:
         """Publish the node of a pod that waits in PreBind, and record the event."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from podsched.api.conditions import REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
 from podsched.framework.pods import PodInfo
-from podsched.term.cycle.failure import Failure, status_patch
+from podsched.term.cycle.pod_reports import Failure, status_patch
 from support.engine_pods import pod_info
 
 TEXT = "0/1 nodes are available: 1 Insufficient cpu."
