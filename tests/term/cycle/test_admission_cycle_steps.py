@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from podsched.api.objects import ClusterQueue, Namespace
-from podsched.term.cycle import admission_cycle
+from podsched.term.cycle import admission_cycle, unit_reports
 from support.queues import big_node, bound, cluster_queue, flavor, job
 from support.term_world import TermWorld
 
@@ -65,7 +65,7 @@ async def test_a_changed_namespace_is_looked_at_without_reading_all_pods() -> No
 async def test_reports_about_units_that_are_gone_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(admission_cycle, "_MOST_GONE", 5)
+    monkeypatch.setattr(unit_reports, "_MOST_GONE", 5)
     world = await waiting_world(0)
     async with world.running():
         for index in range(40):
@@ -75,7 +75,7 @@ async def test_reports_about_units_that_are_gone_are_forgotten(
             await asyncio.sleep(0.1)
         job(world, "last", "team", cpu=1)
         await asyncio.sleep(1)
-        said = world.term._admission._reported
+        said = world.term._admission._unit_reports._reported
         assert "default/pod:last" in said
         assert len(said) <= 2 + 5
 

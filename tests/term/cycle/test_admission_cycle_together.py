@@ -16,6 +16,7 @@ from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status
 from podsched.term.cycle.admission_cycle import AdmissionCycle
 from podsched.term.cycle.pod_group_cycle import PodGroupCycle
+from podsched.term.cycle.unit_reports import UnitReports
 from support.engine_world import node
 from support.queues import big_node, bound, cluster_queue, condition, flavor, gang, job, usage
 from support.term_world import TermWorld
@@ -127,7 +128,7 @@ async def test_what_a_head_without_nodes_does_not_take_is_left_to_those_after_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     said = []
-    monkeypatch.setattr(AdmissionCycle, "_report", lambda self, key, *_, **__: said.append(key))
+    monkeypatch.setattr(UnitReports, "waits", lambda self, key, *_, **__: said.append(key))
     world = TermWorld()
     big_node(world, "n1")
     flavor(world)

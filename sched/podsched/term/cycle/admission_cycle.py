@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from podsched.api.conditions import QUOTA_RESERVED, REASON_UNSCHEDULABLE, TRUE
 from podsched.decide.pod_group_members import GroupDecision
 from podsched.framework.pod_groups import PodGroup
 from podsched.framework.pods import QueuedPodInfo
@@ -27,7 +26,6 @@ from podsched.queues.assignment import Assignment, Mode, Waiting
 from podsched.queues.cycle import Cycle, Entry, nominate
 from podsched.queues.objects import Workload
 from podsched.queues.order import Requeue
-from podsched.term.admission.endings import ADMITTED
 from podsched.term.admission.terms import (
     FlavorNodes,
     FlavorTerms,
@@ -40,10 +38,9 @@ from podsched.term.cycle.backfilling import Backfilling
 from podsched.term.cycle.loop_parts import TermPart, TermParts
 from podsched.term.cycle.pod_group_cycle import NOTHING, Candidate, PodGroupCycle
 from podsched.term.cycle.pod_group_follow_up import Attempted
-from podsched.term.cycle.pod_reports import Failure
 from podsched.term.cycle.queue_statuses import QueueStatuses
-from podsched.term.cycle.unit_endings import NOT_ADMITTED, UnitEndings
-from podsched.term.writes.pod_group_conditions import QueueCondition
+from podsched.term.cycle.unit_endings import UnitEndings
+from podsched.term.cycle.unit_reports import UnitReports, drop_gone, quota_message
 
 #: Seconds until a unit is tried again whose attempt failed with an error, doubled each time.
 FIRST_BACKOFF: Final = 1.0
@@ -52,9 +49,6 @@ LONGEST_BACKOFF: Final = 60.0
 _GATED_AT_ONCE: Final = 100
 #: Max pods of heads that are decided together; each pod takes 0.04 ms.
 _MOST_TOGETHER: Final = 128
-_ADMITTED_TEXT: Final = "The workload is admitted"
-#: Max remembered units that are gone, before these are searched and dropped.
-_MOST_GONE: Final = 1_000
 
 
 class _Joined(NamedTuple):
@@ -94,6 +88,7 @@ class AdmissionCycle(TermPart):
         self._groups = groups
         self._endings = endings
         self._statuses = statuses
+        self._unit_reports = UnitReports(parts, endings)
         self._nodes = FlavorNodes(self._admission, self._cluster)
         self._tolerations = FlavorTolerations(self._admission, parts.state.cache.classes)
         kinds = self._nodes, self._tolerations
@@ -105,8 +100,6 @@ class AdmissionCycle(TermPart):
         self._blocking: dict[str, Entry] = {}
         #: Whether all heads of the last cycle that had quota also found nodes.
         self._all_were_placed = True
-        #: By key, the last reason and message of a unit that waits.
-        self._reported: dict[str, tuple[str, str]] = {}
 
     @property
     def has_work(self) -> bool:
@@ -133,13 +126,8 @@ class AdmissionCycle(TermPart):
         self._endings.refresh()
         await self._in_steps(self._statuses.refresh(now))
         self._backfilling.report()
-        for key, problem in admission.take_new_problems():
-            self._report(key, problem.reason, problem.message)
-        self._withdraw_nominations()
-        for of_gone in (self._reported, self._errors):
-            if len(of_gone) > 2 * len(admission.units) + _MOST_GONE:
-                for key in of_gone.keys() - admission.units.keys():
-                    del of_gone[key]
+        self._unit_reports.refresh()
+        drop_gone(self._errors, admission.units)
 
     async def _in_steps(self, steps: Iterable[None]) -> None:
         turn = self._turn
@@ -183,7 +171,7 @@ class AdmissionCycle(TermPart):
             admission.discard()
             raise
         cycle.taken.end()
-        self._withdraw_nominations()
+        self._unit_reports.withdraw_unheld()
         admission.try_reserved(now)
         self._backfilling.report()
 
@@ -316,7 +304,8 @@ class AdmissionCycle(TermPart):
         self._admission.turns.requeue(workload, reason, tried=tried, lacks=lacks)
         if reason is Requeue.NO_CANDIDATES:
             self._blocking[workload.queue] = entry
-        self._report(workload.key, entry.waiting or Waiting.QUOTA, self._quota_message(entry))
+        waiting = entry.waiting or Waiting.QUOTA
+        self._unit_reports.waits(workload.key, waiting, quota_message(self._admission, entry))
 
     def _terms(self, workload: Workload, assignment: Assignment) -> Iterator[FlavorTerms]:
         parts = self._admission, self._cluster, self._nodes, self._tolerations
@@ -344,7 +333,7 @@ class AdmissionCycle(TermPart):
         pods = [decision.queued.info for decision in result.placed]
         flavors = {pod.uid: chosen.flavors_of(pod) for pod in pods}
         self._admission.admitted(workload.key, flavors, [pod.key for pod in pods])
-        self._report_admitted(workload)
+        self._unit_reports.admitted(workload)
         return True
 
     def _carry_out(self, cycle: Cycle, entry: Entry, attempted: Attempted) -> None:
@@ -361,7 +350,7 @@ class AdmissionCycle(TermPart):
             admission.turns.requeue(workload, Requeue.PENDING_PREEMPTION, parked=True)
             admission.hold(workload, chosen.need, victims)
             why = chosen.assignment.message or result.status.message
-            self._report(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
+            self._unit_reports.waits(workload.key, Waiting.PREEMPTED, f"{why}. {chosen.message}")
             return
         kept_out = self._backfilling.kept_out(workload.key, result)
         if result.later and isinstance(chosen, LaterTerms):
@@ -391,72 +380,14 @@ class AdmissionCycle(TermPart):
         else:  # Only later starts were tried.
             waiting, parts = entry.waiting or Waiting.QUOTA, [entry.message, promise]
             reported = False
-        self._report(workload.key, waiting, "; ".join(filter(None, parts)), reported=reported)
+        self._unit_reports.waits(
+            workload.key, waiting, "; ".join(filter(None, parts)), reported=reported
+        )
 
     def _back_off(self, workload: Workload) -> None:
         failed = self._errors[workload.key] = self._errors.get(workload.key, 0) + 1
         pause = exponential(FIRST_BACKOFF, LONGEST_BACKOFF, failed)
         self._admission.turns.back_off(workload, self._clock() + pause)
-
-    def _withdraw_nominations(self) -> None:
-        for key in self._admission.take_unheld():
-            self._withdraw(self._admission.units[key])
-
-    def _withdraw(self, unit: Unit) -> None:
-        """Withdraw the nominations of a unit, so that others may use the room its victims left."""
-        for pod in list(unit.waiting.values()):
-            self._reports.withdraw_nomination(pod)
-
-    def _quota_message(self, entry: Entry) -> str:
-        of_queues, snapshot = self._admission.pods.leaving, self._admission.snapshot
-        if entry.waiting is not Waiting.QUOTA or not any(of_queues.values()):
-            return entry.message
-        root = snapshot.node(entry.queue.name).root
-        nodes = snapshot.forest.queues.items()
-        leaving = sum(of_queues[name] for name, node in nodes if node.root is root)
-        if not leaving:
-            return entry.message
-        return f"{entry.message}; {leaving} terminating pod(s) still use quota"
-
-    def _report(self, key: str, reason: Waiting, message: str, *, reported: bool = False) -> None:
-        """Report why a unit waits; ``reported``: its pods have been reported already."""
-        unit = self._admission.units.get(key)
-        if unit is None or not unit.waiting:
-            return
-        # Only a unit that waits for its victims keeps nodes.
-        if reason is not Waiting.PREEMPTED:
-            self._withdraw(unit)
-        if self._reported.get(key) == (reason, message):
-            return
-        self._reported[key] = reason, message
-        group = unit_group(self._cluster, unit)
-        if group is not None and group.uid and not unit.held:
-            said = QueueCondition(QUOTA_RESERVED, "False", reason, message), NOT_ADMITTED
-            self._conditions.write_conditions(group, said)
-            self._endings.record(key, "Warning", reason, message)
-        elif not reported:  # Of a group that runs, only some pods wait.
-            for pod in list(unit.waiting.values()):
-                self._reports.failed(pod, Failure(REASON_UNSCHEDULABLE, message))
-
-    def _report_admitted(self, workload: Workload) -> None:
-        self._reported.pop(workload.key, None)
-        unit = self._admission.units.get(workload.key)
-        group = None if unit is None else unit_group(self._cluster, unit)
-        if group is None:
-            return
-        reserved = f"Quota reserved in ClusterQueue {workload.queue}"
-        known = self._conditions.condition(group, ADMITTED) if group.uid else None
-        # A group that grows is admitted already.
-        if known is None or known[0] != TRUE:
-            self._endings.record(workload.key, "Normal", QUOTA_RESERVED, reserved)
-            self._endings.record(workload.key, "Normal", ADMITTED, _ADMITTED_TEXT)
-        said = (
-            QueueCondition(QUOTA_RESERVED, "True", QUOTA_RESERVED, reserved),
-            QueueCondition(ADMITTED, "True", ADMITTED, _ADMITTED_TEXT),
-            # Kueue's rule: a new reservation turns Evicted and Preempted False.
-            *self._endings.admitted(group),
-        )
-        self._conditions.write_conditions(group, said)
 
 
 def _placement_message(result: GroupDecision) -> str:

@@ -1,0 +1,112 @@
+"""Report why the units of queues wait, and that they are admitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from podsched.api.conditions import FALSE, QUOTA_RESERVED, REASON_UNSCHEDULABLE, TRUE
+from podsched.queues.assignment import Waiting
+from podsched.queues.cycle import Entry
+from podsched.queues.objects import Workload
+from podsched.term.admission.admission import Admission
+from podsched.term.admission.endings import ADMITTED
+from podsched.term.admission.units import Unit, unit_group
+from podsched.term.cycle.loop_parts import TermPart, TermParts
+from podsched.term.cycle.pod_reports import Failure
+from podsched.term.cycle.unit_endings import NOT_ADMITTED, UnitEndings
+from podsched.term.writes.pod_group_conditions import QueueCondition
+
+_ADMITTED_TEXT: Final = "The workload is admitted"
+#: Max remembered units that are gone, before these are searched and dropped.
+_MOST_GONE: Final = 1_000
+
+
+class UnitReports(TermPart):
+    """Writes conditions and events of units, and withdraws nominations that they lose."""
+
+    def __init__(self, parts: TermParts, endings: UnitEndings) -> None:
+        super().__init__(parts)
+        self._admission = parts.state.admission
+        self._cluster = parts.state.cache.cluster
+        self._endings = endings
+        #: By key, the last reason and message of a unit that waits.
+        self._reported: dict[str, tuple[str, str]] = {}
+
+    def refresh(self) -> None:
+        """Report new problems of units; forget units that are gone."""
+        for key, problem in self._admission.take_new_problems():
+            self.waits(key, problem.reason, problem.message)
+        self.withdraw_unheld()
+        drop_gone(self._reported, self._admission.units)
+
+    def withdraw_unheld(self) -> None:
+        """Withdraw the nominations of units whose quota is kept no more."""
+        for key in self._admission.take_unheld():
+            self._withdraw(self._admission.units[key])
+
+    def _withdraw(self, unit: Unit) -> None:
+        """Withdraw the nominations of a unit, so that others may use the room its victims left."""
+        for pod in list(unit.waiting.values()):
+            self._reports.withdraw_nomination(pod)
+
+    def waits(self, key: str, reason: Waiting, message: str, *, reported: bool = False) -> None:
+        """Report why a unit waits; ``reported``: its pods have been reported already."""
+        unit = self._admission.units.get(key)
+        if unit is None or not unit.waiting:
+            return
+        # Only a unit that waits for its victims keeps nodes.
+        if reason is not Waiting.PREEMPTED:
+            self._withdraw(unit)
+        if self._reported.get(key) == (reason, message):
+            return
+        self._reported[key] = reason, message
+        group = unit_group(self._cluster, unit)
+        if group is not None and group.uid and not unit.held:
+            said = QueueCondition(QUOTA_RESERVED, FALSE, reason, message), NOT_ADMITTED
+            self._conditions.write_conditions(group, said)
+            self._endings.record(key, "Warning", reason, message)
+        elif not reported:  # Of a group that runs, only some pods wait.
+            for pod in list(unit.waiting.values()):
+                self._reports.failed(pod, Failure(REASON_UNSCHEDULABLE, message))
+
+    def admitted(self, workload: Workload) -> None:
+        """Report that a unit, or more pods of it, are admitted."""
+        self._reported.pop(workload.key, None)
+        unit = self._admission.units.get(workload.key)
+        group = None if unit is None else unit_group(self._cluster, unit)
+        if group is None:
+            return
+        reserved = f"Quota reserved in ClusterQueue {workload.queue}"
+        known = self._conditions.condition(group, ADMITTED) if group.uid else None
+        # A group that grows is admitted already.
+        if known is None or known[0] != TRUE:
+            self._endings.record(workload.key, "Normal", QUOTA_RESERVED, reserved)
+            self._endings.record(workload.key, "Normal", ADMITTED, _ADMITTED_TEXT)
+        said = (
+            QueueCondition(QUOTA_RESERVED, TRUE, QUOTA_RESERVED, reserved),
+            QueueCondition(ADMITTED, TRUE, ADMITTED, _ADMITTED_TEXT),
+            # Kueue's rule: a new reservation turns Evicted and Preempted False.
+            *self._endings.admitted(group),
+        )
+        self._conditions.write_conditions(group, said)
+
+
+def drop_gone(of_units: dict[str, Any], units: Mapping[str, Unit]) -> None:
+    """Drop the entries of units that are gone, once there are many."""
+    if len(of_units) > 2 * len(units) + _MOST_GONE:
+        for key in of_units.keys() - units.keys():
+            del of_units[key]
+
+
+def quota_message(admission: Admission, entry: Entry) -> str:
+    """Return why a head has too little quota."""
+    of_queues, snapshot = admission.pods.leaving, admission.snapshot
+    if entry.waiting is not Waiting.QUOTA or not any(of_queues.values()):
+        return entry.message
+    root = snapshot.node(entry.queue.name).root
+    nodes = snapshot.forest.queues.items()
+    leaving = sum(of_queues[name] for name, node in nodes if node.root is root)
+    if not leaving:
+        return entry.message
+    return f"{entry.message}; {leaving} terminating pod(s) still use quota"
