@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from podsched.api.objects import ClusterQueue, Namespace
-from podsched.term.cycle import admission_cycle, unit_reports
+from podsched.term.cycle import unit_reports
 from support.queues import big_node, bound, cluster_queue, flavor, job
 from support.term_world import TermWorld
 

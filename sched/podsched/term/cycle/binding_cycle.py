@@ -24,12 +24,11 @@ from podsched.decide.extenders.calls import ExtenderClient
 from podsched.decide.runtime.plugin_calls import PluginFailure
 from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.status import SUCCESS, Code, Status, error
-from podsched.telemetry.tracing import SpanName
+from podsched.term.cycle.bind_outcomes import BindOutcomes
 from podsched.term.cycle.failure_handler import FailureHandler
 from podsched.term.cycle.loop_parts import TermPart, TermParts
-from podsched.term.cycle.reserve_permit import run_post_bind
 from podsched.term.cycle.waiting_cycles import WaitingCycles
-from podsched.term.faulty_pods import PodFault, working_on
+from podsched.term.faulty_pods import working_on
 from podsched.term.writes.bind_queue import Assignment, BindQueue
 from podsched.term.writes.extender_binding import ExtenderBindings
 
@@ -42,24 +41,23 @@ BIND_WORDING = 'running Bind plugin "{}"'
 
 
 class BindingCycle(TermPart):
-    """The binding cycles of one term. It owns all assignments and gets their outcomes.
+    """The binding cycles of one term.
 
-    Implements ``Outcomes`` (of Bind). ``waiting``: the pods at Permit or PreBind.
+    ``waiting``: the pods at Permit or PreBind. ``outcomes`` handles the outcomes of Bind.
     """
 
     def __init__(self, parts: TermParts, failures: FailureHandler) -> None:
         super().__init__(parts)
         self._extenders = parts.extenders
         self._failures = failures
-        self._queue = BindQueue(parts.binder, parts.fence, self)
+        self._room = asyncio.Event()
+        self._held = 0
+        self.outcomes = BindOutcomes(parts, failures, self._room.set)
+        self._queue = BindQueue(parts.binder, parts.fence, self.outcomes)
         self.waiting = WaitingCycles(parts, failures, self.bind)
         self._with_extenders = ExtenderBindings(parts.cluster, parts.state.cache, parts.changes)
         #: A revision that includes the bindings by extenders that ``ask_again`` has found.
         self._by_extenders = 0
-        #: Assignments invalidated by another scheduler's binding, with the revision that shows it.
-        self._overtaken: list[tuple[int, Assignment]] = []
-        self._room = asyncio.Event()
-        self._held = 0
 
     def start(self) -> None:
         self._queue.start(self._tasks)
@@ -178,9 +176,9 @@ class BindingCycle(TermPart):
         if status.skipped:
             self._bind_by_plugins(runtime, [assignment], at_once=False)
         elif status.ok:
-            self.bound([assignment])
+            self.outcomes.bound([assignment])
         else:
-            self.bind_failed(assignment, status)
+            self.outcomes.bind_failed(assignment, status)
 
     def _extender_ended(
         self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[None]
@@ -192,74 +190,6 @@ class BindingCycle(TermPart):
         if (bug := task.exception()) is not None:
             status = error(f"extender bind failed: {bug.__cause__ or bug!r}")
             self._failures.undo(runtime, assignment, status)
-
-    # ------------------------------------------------------------------ outcomes of Bind
-
-    def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
-        self._meter.bind_called(assignments, seconds, problem)
-
-    def bound(self, assignments: Sequence[Assignment]) -> None:
-        """Finish the cycles of pods that are bound: PostBind, event, pods that plugins activate."""
-        now = self._clock()
-        for assignment in assignments:
-            try:
-                self._finish(assignment)
-            except Exception as bug:
-                raise PodFault([assignment.pod.pod]) from bug
-        self._meter.bound(assignments, now)
-        self._notes.bound(assignments, now)
-        self._room.set()
-
-    def _finish(self, assignment: Assignment) -> None:
-        pod = assignment.pod
-        self._state.cache.finish_binding(pod.uid)
-        self._post_bind(self._state.profiles[pod.cls.scheduler_name], assignment)
-        self._activator.activate_wanted(assignment.state)
-        self._recorder.record(
-            pod.pod.metadata,
-            type_="Normal",
-            reason="Scheduled",
-            action="Binding",
-            message=f"Successfully assigned {pod.key} to {assignment.node_name}",
-            controller=pod.cls.scheduler_name,
-        )
-        if assignment.group is not None:
-            assignment.group.bound(assignment)
-
-    def _post_bind(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
-        if not runtime.post_bind:
-            return
-        began = self._clock()
-        self._meter.traces.follow([assignment.queued])
-        run_post_bind(runtime, assignment)
-        self._meter.traces.phase(assignment.queued, SpanName.POST_BIND, began, self._clock())
-
-    def bind_failed(self, assignment: Assignment, status: Status) -> None:
-        self._room.set()
-        runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
-        with working_on(assignment.pod.pod):
-            self._failures.undo(runtime, assignment, status)
-
-    def overtaken(self, assignment: Assignment, revision: int) -> None:
-        self._room.set()
-        self._meter.bind_overtaken()
-        self._overtaken.append((revision, assignment))
-        self.caught_up()
-
-    def caught_up(self) -> None:
-        """Return overtaken pods to the queue if the state now includes the other binding.
-
-        Until then they stay assumed, because a new decision would use the same outdated state.
-        """
-        if not self._overtaken:
-            return
-        seen = self._state.revision
-        ready = [a for revision, a in self._overtaken if revision <= seen]
-        self._overtaken = [(r, a) for r, a in self._overtaken if r > seen]
-        for assignment in ready:
-            runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
-            with working_on(assignment.pod.pod):
-                self._failures.undo(runtime, assignment, error("overtaken"), try_at_once=True)
 
 
 def asks_bind_plugins(runtime: ProfileRuntime) -> bool:

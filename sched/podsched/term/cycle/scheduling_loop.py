@@ -143,7 +143,7 @@ class SchedulingLoop(TermPart):
     def wake(self) -> None:
         """Wake the loop, because pods may have entered activeQ."""
         # First: the changes may include the binding that an overtaken pod waits to see.
-        self.binding.caught_up()
+        self.binding.outcomes.caught_up()
         self._activator.notify()
 
     def deleted_while_assumed(self, pod: PodInfo) -> None:
