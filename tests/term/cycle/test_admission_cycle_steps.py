@@ -75,7 +75,7 @@ async def test_reports_about_units_that_are_gone_are_forgotten(
             await asyncio.sleep(0.1)
         job(world, "last", "team", cpu=1)
         await asyncio.sleep(1)
-        said = world.term._admission._unit_reports._reported
+        said = world.term._admission_cycle._unit_reports._reported
         assert "default/pod:last" in said
         assert len(said) <= 2 + 5
 

@@ -83,8 +83,6 @@ class AdmissionCycle(TermPart):
         statuses: QueueStatuses,
     ) -> None:
         super().__init__(parts)
-        self._admission = parts.state.admission
-        self._cluster = parts.state.cache.cluster
         self._groups = groups
         self._endings = endings
         self._statuses = statuses

@@ -49,9 +49,7 @@ class Backfilling(TermPart):
         nodes: FlavorNodes,
         tolerations: FlavorTolerations,
     ) -> None:
-        self._admission = parts.state.admission
         self._reservations = parts.state.admission.reservations
-        self._cluster = parts.state.cache.cluster
         super().__init__(parts)
         self._metrics = parts.meter.backfill
         self._nodes = nodes

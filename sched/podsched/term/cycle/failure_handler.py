@@ -92,7 +92,7 @@ class FailureHandler(TermPart):
     def _return(self, assignment: Assignment, status: Status, *, try_at_once: bool = False) -> None:
         """Return the pod to the queue, unless it is gone or bound by another scheduler."""
         pod = assignment.pod
-        known = self._state.cache.cluster.pods.get(pod.key)
+        known = self._cluster.pods.get(pod.key)
         # ``add_unschedulable_if_not_present`` notices this only for a pod in flight.
         if known is None or known.uid != pod.uid or known.node_name:
             self._state.queue.in_flight.done(pod.uid)
@@ -110,7 +110,7 @@ class FailureHandler(TermPart):
             # The gate lets a unit's pods pass whenever the unit is tried, so it has to wait itself.
             now = self._clock()
             left = self._state.queue.pending.backoff.left(assignment.queued, now)
-            self._state.admission.back_off(known, now + left)
+            self._admission.back_off(known, now + left)
 
     def _announce(self, freed: Sequence[Change], uids: Set[str]) -> None:
         """Wake the pods that the freed room may help, except the pods that had it (``uids``).

@@ -51,7 +51,7 @@ class FollowUp(TermPart):
         Source: skipPodSchedule.
         """
         pod = queued.info
-        known = self._state.cache.cluster.pods.get(pod.key)
+        known = self._cluster.pods.get(pod.key)
         if pod.terminating:
             self._reports.record(pod, f"skip schedule deleting pod: {pod.key}")
         # An informer may have deleted the pod, or shown it bound, since it was popped.
@@ -188,7 +188,7 @@ class FollowUp(TermPart):
 
         Source: prepareCandidate in ``framework/preemption``.
         """
-        for other in list(self._state.cache.cluster.nominated_pods(node_name)):
+        for other in list(self._cluster.nominated_pods(node_name)):
             if other.priority < pod.priority:
                 self._state.cache.nominator.delete(other.uid)
                 self._reports.write_nomination(other, "")

@@ -66,6 +66,8 @@ class TermPart:
 
     def __init__(self, parts: TermParts) -> None:
         self._state = parts.state
+        self._cluster = parts.state.cache.cluster
+        self._admission = parts.state.admission
         self._decider = parts.decider
         self._meter = parts.meter
         self._recorder = parts.recorder

@@ -141,7 +141,7 @@ class PodGroupCycle(TermPart):
 
     def pop_members(self, key: str, now: float) -> list[QueuedPodInfo]:
         """Pop the members of a group that are in the queue, except gated ones."""
-        uids = [pod.uid for pod in self._state.cache.cluster.members(key)]
+        uids = [pod.uid for pod in self._cluster.members(key)]
         return self._state.queue.pop_members(uids, now)
 
     async def admit_together(
@@ -186,7 +186,7 @@ class PodGroupCycle(TermPart):
         """
         self._attempted = None
         members = self._follow_up.not_skipped(popped)
-        group = pod_group(self._state.cache.cluster, key)
+        group = pod_group(self._cluster, key)
         if group is None:
             self._state.queue.return_unattempted(members, self._clock())
             return None
@@ -270,7 +270,7 @@ class PodGroupCycle(TermPart):
             for queued in members:
                 self._failures.fail_with_error(queued, REASON_SCHEDULERS.format(*names[:2]))
             return
-        group = unit or pod_group(self._state.cache.cluster, key)
+        group = unit or pod_group(self._cluster, key)
         runtime = self._state.profiles[names[0]]
         if group is None or self._starts.is_taken_back(key):
             # If the group was deleted since they were popped, PreEnqueue keeps them until it is
@@ -485,7 +485,7 @@ class PodGroupCycle(TermPart):
 
         return PodGroupAttempt(
             self._decider,
-            self._state.cache.cluster,
+            self._cluster,
             runtime,
             group if terms is None else terms.group(group),
             members,
@@ -507,7 +507,7 @@ class PodGroupCycle(TermPart):
     def _is_there(self, decision: Decision) -> bool:
         """Whether a placed member still exists and has no node."""
         pod = decision.queued.info
-        known = self._state.cache.cluster.pods.get(pod.key)
+        known = self._cluster.pods.get(pod.key)
         return known is not None and known.uid == pod.uid and not known.pod.spec.node_name
 
 

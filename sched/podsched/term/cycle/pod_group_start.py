@@ -225,7 +225,7 @@ class GroupStarts(TermPart):
     def resume(self) -> None:
         """Find the groups that an earlier term was binding. Call it when the term begins."""
         for key in self._conditions.resume():
-            group = pod_group(self._state.cache.cluster, key)
+            group = pod_group(self._cluster, key)
             if group is not None and len(self.scheduled(key)) >= (group.min_count or 0):
                 self._conditions.binding_ended(group, SUCCESS)
             else:
@@ -287,7 +287,7 @@ class GroupStarts(TermPart):
         self._taking_back.discard(group.key)
         self._failures_of.pop(group.key, None)
         self._conditions.binding_ended(group, status)
-        self._activator.activate(self._state.cache.cluster.members(group.key))
+        self._activator.activate(self._cluster.members(group.key))
 
     def _evicted(self, pod: PodInfo, was_there: bool) -> None:
         self._evicted_uids.add(pod.uid)

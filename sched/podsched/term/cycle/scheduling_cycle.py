@@ -154,7 +154,7 @@ class SchedulingCycle(TermPart):
 
     async def _prepare(self, runtime: ProfileRuntime, queued: QueuedPodInfo) -> bool:
         """Let plugins compute in steps what the decision needs; return whether time has passed."""
-        waited, cluster, spent = False, self._state.cache.cluster, 0.0
+        waited, cluster, spent = False, self._cluster, 0.0
 
         def is_late() -> bool:
             return spent > _LONGEST_PREPARATION

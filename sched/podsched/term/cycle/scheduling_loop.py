@@ -134,7 +134,7 @@ class SchedulingLoop(TermPart):
             lambda patches: parts.cluster.patch_many(patches, fence=parts.fence),
             parts.wall,
         )
-        self._admission = AdmissionCycle(
+        self._admission_cycle = AdmissionCycle(
             parts, self._group_cycle, UnitEndings(parts), self._queue_statuses
         )
 
@@ -248,12 +248,12 @@ class SchedulingLoop(TermPart):
                 if wakeup is not None and wakeup <= now:
                     queue.timeouts.flush(now)
                 self._reports.report_set_aside()
-                await self._admission.refresh(now)
+                await self._admission_cycle.refresh(now)
             # Before all other pods: these could take the room that the missing members need.
             while (incomplete := self._group_starts.take_incomplete()) is not None:
-                await self._admission.complete(incomplete, now)
-            if self._admission.has_work:
-                await self._admission.run(now)
+                await self._admission_cycle.complete(incomplete, now)
+            if self._admission_cycle.has_work:
+                await self._admission_cycle.run(now)
             with working_on():
                 batch = queue.pop_batch(now, self._settings.max_batch, may_join=self._may_join_now)
             if batch:
@@ -263,9 +263,9 @@ class SchedulingLoop(TermPart):
                 if decided >= PODS_A_TURN or turn.is_over:
                     decided = 0
                     await turn.give_way()
-            elif not self._admission.has_work:
+            elif not self._admission_cycle.has_work:
                 decided = 0
-                times = queue.timeouts.next_wakeup(now), self._admission.next_wakeup()
+                times = queue.timeouts.next_wakeup(now), self._admission_cycle.next_wakeup()
                 wakeup = min((time for time in times if time is not None), default=None)
                 await self._activator.wait(None if wakeup is None else max(0.0, wakeup - now))
                 await turn.wait()

@@ -60,8 +60,6 @@ class UnitEndings(TermPart):
 
     def __init__(self, parts: TermParts) -> None:
         super().__init__(parts)
-        self._admission = parts.state.admission
-        self._cluster = parts.state.cache.cluster
         self._admission.endings.epoch = parts.wall() - parts.clock()
         self._reported: set[str] = set()
         """The keys of units whose eviction was reported."""

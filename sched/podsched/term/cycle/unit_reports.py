@@ -27,8 +27,6 @@ class UnitReports(TermPart):
 
     def __init__(self, parts: TermParts, endings: UnitEndings) -> None:
         super().__init__(parts)
-        self._admission = parts.state.admission
-        self._cluster = parts.state.cache.cluster
         self._endings = endings
         #: By key, the last reason and message of a unit that waits.
         self._reported: dict[str, tuple[str, str]] = {}
