@@ -131,7 +131,7 @@ class Replica:
                 process.options.telemetry.otlp_endpoint,
                 options.client,
             ),
-            meter,
+            meter.ray,
         )
         self._extenders = make_extenders(options.config.extenders)
         self._tasks = TaskSet("the replica")

@@ -406,6 +406,6 @@ def test_nothing_is_remembered_of_pods_and_claims_that_are_gone(world: Controlle
         for key in list(world.objects(kind)):
             world.remove(kind, key)
     world.settle()
-    kept = vars(world.controller)
-    assert not any(kept[name] for name in ("_users", "_used", "_waiting", "_queue"))
-    assert not any(kept["_owned"].values())
+    kept = vars(vars(world.controller)["_index"])
+    assert not any(kept[name] for name in ("users", "_used", "_waiting", "_queue"))
+    assert not any(kept["owned"].values())

@@ -189,4 +189,4 @@ def test_a_group_that_is_gone_waits_for_no_template() -> None:
     world.settle()
     world.remove("PodGroup", "default/g")
     world.settle()
-    assert not vars(world.controller)["_waiting"]
+    assert not vars(world.controller)["_index"]._waiting

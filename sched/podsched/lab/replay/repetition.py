@@ -387,7 +387,7 @@ class _Repetition:
         pod = self._state.cache.held[uid].info
         queued = self._queued.get(uid) or QueuedPodInfo(pod, 0.0)
         assignment = Assignment(queued, pod.node_name, CycleState())
-        self._loop.binding.bind_failed(assignment, error("as recorded"))
+        self._loop.binding.outcomes.bind_failed(assignment, error("as recorded"))
 
 
 def recorded_fields(record: DecisionRecord) -> dict[str, Any]:

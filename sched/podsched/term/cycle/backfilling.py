@@ -34,8 +34,8 @@ from podsched.term.cycle.pod_group_cycle import NOTHING
 from podsched.term.writes.pod_group_conditions import QueueCondition
 
 #: Reason of the event, and of the condition, of a promise; of the event when it is taken back.
-_RESERVED_EVENT: Final = "StartReserved"
-_WITHDRAWN_EVENT: Final = "StartWithdrawn"
+_RESERVED_EVENT: Final = "Normal", "StartReserved"
+_WITHDRAWN_EVENT: Final = "Warning", "StartWithdrawn"
 #: How reasons begin that a node has too little room.
 _NO_ROOM: Final = ("Insufficient ", "Too many pods")
 
@@ -217,11 +217,5 @@ class Backfilling(TermPart):
                     self._reports.write_condition(pod, said)
                     self._conditions.annotate_pod(pod, {RESERVATION: text})
             for pod in pods if change.withdrawn or text is not None else ():
-                self._recorder.record(
-                    pod.pod.metadata,
-                    type_="Warning" if change.withdrawn else "Normal",
-                    reason=_WITHDRAWN_EVENT if change.withdrawn else _RESERVED_EVENT,
-                    action="Scheduling",
-                    message=change.message,
-                    controller=pod.cls.scheduler_name,
-                )
+                what = _WITHDRAWN_EVENT if change.withdrawn else _RESERVED_EVENT
+                self._reports.event(pod, *what, "Scheduling", change.message)

@@ -74,7 +74,7 @@ class BindOutcomes(TermPart):
 
     def overtaken(self, assignment: Assignment, revision: int) -> None:
         self._ended()
-        self._meter.bind_overtaken()
+        self._meter.binding.bind_overtaken_total.inc()
         self._overtaken.append((revision, assignment))
         self.caught_up()
 

@@ -81,6 +81,57 @@ class QueueMeter(QueueObserver):
         self._events.labels(event).observe_n(seconds / count, count)
 
 
+class PreemptionMeter:
+    """Counts preemptions, and those that were futile."""
+
+    def __init__(self, metrics: PreemptionMetrics) -> None:
+        self._metrics = metrics
+        #: By uid of a preemptor that is not bound yet, the node on which room is made for it.
+        self.freed_for: dict[str, str] = {}
+
+    def begins(self, uid: str, node_name: str, victims: int) -> None:
+        """Count a preemption that begins; an earlier one for the same pod was futile."""
+        self._metrics.preemption_attempts_total.inc()
+        self._metrics.preemption_victims.observe(victims)
+        if victims:
+            self.ends(uid)
+            self.freed_for[uid] = node_name
+
+    def ends(self, uid: str, bound_to: str = "") -> None:
+        """Count the preemption for a pod as futile unless the pod was bound to the freed node."""
+        made_free = self.freed_for.pop(uid, None)
+        if made_free is not None and made_free != bound_to:
+            self._metrics.preemptions_futile_total.inc()
+
+    def finished(self, result: str, seconds: float) -> None:
+        self._metrics.preemption_goroutines_execution_total.labels(result).inc()
+        self._metrics.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
+
+
+class RayMeter:
+    """Implements ``RayMetrics``."""
+
+    def __init__(self, metrics: EvaluationMetrics) -> None:
+        self._metrics = metrics
+        self._mode = ""
+
+    def evaluator_mode(self, mode: str) -> None:
+        """Note which evaluator is in use, and count changes."""
+        if self._mode and mode != self._mode:
+            self._metrics.evaluator_switches_total.labels(mode).inc()
+        self._mode = mode
+        for name in ("local", "ray"):
+            self._metrics.evaluator_mode.labels(name).set(float(name == mode))
+
+    def ray_call(self, call: str, result: str, seconds: float) -> None:
+        """Count a call to an actor: "ok", "timeout" or "error"."""
+        self._metrics.ray_calls_total.labels(call, result).inc()
+        self._metrics.ray_call_duration_seconds.labels(call).observe(seconds)
+
+    def ray_actor_replaced(self, actor: str) -> None:
+        self._metrics.ray_actor_restarts_total.labels(actor).inc()
+
+
 class CycleMeter:
     """Counts and times what happens to pods, and traces sampled attempts."""
 
@@ -89,15 +140,13 @@ class CycleMeter:
         FormerMetrics(registry, self.scheduler)
         self.queue = QueueMeter(self.scheduler)
         self.backfill = BackfillMetrics(registry)
-        self._preemption = PreemptionMetrics(registry)
+        self.preemption = PreemptionMeter(PreemptionMetrics(registry))
         self._pod_groups = PodGroupMetrics(registry)
         self._evaluation = EvaluationMetrics(registry)
         self.plugins = ProfileMeters(self.scheduler, self._evaluation, time.monotonic)
-        self._binding = BindingMetrics(registry)
+        self.ray = RayMeter(self._evaluation)
+        self.binding = BindingMetrics(registry)
         self.traces = AttemptTraces(tracer, self.plugins.log)
-        #: By uid of a preemptor that is not bound yet, the node on which room is made for it.
-        self._preempted_for: dict[str, str] = {}
-        self._mode = ""
 
     # ------------------------------------------------------------------ attempts
 
@@ -135,14 +184,6 @@ class CycleMeter:
         metrics.scheduling_attempt_duration_seconds.labels(result, profile).observe(seconds)
         metrics.scheduling_algorithm_duration_seconds.labels().observe(seconds)
 
-    def dropped(self, queued: QueuedPodInfo) -> None:
-        """End the attempt of a pod that is gone, or bound by another scheduler."""
-        self.traces.end(queued, "gone")
-
-    def postponed(self, queued: QueuedPodInfo) -> None:
-        """End the attempt of a pod that returned to the queue untried."""
-        self.traces.end(queued)
-
     def failed(self, result: str, queued: QueuedPodInfo, now: float) -> None:
         """Count a failed attempt; ``result``: "unschedulable" or "error"."""
         labels = result, queued.info.cls.scheduler_name
@@ -153,7 +194,7 @@ class CycleMeter:
 
     def bound(self, assignments: Sequence[Assignment], now: float) -> None:
         metrics = self.scheduler
-        self._binding.bind_batch_size.observe(len(assignments))
+        self.binding.bind_batch_size.observe(len(assignments))
         # Pods of several profiles may be bound together.
         for profile, own in _by_profile(assignments).items():
             metrics.schedule_attempts_total.labels("scheduled", profile).inc(len(own))
@@ -164,8 +205,8 @@ class CycleMeter:
         )
         for assignment in assignments:
             queued = assignment.queued
-            if self._preempted_for:
-                self.preemption_ends(queued.info.uid, assignment.node_name)
+            if self.preemption.freed_for:
+                self.preemption.ends(queued.info.uid, assignment.node_name)
             began = queued.initial_attempt_timestamp
             if began is not None:
                 label = attempts_label(queued.attempts)
@@ -177,7 +218,7 @@ class CycleMeter:
     def bind_called(self, assignments: Sequence[Assignment], seconds: float, problem: str) -> None:
         """Count a call that binds a batch; ``problem`` is "" if it was answered."""
         result, code = ("error", Code.ERROR) if problem else ("ok", Code.SUCCESS)
-        self._binding.bind_duration_seconds.labels(result).observe(seconds)
+        self.binding.bind_duration_seconds.labels(result).observe(seconds)
         each = seconds / len(assignments)
         for profile, own in _by_profile(assignments).items():
             meter = self.plugins.of(profile)
@@ -187,8 +228,8 @@ class CycleMeter:
     def api_called(self, call_type: str, seconds: float, failed: bool) -> None:
         """Count a call that writes bindings or statuses of pods."""
         labels = (call_type, "error" if failed else "success")
-        self._binding.async_api_call_execution_total.labels(*labels).inc()
-        self._binding.async_api_call_execution_duration_seconds.labels(*labels).observe(seconds)
+        self.binding.async_api_call_execution_total.labels(*labels).inc()
+        self.binding.async_api_call_execution_duration_seconds.labels(*labels).observe(seconds)
 
     # ------------------------------------------------------------------ the rest
 
@@ -198,55 +239,10 @@ class CycleMeter:
         self.scheduler.permit_wait_duration_seconds.labels(result).observe(ended - began)
         self.traces.phase(queued, SpanName.PERMIT, began, ended, status.message)
 
-    def preempting(self, uid: str, node_name: str, victims: int) -> None:
-        """Count a preemption that begins; an earlier one for the same pod was futile."""
-        self._preemption.preemption_attempts_total.inc()
-        self._preemption.preemption_victims.observe(victims)
-        if victims:
-            self.preemption_ends(uid)
-            self._preempted_for[uid] = node_name
-
-    def preemption_ends(self, uid: str, bound_to: str = "") -> None:
-        """Count the preemption for a pod as futile unless the pod was bound to the freed node."""
-        made_free = self._preempted_for.pop(uid, None)
-        if made_free is not None and made_free != bound_to:
-            self._preemption.preemptions_futile_total.inc()
-
-    def preemption_finished(self, result: str, seconds: float) -> None:
-        self._preemption.preemption_goroutines_execution_total.labels(result).inc()
-        self._preemption.preemption_goroutines_duration_seconds.labels(result).observe(seconds)
-
     def audited(self, pods: int, missed: Sequence[MissedWakeUp]) -> None:
         self._evaluation.audited_pods_total.inc(pods)
         for found in missed:
             self._evaluation.missed_wakeups_total.labels(found.event).inc()
-
-    def prioritizing_extender(self, change: int) -> None:
-        """Count the running prioritize calls of extenders: one more (1) or one less (-1)."""
-        self.scheduler.goroutines.labels("prioritizing_extender").inc(change)
-
-    def bind_overtaken(self) -> None:
-        """Count a pod to decide again, because another scheduler has bound a pod to its node."""
-        self._binding.bind_overtaken_total.inc()
-
-    def fence_lost(self) -> None:
-        self._binding.fence_lost_total.labels("bind").inc()
-
-    def evaluator_mode(self, mode: str) -> None:
-        """Note which evaluator is in use, and count changes."""
-        if self._mode and mode != self._mode:
-            self._evaluation.evaluator_switches_total.labels(mode).inc()
-        self._mode = mode
-        for name in ("local", "ray"):
-            self._evaluation.evaluator_mode.labels(name).set(float(name == mode))
-
-    def ray_call(self, call: str, result: str, seconds: float) -> None:
-        """Count a call to an actor: "ok", "timeout" or "error"."""
-        self._evaluation.ray_calls_total.labels(call, result).inc()
-        self._evaluation.ray_call_duration_seconds.labels(call).observe(seconds)
-
-    def ray_actor_replaced(self, actor: str) -> None:
-        self._evaluation.ray_actor_restarts_total.labels(actor).inc()
 
     def gauges(
         self,
@@ -261,7 +257,7 @@ class CycleMeter:
         """
         metrics = self.scheduler
         for call_type in (BINDING_CALL, STATUS_CALL):
-            pending = self._binding.pending_async_api_calls.labels(call_type)
+            pending = self.binding.pending_async_api_calls.labels(call_type)
             pending.set(pending_calls.get(call_type, 0))
         metrics.goroutines.labels("binding").set(binding_tasks)
         for name, count in queue.pending.counts().items():

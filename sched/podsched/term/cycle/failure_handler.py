@@ -96,7 +96,7 @@ class FailureHandler(TermPart):
         # ``add_unschedulable_if_not_present`` notices this only for a pod in flight.
         if known is None or known.uid != pod.uid or known.node_name:
             self._state.queue.in_flight.done(pod.uid)
-            self._meter.dropped(assignment.queued)
+            self._meter.traces.end(assignment.queued, "gone")
             self._notes.ended(assignment.queued, GONE, status.message)
             return
         # The informer's version lacks the tolerations of the flavors on which it did not start.
@@ -157,4 +157,4 @@ class FailureHandler(TermPart):
         """Count a preemption; ``try_again``: no deletion will wake the preemptors."""
         if try_again:
             self._activator.activate(preemption.pods)
-        self._meter.preemption_finished(result, seconds)
+        self._meter.preemption.finished(result, seconds)

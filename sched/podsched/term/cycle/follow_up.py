@@ -58,14 +58,14 @@ class FollowUp(TermPart):
         elif known is not None and known.uid == pod.uid and pod.uid not in self._state.cache.held:
             return False
         self._state.queue.in_flight.done(pod.uid)
-        self._meter.dropped(queued)
+        self._meter.traces.end(queued, "gone")
         self._notes.ended(queued, GONE)
         return True
 
     def return_untried(self, pods: Sequence[QueuedPodInfo]) -> None:
         """Put pods back into the queue as if they had not been popped."""
         for queued in pods:
-            self._meter.postponed(queued)  # It logs the number of the attempt.
+            self._meter.traces.end(queued)  # It logs the number of the attempt.
         self._state.queue.return_unattempted(pods, self._clock())
 
     # ------------------------------------------------------------------ a node was found
@@ -176,7 +176,7 @@ class FollowUp(TermPart):
     def preempt(self, preemption: Preemption, nominated: Iterable[tuple[PodInfo, str]]) -> None:
         """Start evicting victims; ``nominated``: the preemptors that get a node, and its name."""
         count = len(preemption.victims.pods)
-        self._meter.preempting(preemption.uid, preemption.node_name, count)
+        self._meter.preemption.begins(preemption.uid, preemption.node_name, count)
         if not preemption.evicts_anybody:
             return
         for pod, node_name in nominated:

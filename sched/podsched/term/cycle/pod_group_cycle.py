@@ -277,7 +277,7 @@ class PodGroupCycle(TermPart):
             # back. If it is being taken back, they are activated afterwards.
             counting = {named.name for named in group_plugins(runtime).feasible}
             for queued in members:
-                self._meter.postponed(queued)
+                self._meter.traces.end(queued)
                 self._failures.requeue(queued, counting, set())
             return
         result = await self._decide(runtime, group, members, now, terms)

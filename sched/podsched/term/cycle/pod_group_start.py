@@ -292,14 +292,8 @@ class GroupStarts(TermPart):
     def _evicted(self, pod: PodInfo, was_there: bool) -> None:
         self._evicted_uids.add(pod.uid)
         if was_there:
-            self._recorder.record(
-                pod.pod.metadata,
-                type_="Warning",
-                reason=REASON_TAKEN_BACK,
-                action="Evicting",
-                message=MESSAGE_TAKEN_BACK,
-                controller=pod.cls.scheduler_name,
-            )
+            what = REASON_TAKEN_BACK, "Evicting", MESSAGE_TAKEN_BACK
+            self._reports.event(pod, "Warning", *what)
 
 
 def _was_evicted(pod: PodInfo) -> bool:

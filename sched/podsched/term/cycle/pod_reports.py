@@ -86,23 +86,31 @@ class PodReports:
                 continue
             message = f"the pod cannot be used and is ignored until it changes: {reason}"
             metadata = pod.metadata
-            self._record(metadata, scheduler, message)
+            self._recorder.record(
+                metadata,
+                type_="Warning",
+                reason="FailedScheduling",
+                action="Scheduling",
+                message=message,
+                controller=scheduler,
+            )
             patch = patch_of(metadata)
             patch.conditions.append(not_scheduled(Failure(REASON_SCHEDULER_ERROR, message)))
             self._statuses.submit(patch)
 
     def record(self, pod: PodInfo, message: str) -> None:
         """Record the FailedScheduling event."""
-        self._record(pod.pod.metadata, pod.cls.scheduler_name, message)
+        self.event(pod, "Warning", "FailedScheduling", "Scheduling", message)
 
-    def _record(self, metadata: ObjectMeta, scheduler: str, message: str) -> None:
+    def event(self, pod: PodInfo, type_: str, reason: str, action: str, message: str) -> None:
+        """Record an event about a pod."""
         self._recorder.record(
-            metadata,
-            type_="Warning",
-            reason="FailedScheduling",
-            action="Scheduling",
+            pod.pod.metadata,
+            type_=type_,
+            reason=reason,
+            action=action,
             message=message,
-            controller=scheduler,
+            controller=pod.cls.scheduler_name,
         )
 
     def write_condition(self, pod: PodInfo, condition: QueueCondition) -> None:

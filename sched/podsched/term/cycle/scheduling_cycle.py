@@ -56,7 +56,7 @@ class SchedulingCycle(TermPart):
         self._follow_up = follow_up
         self._extended: ExtendedDecider | None = None
         if parts.extenders is not None:
-            running = parts.meter.prioritizing_extender
+            running = parts.meter.scheduler.goroutines.labels("prioritizing_extender").inc
             self._extended = ExtendedDecider(
                 parts.state.cache, parts.decider, parts.extenders, running
             )

@@ -152,7 +152,7 @@ class SchedulingLoop(TermPart):
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
         """End the preemption for a pod that was deleted."""
-        self._meter.preemption_ends(pod.uid)
+        self._meter.preemption.ends(pod.uid)
 
     def changed(self, changes: Sequence[Change], now: float) -> None:
         """Record cluster events that the queue has handled."""
@@ -223,7 +223,7 @@ class SchedulingLoop(TermPart):
         try:
             await self._run_tasks()
         except FenceLost:
-            self._meter.fence_lost()
+            self._meter.binding.fence_lost_total.labels("bind").inc()
             raise
 
     async def _run_tasks(self) -> None:

@@ -166,14 +166,8 @@ class UnitEndings(TermPart):
     def _evicted(self, ending: Ending, pod: PodInfo, was_there: bool) -> None:
         self._requested.discard(pod.uid)
         if was_there:
-            self._recorder.record(
-                pod.pod.metadata,
-                type_=_NORMAL,
-                reason=f"{_EVICTED_DUE_TO}{ending.reason}",
-                action="Evicting",
-                message=ending.message,
-                controller=pod.cls.scheduler_name,
-            )
+            reason = f"{_EVICTED_DUE_TO}{ending.reason}"
+            self._reports.event(pod, _NORMAL, reason, "Evicting", ending.message)
 
     # ------------------------------------------------------------------ conditions and events
 

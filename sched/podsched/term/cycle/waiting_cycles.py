@@ -136,17 +136,9 @@ class WaitingCycles(TermPart):
     def _waits(self, assignment: Assignment, event: tuple[str, str] | None) -> None:
         """Publish the node of a pod that waits in PreBind, and record the event."""
         self._publish(assignment)
-        if event is None:
-            return
-        reason, message = event
-        self._recorder.record(
-            assignment.pod.pod.metadata,
-            type_="Normal",
-            reason=reason,
-            action="Scheduling",
-            message=message,
-            controller=assignment.pod.cls.scheduler_name,
-        )
+        if event is not None:
+            reason, message = event
+            self._reports.event(assignment.pod, "Normal", reason, "Scheduling", message)
 
     def _ended(
         self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[Status]

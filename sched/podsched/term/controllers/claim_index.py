@@ -1,0 +1,188 @@
+"""Which pods and PodGroups use, own or wait for which ResourceClaims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from podsched.api.conditions import is_finished, is_terminating
+from podsched.api.device_claims import known_claim_names
+from podsched.api.objects import AnyObject, OwnerReference, Pod, PodGroup, ResourceClaim
+from podsched.api.owners import controller_of
+from podsched.term.controllers.controller import Objects
+from podsched.term.controllers.workqueue import WorkQueue
+
+CLAIM, TEMPLATE, GROUP = "ResourceClaim", "ResourceClaimTemplate", "PodGroup"
+#: Kind and key of an object.
+Ref = tuple[str, str]
+K = TypeVar("K")
+#: Max deleted pods remembered. For others the API server is asked whether they exist.
+_MOST_DELETED = 20_000
+
+
+class ClaimIndex:
+    """These relations; ``changed`` keeps them, and queues what has to be examined again."""
+
+    def __init__(self, queue: WorkQueue[Ref]) -> None:
+        self._queue = queue
+        self.users: dict[str, dict[str, None]] = {}
+        """By claim, the pods that use it. All keys and values here are "namespace/name"."""
+        self._used: dict[str, tuple[str, ...]] = {}
+        """The claims that each pod uses."""
+        self.owned: dict[str, dict[str, dict[str, None]]] = {"Pod": {}, GROUP: {}}
+        """By kind and uid of their controllers, the claims that a pod or PodGroup controls."""
+        self._waiting: dict[str, dict[Ref, None]] = {}
+        """By name of a template that does not exist, the pods and PodGroups that wait for it."""
+        self.deleted: dict[str, None] = {}
+        """The uids of pods and PodGroups that are gone."""
+        self._members: dict[str, dict[str, None]] = {}
+        """The pods with claims of each PodGroup."""
+
+    def changed(self, kind: str, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        if kind == TEMPLATE:
+            if new is not None:
+                self._queue.update(self._waiting.pop(key, ()))
+        elif kind == CLAIM:
+            self._claim_changed(key, old, new)
+        elif kind == GROUP:
+            self._group_changed(key, old, new)
+        else:
+            self._pod_changed(key, old, new)
+
+    def _pod_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        # Most pods have no claims: they must cost little, in clusters without devices, too.
+        known = key in self._used or self.owned["Pod"]
+        if not known and not _names_claims(old) and not _names_claims(new):
+            return
+        used = tuple(_claim_keys(new)) if isinstance(new, Pod) else ()
+        before = self._used.get(key, ())
+        if isinstance(old, Pod) and (new is None or new.metadata.uid != old.metadata.uid):
+            self._pod_gone(key, old)
+        if used != before:
+            for claim in before:
+                _drop(self.users, claim, key)
+            for claim in used:
+                self.users.setdefault(claim, {})[key] = None
+            self._used[key] = used
+            if not used:
+                del self._used[key]
+        self._note_member(key, old, new)
+        if not isinstance(new, Pod):
+            return
+        if is_done(new):
+            self._enqueue(CLAIM, (*used, *self.owned["Pod"].get(new.metadata.uid, ())))
+        elif new.spec.resource_claims:
+            self._queue.add(("Pod", key))
+
+    def _note_member(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        """Note which pods with claims a PodGroup has."""
+        if isinstance(old, Pod) and new is None:
+            _drop(self._members, group_of(old), key)
+        elif isinstance(new, Pod) and new.spec.resource_claims and group_of(new):
+            self._members.setdefault(group_of(new), {})[key] = None
+
+    def _pod_gone(self, key: str, pod: Pod) -> None:
+        owned = self.owned["Pod"].get(pod.metadata.uid, {})
+        claims = {**dict.fromkeys(self._used.get(key, ())), **owned}
+        self._waits_no_more(pod, ("Pod", key))
+        if claims:
+            self._enqueue(CLAIM, claims)
+            self._note_deleted(pod.metadata.uid)
+
+    def _waits_no_more(self, owner: Pod | PodGroup, ref: Ref) -> None:
+        for claim in owner.spec.resource_claims:
+            template = f"{owner.metadata.namespace}/{claim.resource_claim_template_name}"
+            _drop(self._waiting, template, ref)
+
+    def _note_deleted(self, uid: str) -> None:
+        self.deleted[uid] = None
+        if len(self.deleted) > _MOST_DELETED:
+            del self.deleted[next(iter(self.deleted))]
+
+    def _group_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        if isinstance(old, PodGroup) and (new is None or new.metadata.uid != old.metadata.uid):
+            names = [of.resource_claim_name for of in old.spec.resource_claims]
+            names += [of.resource_claim_name for of in old.status.resource_claim_statuses]
+            self._waits_no_more(old, (GROUP, key))
+            if any(names):
+                self._note_deleted(old.metadata.uid)
+            namespace = old.metadata.namespace
+            self._enqueue(CLAIM, (f"{namespace}/{name}" for name in names if name))
+        if isinstance(new, PodGroup) and new.spec.resource_claims:
+            self._queue.add((GROUP, key))
+            self._enqueue("Pod", self._members.get(key, ()))
+
+    def _claim_changed(self, key: str, old: AnyObject | None, new: AnyObject | None) -> None:
+        before, after = owner_of(old), owner_of(new)
+        if before is not None:
+            _drop(self.owned[before.kind], before.uid, key)
+        if after is not None:
+            self.owned[after.kind].setdefault(after.uid, {})[key] = None
+        for owner in (before, after):
+            if owner is not None:  # Its status may not name the claim yet.
+                self._queue.add((owner.kind, f"{key.partition('/')[0]}/{owner.name}"))
+        self.examine_claim(key)
+
+    def wait_for(self, template: str, owner: Ref) -> bool:
+        """Queue an owner once a template exists; return whether it did not wait for it yet."""
+        waiting = self._waiting.setdefault(template, {})
+        return owner not in waiting and waiting.setdefault(owner) is None
+
+    def examine_claim(self, key: str) -> None:
+        """Queue a claim and the pods that use it."""
+        self._enqueue("Pod", self.users.get(key, ()))
+        self._queue.add((CLAIM, key))
+
+    def _enqueue(self, kind: str, keys: Iterable[str]) -> None:
+        self._queue.update((kind, key) for key in keys)
+
+
+def _drop(index: dict[str, dict[K, None]], of: str, key: K) -> None:
+    """Remove a key from an index of keys."""
+    keys = index.get(of, {})
+    keys.pop(key, None)
+    if not keys:
+        index.pop(of, None)
+
+
+def pod_at(objects: Objects, key: str) -> Pod | None:
+    """Return a pod by its key."""
+    found = objects.get("Pod", key)
+    return found if isinstance(found, Pod) else None
+
+
+def claim_at(objects: Objects, key: str) -> ResourceClaim | None:
+    """Return a claim by its key."""
+    found = objects.get(CLAIM, key)
+    return found if isinstance(found, ResourceClaim) else None
+
+
+def group_of(pod: Pod) -> str:
+    """Return the key of the pod's PodGroup, "" if it has none."""
+    name = pod.spec.scheduling_group.pod_group_name
+    return f"{pod.metadata.namespace}/{name}" if name else ""
+
+
+def is_done(pod: Pod) -> bool:
+    """Return whether a pod has ended, or is deleted before it was bound."""
+    never_runs = is_terminating(pod) and not pod.spec.node_name
+    return is_finished(pod) or never_runs
+
+
+def _names_claims(pod: AnyObject | None) -> bool:
+    return isinstance(pod, Pod) and (
+        bool(pod.spec.resource_claims) or pod.status.HasField("extended_resource_claim_status")
+    )
+
+
+def _claim_keys(pod: Pod) -> Iterator[str]:
+    for name in known_claim_names(pod):
+        yield f"{pod.metadata.namespace}/{name}"
+
+
+def owner_of(claim: AnyObject | None) -> OwnerReference | None:
+    """Return the reference to the pod or PodGroup that controls a claim."""
+    owner = None if claim is None else controller_of(claim.metadata)
+    if owner is None or (owner.kind, owner.api_version) == ("Pod", "v1") or owner.kind == GROUP:
+        return owner
+    return None
