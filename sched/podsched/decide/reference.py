@@ -50,7 +50,7 @@ class Reference:
             return Decided([decision], goes_on=False)
         pod = queued.info
         trial.assume(pod, decision.node_name)
-        return Decided([decision], goes_on=not runtime.reserves_for(state, pod))
+        return Decided([decision], goes_on=not runtime.reserving(state, pod))
 
     def _decide(
         self, runtime: ProfileRuntime, state: CycleState, queued: QueuedPodInfo

@@ -132,7 +132,7 @@ class BatchLookahead:
 
     def reserves(self, pod: PodInfo) -> bool:
         """Whether a plugin reserves something for pods like this, which the next pod must see."""
-        return self._evaluation.runtime.reserves_for(self._evaluation.state, pod)
+        return bool(self._evaluation.runtime.reserving(self._evaluation.state, pod))
 
     def stops_after(self, pod: PodInfo) -> bool:
         """Whether a plugin reserves something for this pod without looking ahead past Reserve.

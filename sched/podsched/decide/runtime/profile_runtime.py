@@ -303,12 +303,8 @@ class ProfileRuntime:
         ]
         return (implied[0], *configured, *implied[1:])
 
-    def reserves_for(self, state: CycleState, pod: PodInfo) -> bool:
-        """Whether a plugin reserves something for such pods, which the next pod must see."""
-        return bool(self.reserving(state, pod))
-
     def reserving(self, state: CycleState, pod: PodInfo) -> Set[str]:
-        """Return the plugins that reserve something for such pods."""
+        """Return the plugins that reserve something for such pods, which the next pod must see."""
         # Called several times for each decision, nearly always without a plugin that reserves: a
         # set comprehension takes three times as long then.
         found: frozenset[str] = frozenset()

@@ -149,7 +149,7 @@ class Auditor:
         placed = attempt.result.placed
         # Nothing was reserved, so two members may have been given the same volume.
         if not attempt.result.status.ok or any(
-            runtime.reserves_for(decision.state, decision.queued.info) for decision in placed
+            runtime.reserving(decision.state, decision.queued.info) for decision in placed
         ):
             return None
         return self._missed(placed[0].queued, placed[0].node_name)
