@@ -177,7 +177,7 @@ async def test_what_was_assumed_is_forgotten_and_what_is_known_is_all_there_agai
     assert queue.place("uid-assumed") == queue.place("uid-waiting") == "active"
     assert queue.place("uid-nominee") == "gated"
     assert queue.place("uid-theirs") == ""
-    assert cache.cluster.nominated_node("uid-nominee") == "n1"
+    assert cache.cluster.nominator.node_of("uid-nominee") == "n1"
     queue.check_invariants()
     # The informer goes on where it was.
     cluster.create(pod("new", PENDING))

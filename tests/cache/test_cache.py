@@ -326,20 +326,20 @@ def test_a_nomination_in_memory_outlives_an_update_that_knows_nothing_of_it() ->
     pod = waiting_pod(cache, "p")
     assert cache.nominate(pod, "n0")
     cache.apply("Pod", pod.pod, make_pod("p", labels={"a": "b"}))
-    assert [p.name for p in cache.cluster.nominated_pods("n0")] == ["p"]
+    assert [p.name for p in cache.cluster.nominator.pods("n0")] == ["p"]
     cache.apply("Pod", None, make_pod("p", nominated="n1"))
-    assert list(cache.cluster.nominated_nodes()) == ["n1"]
+    assert list(cache.cluster.nominator.nodes()) == ["n1"]
     cache.apply("Pod", None, make_pod("p"))
-    assert not cache.cluster.nominated_nodes()
+    assert not cache.cluster.nominator.nodes()
 
 
 def test_a_nominated_pod_is_no_longer_nominated_once_assumed() -> None:
     cache = cache_with("n0")
     pod = waiting_pod(cache, "p", nominated="n0")
-    version = cache.cluster.nominations_version
+    version = cache.cluster.nominator.version
     cache.assume(pod, "n0")
-    assert not cache.cluster.nominated_pods("n0")
-    assert cache.cluster.nominations_version != version
+    assert not cache.cluster.nominator.pods("n0")
+    assert cache.cluster.nominator.version != version
     assert not cache.nominate(pod, "n0")
 
 

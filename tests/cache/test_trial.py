@@ -67,7 +67,7 @@ def content(cache: Cache) -> dict[str, Any]:
         },
         "apart": {name: list(pods) for name, pods in cache.placed.on_unknown_nodes.items()},
         "pods": {key: (pod.uid, pod.node_name) for key, pod in cluster.pods.items()},
-        "nominated": {n: [p.uid for p in cluster.nominated_pods(n)] for n in NODES},
+        "nominated": {n: [p.uid for p in cluster.nominator.pods(n)] for n in NODES},
         "terms": set(columns.terms_in_cluster(LabelTerms())),
         "services": [found.metadata.name for found in cluster.list("Service")],
         "assumed": [

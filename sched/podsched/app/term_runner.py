@@ -176,7 +176,7 @@ class TermRunner:
     def update_gauges(self) -> None:
         """Set the metrics that are read from the state."""
         loop = self._listener.loop
-        under_way = loop.binding_tasks if loop is not None else 0
+        under_way = loop.binding.under_way if loop is not None else 0
         pending = loop.pending_calls if loop is not None else {}
         self._parts.meter.gauges(self.state.queue, self.state.cache, under_way, pending)
         self._parts.meter.scheduler.set_aside_objects.set(len(self.state.set_aside))

@@ -185,10 +185,10 @@ def _queue(standing: Standing, clock: Clock) -> QueueStanding:
 
 def _add_nominations(answer: Explanation, state: SchedulingState, info: PodInfo) -> None:
     cluster = state.cache.cluster
-    own = cluster.nominated_node(info.uid) or info.nominated_node_name
+    own = cluster.nominator.node_of(info.uid) or info.nominated_node_name
     if own:
         answer.nominations.add(pod=reference(info), node_name=own, own=True)
-    for name in sorted(cluster.nominated_nodes()):
-        for other in counting_nominees(info, cluster.nominated_pods(name)):
+    for name in sorted(cluster.nominator.nodes()):
+        for other in counting_nominees(info, cluster.nominator.pods(name)):
             if len(answer.nominations) < MAX_NOMINATIONS:
                 answer.nominations.add(pod=reference(other), node_name=name)

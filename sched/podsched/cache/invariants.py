@@ -42,7 +42,7 @@ def _differences(cache: Cache) -> Iterator[str]:
             fresh.pod_table.add(row_number, pod)
         elif pod.uid not in cache.placed.on_unknown_nodes.get(pod.node_name, ()):
             yield f"pod {pod.key} is on no row and not kept for node {pod.node_name}"
-        if cache.nominator.node_of(pod.uid) is not None:
+        if cache.nominator.node_of(pod.uid):
             yield f"pod {pod.key} has node {pod.node_name} and is nominated"
     yield from column_differences(columns, fresh)
 

@@ -45,7 +45,6 @@ class Nominator:
         return made
 
     def changed_since(self, version: int) -> Collection[str] | None:
-        """Return the nodes whose nominated pods changed since; None if the version is too old."""
         return self._changed.since(version)
 
     def _note(self, node_name: str) -> None:
@@ -109,8 +108,8 @@ class Nominator:
         else:
             self.delete(new.uid)
 
-    def node_of(self, uid: str) -> str | None:
-        return self._node_of.get(uid)
+    def node_of(self, uid: str) -> str:
+        return self._node_of.get(uid, "")
 
     def pods(self, node_name: str) -> Sequence[PodInfo]:
         pods = self._pods.get(node_name)

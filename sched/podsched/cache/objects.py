@@ -268,19 +268,3 @@ class ClusterState:
             columns.nodes_version, columns.pod_table.counters.all_terms.version, nominator.version,
             self._objects.version,
         )  # fmt: skip
-
-    def nominated_pods(self, node_name: str) -> Sequence[PodInfo]:
-        return self.nominator.pods(node_name)
-
-    def nominated_node(self, uid: str) -> str:
-        return self.nominator.node_of(uid) or ""
-
-    def nominated_nodes(self) -> Collection[str]:
-        return self.nominator.nodes()
-
-    @property
-    def nominations_version(self) -> int:
-        return self.nominator.version
-
-    def nominations_since(self, version: int) -> Collection[str] | None:
-        return self.nominator.changed_since(version)

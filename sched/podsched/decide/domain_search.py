@@ -219,8 +219,8 @@ class DomainSearch:
         members = {queued.info.uid for queued in self._members}
         return [
             (row, other)
-            for name in self._cluster.nominated_nodes()
+            for name in self._cluster.nominator.nodes()
             if (row := self._cluster.nodes.row_of(name)) is not None
-            for other in self._cluster.nominated_pods(name)
+            for other in self._cluster.nominator.pods(name)
             if other.uid not in members and other.priority >= priority
         ]

@@ -144,7 +144,7 @@ class PodGroupAttempt(GroupMembers):
             return  # Other placements may split a slice.
         pods = [queued.info for queued in members]
         # A pod that is nominated to a node is tried there first.
-        proved = not any(map(self._cluster.nominated_node, (pod.uid for pod in pods)))
+        proved = not any(map(self._cluster.nominator.node_of, (pod.uid for pod in pods)))
         if not worth_searching(pods):
             if proved and greedy_is_exact(self._runtime, pods):
                 self._refuse(refused, REASON_NONE)

@@ -272,6 +272,25 @@ class ObjectsByNode(Protocol):
         ...
 
 
+class Nominations(Protocol):
+    """The nominated pods: for these, preemption makes room on a node."""
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever a nomination is made, moved or withdrawn."""
+        ...
+
+    def changed_since(self, version: int) -> Collection[str] | None:
+        """Return the nodes whose nominated pods changed since that version; None: maybe all."""
+        ...
+
+    def pods(self, node_name: str) -> Sequence[PodInfo]: ...
+    def nodes(self) -> Collection[str]: ...
+    def node_of(self, uid: str) -> str:
+        """Return the node that a pod is nominated to, or ""; its status may not show it yet."""
+        ...
+
+
 class ClusterView(Protocol):
     """Everything that a plugin may read: the nodes and the other objects."""
 
@@ -310,20 +329,5 @@ class ClusterView(Protocol):
         """Return the unfinished pods of a PodGroup ("namespace/name"), bound or not."""
         ...
 
-    def nominated_pods(self, node_name: str) -> Sequence[PodInfo]: ...
-    def nominated_node(self, uid: str) -> str:
-        """Return the node that a pod is nominated to, or ""; its status may not show it yet."""
-        ...
-
-    def nominated_nodes(self) -> Collection[str]:
-        """Return the names of the nodes that have nominated pods."""
-        ...
-
     @property
-    def nominations_version(self) -> int:
-        """A number that changes whenever a nomination is made, moved or withdrawn."""
-        ...
-
-    def nominations_since(self, version: int) -> Collection[str] | None:
-        """Return the nodes whose nominated pods changed since that version; None: maybe all."""
-        ...
+    def nominator(self) -> Nominations: ...

@@ -115,7 +115,7 @@ def test_a_preemption_can_be_undone() -> None:
     with made.changes.trial():
         made.schedule([made.changes.submit(owned("high", cpu="2", priority=10))])
     assert placed(made) == {"a": ["low"]}
-    assert not made.cluster.nominated_nodes()
+    assert not made.cluster.nominator.nodes()
 
 
 def test_a_gated_pod_is_not_scheduled() -> None:

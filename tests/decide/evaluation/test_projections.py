@@ -203,7 +203,7 @@ def test_priority_makes_a_difference_while_pods_are_nominated() -> None:
     world, plain = World(1), {"containers": [container()]}
     for nominee in world.nominees:
         world.cluster.nominator.delete(nominee.uid)
-    assert not world.cluster.nominated_nodes()
+    assert not world.cluster.nominator.nodes()
     one, other = keys(world, plain, plain | {"priority": 3})
     assert one == other
     world.cluster.nominator.add(world.pending(0), "n0")

@@ -144,11 +144,11 @@ async def test_a_plugin_that_rejects_nobody_any_more_is_told_as_zero() -> None:
         world.node("n1", cpu="1")
         world.pod("a", cpu="2")
         await asyncio.sleep(1)
-        world.meter.gauges(world.state.queue, world.state.cache, world.term.binding_tasks, {})
+        world.meter.gauges(world.state.queue, world.state.cache, world.term.binding.under_way, {})
         assert samples(world.registry, "scheduler_unschedulable_pods") == {labels: 1}
         world.node("n2", cpu="4")
         await asyncio.sleep(2)
-        world.meter.gauges(world.state.queue, world.state.cache, world.term.binding_tasks, {})
+        world.meter.gauges(world.state.queue, world.state.cache, world.term.binding.under_way, {})
     assert samples(world.registry, "scheduler_unschedulable_pods") == {labels: 0}
 
 

@@ -246,7 +246,7 @@ async def test_a_pod_that_must_wait_is_bound_once_every_plugin_has_allowed_it() 
         await asyncio.sleep(1)
         assert world.nodes_of("a") == ["n1"]
         assert len(world.state.waiting) == 0
-        assert not world.term.binding_tasks
+        assert not world.term.binding.under_way
         world.check()
 
 
@@ -266,7 +266,7 @@ async def test_a_pod_preempted_just_as_it_is_allowed_waits_no_longer_and_is_trie
         await asyncio.sleep(0.1)
         assert len(world.state.waiting) == 0
         assert world.log.count("Script.unreserve a") == 1
-        assert not world.term.binding_tasks
+        assert not world.term.binding.under_way
         world.check()
 
 

@@ -120,7 +120,7 @@ class Deciding:
 
     def known_failure(self, pod: PodInfo) -> Outcome | None:
         """Return the failure of an equal pod, if nothing has changed since."""
-        if self._cluster.nominated_node(pod.uid) or pod.nominated_node_name:
+        if self._cluster.nominator.node_of(pod.uid) or pod.nominated_node_name:
             return None
         found = self._failed.get((self._decider.key(pod), pod.priority))
         if found is None or found[0] != self._cluster.stamp:

@@ -157,7 +157,7 @@ class Variants:
 
     def _now(self) -> Hashable:
         cluster = self._cluster
-        return cluster.version("Node"), cluster.nodes.size, cluster.nominations_version
+        return cluster.version("Node"), cluster.nodes.size, cluster.nominator.version
 
     def is_valid_for(self, pod: PodInfo) -> bool:
         """Whether the shared results are still valid for a pod. Exceptions of plugins propagate."""
@@ -355,7 +355,7 @@ def _covers_all_rows(evaluation: ClassEvaluation) -> bool:
         evaluation.is_evaluated
         and evaluation.runtime.percentage_of_nodes_to_score is None
         and evaluation.feasibility.node_names is None
-        and not evaluation.cluster.nominated_nodes()
+        and not evaluation.cluster.nominator.nodes()
     )
 
 

@@ -111,7 +111,7 @@ class ClassEvaluation:
         if other._phase is not Phase.CURRENT:
             return False
         if other.cls.priority != self.cls.priority and (
-            other.feasibility.nominated.rows or self.cluster.nominated_nodes()
+            other.feasibility.nominated.rows or self.cluster.nominator.nodes()
         ):
             return False  # Other nominated pods count for this class.
         if mine.keys() != theirs.keys():

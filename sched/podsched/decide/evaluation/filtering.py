@@ -185,14 +185,14 @@ class Nominees:
 def nominees(pod: PodInfo, cluster: ClusterView, nodes: NodeColumns, rows: Rows) -> Nominees:
     """Return the other pods of equal or higher priority that are nominated to these rows."""
     base = nodes.base
-    nominated_nodes = cluster.nominated_nodes()
+    nominated_nodes = cluster.nominator.nodes()
     # Go through the smaller of the two.
     if len(rows) < len(nominated_nodes):
         return _nominees_of_few(pod, cluster, nodes, rows)
     counting: dict[int, tuple[PodInfo, ...]] = {}
     for name in nominated_nodes:
         row = base.row_of(name)
-        others = counting_nominees(pod, cluster.nominated_pods(name))
+        others = counting_nominees(pod, cluster.nominator.pods(name))
         if row is not None and others:
             counting[row] = others
     if not counting:
@@ -212,7 +212,7 @@ def _nominees_of_few(
     places, counting = [], []
     mine = rows if base is nodes else nodes.base_rows[rows]
     for place, row in enumerate(mine.tolist()):
-        nominated = cluster.nominated_pods(names[row])
+        nominated = cluster.nominator.pods(names[row])
         others = counting_nominees(pod, nominated) if nominated else ()
         if others:
             places.append(place)

@@ -57,16 +57,16 @@ class NominatedRows:
 
     def refresh(self, candidate: Bools) -> Rows:
         """Read the nominations; return the candidate rows whose nominated pods changed."""
-        versions = (self._cluster.nominations_version, self._cluster.nodes.topology_version)
+        versions = (self._cluster.nominator.version, self._cluster.nodes.topology_version)
         before, self._versions = self._versions, versions
         if versions == before:
             return NO_ROWS
         names = None
         # Only with the same topology: otherwise rows may belong to other nodes.
         if before is not None and before[1] == versions[1]:
-            names = self._cluster.nominations_since(before[0])
+            names = self._cluster.nominator.changed_since(before[0])
         everything = names is None
-        now = self._read(self._cluster.nominated_nodes() if names is None else names, candidate)
+        now = self._read(self._cluster.nominator.nodes() if names is None else names, candidate)
         if everything:
             # Rows whose nominations are gone are not among the nodes that were read.
             now.update((row, ()) for row in self._pods.keys() - now.keys())
@@ -85,7 +85,7 @@ class NominatedRows:
         for name in names:
             row = self._cluster.nodes.row_of(name)
             if row is not None:
-                pods = self._cluster.nominated_pods(name) if candidate[row] else ()
+                pods = self._cluster.nominator.pods(name) if candidate[row] else ()
                 found[row] = tuple(p for p in pods if p.priority >= self._priority)
         return found
 
@@ -122,7 +122,7 @@ def nominated_node(cluster: ClusterView, pod: PodInfo) -> str:
     The cache knows the nomination before the pod's status does: a victim may be gone before the
     patch with the nomination comes back.
     """
-    return cluster.nominated_node(pod.uid) or pod.nominated_node_name
+    return cluster.nominator.node_of(pod.uid) or pod.nominated_node_name
 
 
 def nominated_row(cluster: ClusterView, pod: PodInfo) -> int | None:

@@ -199,7 +199,7 @@ class Projections:
             except (PluginFailure, TypeError):
                 # The evaluation fails in the same way and reports it.
                 return (number, "class", cls.id, _FAILED)
-        return (number, cls.priority if self._cluster.nominated_nodes() else None, *current)
+        return (number, cls.priority if self._cluster.nominator.nodes() else None, *current)
 
     def _all_current(
         self, pod: PodInfo, known: CurrentProjections, whole: _Place

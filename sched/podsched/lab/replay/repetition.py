@@ -288,8 +288,8 @@ class _Repetition:
         decided = seconds_of(first.decided_time)
         self._end_evictions(decided)
         # No binding ends here.
-        self._loop.group_conditions.suppose_binding(
-            {first.pod_group} if first.pod_group_binding else ()
+        self._loop.group_conditions.binding = (
+            {first.pod_group} if first.pod_group_binding else set()
         )
         self._collector.found = {}
         pods = self._state.cache.cluster.pods

@@ -337,7 +337,7 @@ def _moment(cluster: ClusterView, runner: FilterRunner) -> Moment:
         cluster.version(BUDGET),
         nodes.position,
         nodes.start_times.position,
-        cluster.nominations_version,
+        cluster.nominator.version,
     )
 
 
@@ -349,7 +349,7 @@ def _changed_rows(entry: _ClassEntry, now: Moment, cluster: ClusterView) -> Rows
         return None
     changed = nodes.changed_since(before.rows)
     start_times = nodes.start_times.changed_since(before.start_times)
-    names = cluster.nominations_since(before.nominations)
+    names = cluster.nominator.changed_since(before.nominations)
     if changed is None or start_times is None or names is None:
         return None
     found = (nodes.row_of(name) for name in names)
@@ -360,9 +360,9 @@ def _changed_rows(entry: _ClassEntry, now: Moment, cluster: ClusterView) -> Rows
 def _nominated_rows(pod: PodInfo, cluster: ClusterView) -> Rows:
     """Return the rows with other nominated pods of at least the pod's priority."""
     found = []
-    for name in cluster.nominated_nodes():
+    for name in cluster.nominator.nodes():
         row = cluster.nodes.row_of(name)
-        others = cluster.nominated_pods(name)
+        others = cluster.nominator.pods(name)
         if row is not None and any(p.priority >= pod.priority and p.uid != pod.uid for p in others):
             found.append(row)
     return np.array(found, dtype=np.intp)

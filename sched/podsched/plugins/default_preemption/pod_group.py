@@ -116,7 +116,7 @@ def _waits_for_victims(
     group: PodGroup, members: Sequence[PodInfo], cluster: ClusterView, evicting: Collection[str]
 ) -> bool:
     """Return whether pods of lower priority still terminate on the members' nominated nodes."""
-    rows = {cluster.nodes.row_of(cluster.nominated_node(pod.uid)) for pod in members}
+    rows = {cluster.nodes.row_of(cluster.nominator.node_of(pod.uid)) for pod in members}
     return any(
         other.priority < group.priority and (other.uid in evicting or other.terminating)
         for row in rows

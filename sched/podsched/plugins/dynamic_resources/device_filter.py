@@ -156,7 +156,7 @@ class DeviceFilter:
 
         Then no further pod must be evicted.
         """
-        name = cluster.nominated_node(pod.uid) or pod.nominated_node_name
+        name = cluster.nominator.node_of(pod.uid) or pod.nominated_node_name
         row = cluster.nodes.row_of(name) if name else None
         needs = needs if row is None else needs.on(row)
         if row is None or not needs.claims:

@@ -252,15 +252,15 @@ class LabelKeys:
         if placed != self._placed:
             self._placed, self._nominations = placed, None
             self._keys = _keys_of_placed(cluster)
-        if cluster.nominations_version != self._nominations:
+        if cluster.nominator.version != self._nominations:
             self._add_nominated(cluster)
         return self._keys, (*placed, self._brought)
 
     def _add_nominated(self, cluster: ClusterView) -> None:
-        since, self._nominations = self._nominations, cluster.nominations_version
-        names = None if since is None else cluster.nominations_since(since)
-        for name in cluster.nominated_nodes() if names is None else names:
-            for pod in cluster.nominated_pods(name):
+        since, self._nominations = self._nominations, cluster.nominator.version
+        names = None if since is None else cluster.nominator.changed_since(since)
+        for name in cluster.nominator.nodes() if names is None else names:
+            for pod in cluster.nominator.pods(name):
                 terms = terms_of(pod.cls)
                 if terms != NO_TERMS:
                     self._add(terms.label_keys)

@@ -90,7 +90,7 @@ class FitEvents:
         if row is None:
             return False
         wanted, room = self._demand(cls), self._room(row)
-        nominated = self._cluster.nominated_pods(node_name)
+        nominated = self._cluster.nominator.pods(node_name)
         first = (self._demand(p.cls) for p in nominated if p.priority >= cls.priority)
         _add(room, wanted, first, -1)
         if _fits(wanted, room):
@@ -147,14 +147,14 @@ class FitEvents:
 
         When its last victim is gone, it fits or has to preempt others.
         """
-        mine = self._cluster.nominated_node(pod.uid)
+        mine = self._cluster.nominator.node_of(pod.uid)
         there = bool(mine) and old is not None and _node_of(old, new) == mine
         return QueueingHint.QUEUE if there else QueueingHint.SKIP
 
     def _nominated_there(self, old: v1.Pod | None, new: v1.Pod | None) -> Iterable[str]:
         if old is None:
             return ()
-        return [pod.uid for pod in self._cluster.nominated_pods(_node_of(old, new))]
+        return [pod.uid for pod in self._cluster.nominator.pods(_node_of(old, new))]
 
     # ------------------------------------------------------------------ nodes
 

@@ -408,7 +408,7 @@ class Admission:
         why = "" if problem is None else problem.message
         workload = self.reservations.update(unit, workload, why, self.now)
         self.turns.update(key, workload, self.now)
-        if key not in self.holds.of and any(map(self.cluster.nominated_node, unit.waiting)):
+        if key not in self.holds.of and any(map(self.cluster.nominator.node_of, unit.waiting)):
             self._unheld[key] = None
         standing = None
         if not empty:

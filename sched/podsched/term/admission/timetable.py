@@ -173,7 +173,7 @@ class Timetable:
         for key, end in self._hold_ends.items():
             waiting = self._units[key].waiting.items()
             self._free_later(
-                key, end, ((self._cluster.nominated_node(u), pod) for u, pod in waiting)
+                key, end, ((self._cluster.nominator.node_of(u), pod) for u, pod in waiting)
             )
         later = profile.times[1:2].tolist()
         # Units that should have ended already are planned to end at now + SLACK: after that, or
@@ -356,8 +356,8 @@ class Timetable:
             for pod in self._units[key].held.values()
         ]
         # The nominated pods of a unit that waits for victims take room until that unit ends.
-        for node in self._cluster.nominated_nodes():
-            for pod in self._cluster.nominated_pods(node):
+        for node in self._cluster.nominator.nodes():
+            for pod in self._cluster.nominator.pods(node):
                 key = unit_key(pod)
                 if key != workload.key and key in self._units:
                     ended += [pod] if self._hold_ends.get(key, now) <= at else []

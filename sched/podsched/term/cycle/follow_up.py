@@ -188,7 +188,7 @@ class FollowUp(TermPart):
 
         Source: prepareCandidate in ``framework/preemption``.
         """
-        for other in list(self._cluster.nominated_pods(node_name)):
+        for other in list(self._cluster.nominator.pods(node_name)):
             if other.priority < pod.priority:
                 self._state.cache.nominator.delete(other.uid)
                 self._reports.write_nomination(other, "")

@@ -136,7 +136,7 @@ class PodGroupCycle(TermPart):
         """Whether no member of a group is bound, being bound or being taken back."""
         starts = self._starts
         return not (
-            starts.may_be_partial(key) or starts.is_taken_back(key) or starts.scheduled(key)
+            key in self._conditions.binding or key in starts.taking_back or starts.scheduled(key)
         )
 
     def pop_members(self, key: str, now: float) -> list[QueuedPodInfo]:
@@ -272,7 +272,7 @@ class PodGroupCycle(TermPart):
             return
         group = unit or pod_group(self._cluster, key)
         runtime = self._state.profiles[names[0]]
-        if group is None or self._starts.is_taken_back(key):
+        if group is None or key in self._starts.taking_back:
             # If the group was deleted since they were popped, PreEnqueue keeps them until it is
             # back. If it is being taken back, they are activated afterwards.
             counting = {named.name for named in group_plugins(runtime).feasible}
@@ -318,7 +318,7 @@ class PodGroupCycle(TermPart):
         self._assignments = {}
         attempt = self._attempt_of(runtime, group, members, terms)
         # A gang that is partly bound must not wait for victims to leave.
-        is_binding = self._starts.may_be_partial(group.key)
+        is_binding = group.key in self._conditions.binding
         run = partial(attempt.run, preempts=not is_binding)
         if not await self._run(runtime, run, lambda: [attempt.result]):
             self._follow_up.return_untried(members)

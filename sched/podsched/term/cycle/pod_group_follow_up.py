@@ -89,7 +89,7 @@ class PodGroupFollowUp(TermPart):
             else:
                 self._fail(decision, decided)
             self._activator.activate_wanted(decision.state)
-        if not result.status.ok and self._starts.may_be_partial(group.key):
+        if not result.status.ok and group.key in self._conditions.binding:
             self._starts.take_back(group, result.status)
         self._conditions.decided(group, result.status)
 

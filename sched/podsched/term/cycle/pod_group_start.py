@@ -153,7 +153,8 @@ class GroupStarts(TermPart):
         self._incomplete: list[str] = []
         #: By key, the decisions in a row whose bindings failed.
         self._failures_of: dict[str, int] = {}
-        self._taking_back: set[str] = set()
+        #: The groups whose members are being evicted.
+        self.taking_back: set[str] = set()
         #: The uids of evicted members: they no longer count.
         self._evicted_uids: set[str] = set()
 
@@ -174,7 +175,7 @@ class GroupStarts(TermPart):
         if key in self._recording:
             self._recording[key].append(start)
         # Recorded already, by an earlier start or term, or there is nothing to record.
-        elif self.may_be_partial(key) or not start.can_be_partial:
+        elif key in self._conditions.binding or not start.can_be_partial:
             self._bind(start)
             return
         else:
@@ -210,7 +211,7 @@ class GroupStarts(TermPart):
         if self._under_way[key]:
             return
         del self._under_way[key]
-        if not self.may_be_partial(key):
+        if key not in self._conditions.binding:
             return
         if len(self.scheduled(key)) >= start.min_count:
             self._failures_of.pop(key, None)
@@ -236,16 +237,13 @@ class GroupStarts(TermPart):
         """Remove and return the key of a group to decide before any other pod."""
         return self._incomplete.pop(0) if self._incomplete else None
 
-    def may_be_partial(self, key: str) -> bool:
-        """Whether some members of the group may be bound although it has not started."""
-        return self._conditions.is_binding(key)
-
     def scheduled(self, key: str) -> list[PodInfo]:
         """Return the members that have a node, except those that are being evicted.
 
         If victims of a preemption counted, a member could start beside them and be left alone.
         """
-        members, is_partial = self._state.cache.scheduled_members(key), self.may_be_partial(key)
+        members = self._state.cache.scheduled_members(key)
+        is_partial = key in self._conditions.binding
         if not members:
             return members
         # Evicted members may not be terminating in the cache yet.
@@ -261,10 +259,6 @@ class GroupStarts(TermPart):
         """Whether the bindings of the group failed several times in a row."""
         return self._failures_of.get(key, 0) >= MAX_FAILURES
 
-    def is_taken_back(self, key: str) -> bool:
-        """Whether members of the group are being evicted."""
-        return key in self._taking_back
-
     def take_back(self, group: PodGroup, status: Status) -> None:
         """Evict the members that are bound, because the group cannot start; ``status`` says why.
 
@@ -272,8 +266,8 @@ class GroupStarts(TermPart):
         """
         if len(self.scheduled(group.key)) >= (group.min_count or 0):
             return
-        if group.key not in self._taking_back:
-            self._taking_back.add(group.key)
+        if group.key not in self.taking_back:
+            self.taking_back.add(group.key)
             self._tasks.start(self._take_back(group, status), f"take back {group.key}")
 
     async def _take_back(self, group: PodGroup, status: Status) -> None:
@@ -284,7 +278,7 @@ class GroupStarts(TermPart):
             status = unschedulable(MESSAGE_TAKEN_BACK)
             parts = REASON_TAKEN_BACK, MESSAGE_TAKEN_BACK, self._evicted
             await evict_all(self._evict, bound, *parts)
-        self._taking_back.discard(group.key)
+        self.taking_back.discard(group.key)
         self._failures_of.pop(group.key, None)
         self._conditions.binding_ended(group, status)
         self._activator.activate(self._cluster.members(group.key))

@@ -127,6 +127,6 @@ class PodReports:
 
     def withdraw_nomination(self, pod: PodInfo) -> None:
         cluster = self._state.cache.cluster
-        if cluster.nominated_node(pod.uid) or pod.nominated_node_name:
+        if cluster.nominator.node_of(pod.uid) or pod.nominated_node_name:
             self._state.cache.nominator.delete(pod.uid)
             self.write_nomination(pod, "")

@@ -86,6 +86,7 @@ class SchedulingLoop(TermPart):
         self._term = parts.fence.term
         self._settings = parts.settings
         self.group_conditions = parts.conditions
+        self.preemption_meter = parts.meter.preemption
         failures = FailureHandler(parts)
         self.binding = BindingCycle(parts, failures)
         self.evictor = Evictor(parts.evict, self.binding.waiting.preempt, failures, parts.tasks)
@@ -146,14 +147,6 @@ class SchedulingLoop(TermPart):
         self.binding.outcomes.caught_up()
         self._activator.notify()
 
-    def deleted_while_assumed(self, pod: PodInfo) -> None:
-        """End the binding cycle of a pod that was deleted."""
-        self.binding.waiting.deleted(pod)
-
-    def deleted_while_pending(self, pod: PodInfo) -> None:
-        """End the preemption for a pod that was deleted."""
-        self._meter.preemption.ends(pod.uid)
-
     def changed(self, changes: Sequence[Change], now: float) -> None:
         """Record cluster events that the queue has handled."""
         self._recent.note(changes, now)
@@ -173,15 +166,6 @@ class SchedulingLoop(TermPart):
     def pending_calls(self) -> Mapping[str, int]:
         """The number of pods whose bindings and statuses wait to be written, by call type."""
         return {BINDING_CALL: self.binding.ahead, STATUS_CALL: len(self._statuses)}
-
-    @property
-    def binding_tasks(self) -> int:
-        """Tasks of the binding cycle: batches of bindings, and pods at Permit or PreBind."""
-        return self.binding.under_way
-
-    @property
-    def term(self) -> int:
-        return self._term
 
     def checkpoint(self, number: int) -> dict[str, Any]:
         """Return the checkpoint of the state; ``number``: that of the last decision."""
@@ -319,11 +303,11 @@ class LoopListener(NoListener):
 
     def deleted_while_assumed(self, pod: PodInfo) -> None:
         if self.loop is not None:
-            self.loop.deleted_while_assumed(pod)
+            self.loop.binding.waiting.deleted(pod)
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
         if self.loop is not None:
-            self.loop.deleted_while_pending(pod)
+            self.loop.preemption_meter.ends(pod.uid)
 
     def changed(self, changes: Sequence[Change], now: float) -> None:
         if self.loop is not None:

@@ -14,7 +14,7 @@ Source: ``updatePodGroupCondition`` in ``schedule_one_podgroup.go`` of kube-sche
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -117,8 +117,8 @@ class PodGroupConditions:
             given_up=self._given_up,
             merge=lambda earlier, later: later._replace(written=later.written or earlier.written),
         )
-        #: The keys of the groups whose members are being bound.
-        self._binding: set[str] = set()
+        #: The groups ("namespace/name") some members of which may be bound while others are not.
+        self.binding: set[str] = set()
         #: By uid of the group.
         self._unseen: OrderedDict[str, _Unseen] = OrderedDict()
 
@@ -127,7 +127,7 @@ class PodGroupConditions:
     def decided(self, group: PodGroup, status: Status) -> None:
         """Write the outcome of an attempt, unless the group's status has it already."""
         # ``binding_begins`` has written the condition; ``binding_ended`` will write the outcome.
-        if group.key in self._binding:
+        if group.key in self.binding:
             return
         now = self._current(group)
         if now is None:
@@ -165,31 +165,23 @@ class PodGroupConditions:
 
         ``written`` is called once that is written, or has failed.
         """
-        self._binding.add(group.key)
+        self.binding.add(group.key)
         binding = TRUE, REASON_BINDING, message
         wanted = {POD_GROUP_SCHEDULED: _outcome(SUCCESS), POD_GROUP_BINDING: binding}
         if not self._put(group, wanted, written):
-            self._binding.discard(group.key)
+            self.binding.discard(group.key)
             written("the pod group is gone")
 
     def binding_ended(self, group: PodGroup, status: Status) -> None:
         """Write that no member is being bound any more; ``status`` is the attempt's outcome."""
-        self._binding.discard(group.key)
+        self.binding.discard(group.key)
         self._put(group, {POD_GROUP_SCHEDULED: _outcome(status), POD_GROUP_BINDING: None})
-
-    def is_binding(self, key: str) -> bool:
-        """Whether members of this group ("namespace/name") may be bound while others are not."""
-        return key in self._binding
 
     def resume(self) -> list[str]:
         """Return the keys of the groups that an earlier term was binding."""
         found = (g for g in self._cluster.list(KIND) if is_pod_group_binding(g.status))
-        self._binding = {object_key(group) for group in found}
-        return sorted(self._binding)
-
-    def suppose_binding(self, keys: Collection[str]) -> None:
-        """Treat these groups, and no others, as groups whose members are being bound."""
-        self._binding = set(keys)
+        self.binding = {object_key(group) for group in found}
+        return sorted(self.binding)
 
     # ------------------------------------------------------------------ writing
 
