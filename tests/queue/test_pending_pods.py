@@ -48,7 +48,9 @@ def test_a_pod_that_backs_off_leaves_by_pop_when_active_q_is_empty() -> None:
     queued = entered(pods, "a")
     assert pods.pop(1, 1.0, None) == [queued]
     queued.unschedulable_plugins.add("Fit")
-    pods.count_failure(queued, 1.0)
-    assert pods.enter_failed(queued, Strategy.AFTER_BACKOFF, "NodeAdd", 1.0) == "backoff"
+    queued.count_failure(1.0)
+    pods.stamp(queued, 1.0)
+    pods.rejections.add(queued)
+    assert pods.requeue(queued, Strategy.AFTER_BACKOFF, "NodeAdd", 1.0) == "backoff"
     assert pods.pop(1, 1.0, None) == [queued]
     assert len(pods) == 0 and list(pods.problems()) == []

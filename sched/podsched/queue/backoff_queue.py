@@ -24,6 +24,43 @@ from podsched.queue.key_heap import KeyHeap
 WINDOW = 1.0
 
 
+class BackoffTimes:
+    """The backoffs of pods, by their failures."""
+
+    def __init__(self, initial: float, maximum: float) -> None:
+        self._initial = initial
+        self._maximum = maximum
+
+    def duration(self, pod: QueuedPodInfo) -> float:
+        """Return the backoff of the pod after its last failure, in seconds."""
+        # 0 if the last attempt met no error: ``count_failure`` resets it at a rejection.
+        count = pod.consecutive_errors_count or pod.unschedulable_count
+        return exponential(self._initial, self._maximum, count)
+
+    def is_backing_off(self, pod: QueuedPodInfo, now: float) -> bool:
+        """Return whether the pod is still in backoff."""
+        if self.duration(pod) <= 0:
+            return False
+        return self.expiration(pod) >= align(now)
+
+    def left(self, pod: QueuedPodInfo, now: float) -> float:
+        """Return the remaining backoff in seconds, 0 if it is over.
+
+        Unlike ``is_backing_off`` it changes nothing, because explanations call it.
+        """
+        duration = self.duration(pod)
+        if duration <= 0:
+            return 0.0
+        expiration = pod.backoff_expiration or align(pod.timestamp + duration)
+        return max(0.0, expiration + WINDOW - now)
+
+    def expiration(self, pod: QueuedPodInfo) -> float:
+        """Return when the pod's backoff ends; sets ``backoff_expiration`` if not set."""
+        if pod.backoff_expiration == 0.0:
+            pod.backoff_expiration = align(pod.timestamp + self.duration(pod))
+        return pod.backoff_expiration
+
+
 class BackoffQueue:
     """Pods in backoff: kube-scheduler's podBackoffQ and podErrorBackoffQ.
 
@@ -34,8 +71,7 @@ class BackoffQueue:
     def __init__(
         self, initial: float, maximum: float, order: Callable[[QueuedPodInfo], tuple[Any, ...]]
     ) -> None:
-        self._initial = initial
-        self._maximum = maximum
+        self.times = BackoffTimes(initial, maximum)
         self._order = order
         self._rejected: KeyHeap[QueuedPodInfo] = KeyHeap()
         self._errors: KeyHeap[QueuedPodInfo] = KeyHeap()
@@ -50,34 +86,11 @@ class BackoffQueue:
         yield from self._rejected
         yield from self._errors
 
-    def duration(self, pod: QueuedPodInfo) -> float:
-        """Return the backoff of the pod after its last failure, in seconds."""
-        # 0 if the last attempt met no error: ``count_failure`` resets it at a rejection.
-        count = pod.consecutive_errors_count or pod.unschedulable_count
-        return exponential(self._initial, self._maximum, count)
-
-    def is_backing_off(self, pod: QueuedPodInfo, now: float) -> bool:
-        """Return whether the pod is still in backoff; sets ``backoff_expiration`` if not set."""
-        if self.duration(pod) <= 0:
-            return False
-        return self._expiration(pod) >= align(now)
-
-    def left(self, pod: QueuedPodInfo, now: float) -> float:
-        """Return the remaining backoff in seconds, 0 if it is over.
-
-        Unlike ``is_backing_off`` it changes nothing, because explanations call it.
-        """
-        duration = self.duration(pod)
-        if duration <= 0:
-            return 0.0
-        expiration = pod.backoff_expiration or align(pod.timestamp + duration)
-        return max(0.0, expiration + WINDOW - now)
-
     def add(self, pod: QueuedPodInfo) -> None:
-        """Add a pod that is in neither heap; where it goes depends on ``has_rejectors``."""
-        expiration = self._expiration(pod)
+        """Add a pod that is in neither heap; where it goes depends on ``pod.has_rejectors``."""
+        expiration = self.times.expiration(pod)
         order = self._order(pod)
-        if has_rejectors(pod):
+        if pod.has_rejectors:
             self._rejected.add(pod.info.uid, (expiration, *order), pod)
         else:
             # Not in the order of the queue: these pods leave only when their backoff is over, for
@@ -116,17 +129,7 @@ class BackoffQueue:
         """Return all pods by the end of their backoff; rejected pods come first."""
         return self._rejected.in_order() + self._errors.in_order()
 
-    def _expiration(self, pod: QueuedPodInfo) -> float:
-        if pod.backoff_expiration == 0.0:
-            pod.backoff_expiration = align(pod.timestamp + self.duration(pod))
-        return pod.backoff_expiration
-
 
 def align(time: float) -> float:
     """Return the start of the window that contains ``time``; times are in seconds."""
     return math.floor(time / WINDOW) * WINDOW
-
-
-def has_rejectors(pod: QueuedPodInfo) -> bool:
-    """Return whether plugins rejected the pod; otherwise its attempt failed with an error."""
-    return bool(pod.unschedulable_plugins or pod.pending_plugins)

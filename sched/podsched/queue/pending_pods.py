@@ -19,9 +19,9 @@ from typing import Any
 
 from podsched.framework.events import FORCE_ACTIVATE
 from podsched.framework.plugin import Plugin, PreEnqueuePlugin, QueueSortPlugin
-from podsched.framework.pods import REMEMBERED_FAILURES, FailedAttempt, PodInfo, QueuedPodInfo
+from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS
-from podsched.queue.backoff_queue import BackoffQueue, has_rejectors
+from podsched.queue.backoff_queue import BackoffQueue
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.key_heap import KeyHeap
 from podsched.queue.observer import Incoming, QueueObserver, Rejections
@@ -121,21 +121,20 @@ class PendingPods:
 
     def enter(self, pod: PodInfo, event: str, now: float) -> None:
         queued = QueuedPodInfo(pod, now)
-        self._stamp(queued, now)
+        self.stamp(queued, now)
         self.to_active(queued, event, now)
-
-    def enter_failed(self, pod: QueuedPodInfo, strategy: Strategy, event: str, now: float) -> str:
-        """Add a pod whose attempt failed, with its rejecting plugins; return its queue."""
-        self.rejections.add(pod)
-        return self.requeue(pod, strategy, event, now)
 
     def requeue(self, pod: QueuedPodInfo, strategy: Strategy, event: str, now: float) -> str:
         """Put a pod into the queue where an event sends it; return that queue's name."""
         if strategy is Strategy.SKIP:
             self.to_unschedulable(pod, event, now)
             return UNSCHEDULABLE
-        if strategy is Strategy.AFTER_BACKOFF and self.backoff.is_backing_off(pod, now):
-            return BACKOFF if self._to_backoff(pod, event, now) else GATED
+        if strategy is Strategy.AFTER_BACKOFF and self.backoff.times.is_backing_off(pod, now):
+            if not self._passes_gates(pod, event, now):
+                return GATED
+            self.backoff.add(pod)
+            self.incoming.add(BACKOFF, event)
+            return BACKOFF
         return ACTIVE if self.to_active(pod, event, now) else GATED
 
     def to_active(
@@ -157,13 +156,6 @@ class PendingPods:
         """Put a pod into unschedulablePods; ``event`` as in ``to_active``."""
         self.unschedulable.add(pod, now)
         self.incoming.add(UNSCHEDULABLE, event)
-
-    def _to_backoff(self, pod: QueuedPodInfo, event: str, now: float) -> bool:
-        if not self._passes_gates(pod, event, now):
-            return False
-        self.backoff.add(pod)
-        self.incoming.add(BACKOFF, event)
-        return True
 
     def _passes_gates(self, pod: QueuedPodInfo, event: str | None, now: float) -> bool:
         """Run PreEnqueue; if a plugin rejects the pod, put it into unschedulablePods as gated."""
@@ -195,10 +187,6 @@ class PendingPods:
         uid = pod.info.uid
         _ = self.active.remove(uid) or self.backoff.remove(uid) or self.unschedulable.remove(uid)
 
-    def delete(self, pod: QueuedPodInfo) -> None:
-        self.take_out(pod)
-        self.rejections.remove(pod)
-
     def pop(self, limit: int, now: float, may_join: MayJoin | None) -> list[QueuedPodInfo]:
         """Remove and return the next pods for an attempt; see ``SchedulingQueue.pop_batch``."""
         source: KeyHeap[QueuedPodInfo] | BackoffQueue
@@ -218,7 +206,8 @@ class PendingPods:
         if source is self.backoff and batch:
             self.incoming.add(ACTIVE, POP_FROM_BACKOFF_Q, len(batch))
         for pod in batch:
-            self._begin_attempt(pod, now)
+            self.rejections.remove(pod)
+            pod.begin_attempt(now)
         return batch
 
     def take(self, uid: str, now: float) -> QueuedPodInfo | None:
@@ -229,36 +218,12 @@ class PendingPods:
             if pod is None or not self._passes_gates(pod, FORCE_ACTIVATE.text, now):
                 return None
             self.incoming.add(ACTIVE, FORCE_ACTIVATE.text)
-        self._begin_attempt(pod, now)
+        self.rejections.remove(pod)
+        pod.begin_attempt(now)
         return pod
 
-    def _begin_attempt(self, pod: QueuedPodInfo, now: float) -> None:
-        self.rejections.remove(pod)
-        if pod.initial_attempt_timestamp is None:
-            pod.initial_attempt_timestamp = now
-        pod.popped_at = now
-        pod.attempts += 1
-        pod.unschedulable_plugins.clear()
-        pod.pending_plugins.clear()
-        pod.gating_plugin = ""
-
-    # ------------------------------------------------------------------ order and counts
-
-    def count_failure(self, pod: QueuedPodInfo, now: float) -> None:
-        """Count a failed attempt, which determines the length of the backoff."""
-        if has_rejectors(pod):
-            pod.unschedulable_count += 1
-            pod.consecutive_errors_count = 0
-        else:
-            pod.consecutive_errors_count += 1
-        failure = FailedAttempt(now, pod.attempts, (*pod.unschedulable_plugins,))
-        pod.failures = (*pod.failures[1 - REMEMBERED_FAILURES :], failure)
-        # 0: computed when it is first needed, from the new number of failures.
-        pod.backoff_expiration = 0.0
-        pod.was_flushed_from_unschedulable = False
-        self._stamp(pod, now)
-
-    def _stamp(self, pod: QueuedPodInfo, now: float) -> None:
+    def stamp(self, pod: QueuedPodInfo, now: float) -> None:
+        """Put a pod behind those of equal priority that have entered or failed before it."""
         pod.timestamp = now
         pod.sequence = self._sequence
         self._sequence += 1

@@ -75,7 +75,6 @@ from podsched.framework.events import (
 )
 from podsched.framework.plugin import PreEnqueuePlugin, QueueSortPlugin
 from podsched.framework.pods import PodInfo, QueuedPodInfo
-from podsched.queue.backoff_queue import has_rejectors
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.in_flight import InFlight
 from podsched.queue.observer import QueueObserver
@@ -171,7 +170,8 @@ class SchedulingQueue:
         if flight is not None:
             flight.deleted = True
         elif (queued := self.pending.get(pod.uid)) is not None:
-            self.pending.delete(queued)
+            self.pending.take_out(queued)
+            self.pending.rejections.remove(queued)
         if not bound:
             self._release_nomination(pod, now)
         self.incoming.report()
@@ -238,14 +238,16 @@ class SchedulingQueue:
         pod.unschedulable_plugins = set(unschedulable_plugins)
         pod.pending_plugins = set(pending_plugins)
         pod.gating_plugin = ""
-        self.pending.count_failure(pod, now)
+        pod.count_failure(now)
+        self.pending.stamp(pod, now)
         # After an error no plugin can say which events help, so only the backoff counts.
         strategy = Strategy.AFTER_BACKOFF
-        if flight is not None and has_rejectors(pod):
+        if flight is not None and pod.has_rejectors:
             strategy = self.in_flight.replay(flight, pod, group_key(pod))
         # After the replay, because ``finish`` drops the events that only this pod needed.
         self.in_flight.finish(uid)
-        place = self.pending.enter_failed(pod, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
+        self.pending.rejections.add(pod)
+        place = self.pending.requeue(pod, strategy, SCHEDULE_ATTEMPT_FAILURE, now)
         self.incoming.report()
         return place
 

@@ -50,8 +50,8 @@ def standing_of(queue: SchedulingQueue, uid: str, now: float) -> Standing | None
     return Standing(
         place,
         pod,
-        backoff=pending.backoff.duration(pod),
-        backoff_left=pending.backoff.left(pod, now),
+        backoff=pending.backoff.times.duration(pod),
+        backoff_left=pending.backoff.times.left(pod, now),
         timeout_left=queue.timeouts.left(pod, now) if place == UNSCHEDULABLE else None,
         ahead=ahead,
         ahead_first=tuple(other.info for other in first),

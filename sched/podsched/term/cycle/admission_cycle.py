@@ -36,7 +36,8 @@ from podsched.term.admission.terms import (
 from podsched.term.admission.units import Unit, unit_group
 from podsched.term.cycle.backfilling import Backfilling
 from podsched.term.cycle.loop_parts import TermPart, TermParts
-from podsched.term.cycle.pod_group_cycle import NOTHING, Candidate, PodGroupCycle
+from podsched.term.cycle.pod_group_cycle import PodGroupCycle
+from podsched.term.cycle.pod_group_deciding import NOTHING, Candidate
 from podsched.term.cycle.pod_group_follow_up import Attempted
 from podsched.term.cycle.queue_statuses import QueueStatuses
 from podsched.term.cycle.unit_endings import UnitEndings

@@ -30,7 +30,7 @@ from podsched.term.admission.reserved_ports import port_names
 from podsched.term.admission.terms import FlavorNodes, FlavorTerms, FlavorTolerations, LaterTerms
 from podsched.term.admission.units import Unit, level_of, unit_group
 from podsched.term.cycle.loop_parts import TermPart, TermParts
-from podsched.term.cycle.pod_group_cycle import NOTHING
+from podsched.term.cycle.pod_group_deciding import NOTHING
 from podsched.term.writes.pod_group_conditions import QueueCondition
 
 #: Reason of the event, and of the condition, of a promise; of the event when it is taken back.

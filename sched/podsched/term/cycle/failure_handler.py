@@ -109,7 +109,7 @@ class FailureHandler(TermPart):
             self._return_to_queue(assignment, status)
             # The gate lets a unit's pods pass whenever the unit is tried, so it has to wait itself.
             now = self._clock()
-            left = self._state.queue.pending.backoff.left(assignment.queued, now)
+            left = self._state.queue.pending.backoff.times.left(assignment.queued, now)
             self._admission.back_off(known, now + left)
 
     def _announce(self, freed: Sequence[Change], uids: Set[str]) -> None:
