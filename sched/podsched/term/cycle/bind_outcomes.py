@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.status import Status, error
 from podsched.telemetry.tracing import SpanName
 from podsched.term.cycle.failure_handler import FailureHandler
@@ -45,7 +44,7 @@ class BindOutcomes(TermPart):
     def _finish(self, assignment: Assignment) -> None:
         pod = assignment.pod
         self._state.cache.finish_binding(pod.uid)
-        self._post_bind(self._state.profiles[pod.cls.scheduler_name], assignment)
+        self._post_bind(assignment)
         self._activator.activate_wanted(assignment.state)
         self._recorder.record(
             pod.pod.metadata,
@@ -58,7 +57,8 @@ class BindOutcomes(TermPart):
         if assignment.group is not None:
             assignment.group.bound(assignment)
 
-    def _post_bind(self, runtime: ProfileRuntime, assignment: Assignment) -> None:
+    def _post_bind(self, assignment: Assignment) -> None:
+        runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
         if not runtime.post_bind:
             return
         began = self._clock()
@@ -68,9 +68,8 @@ class BindOutcomes(TermPart):
 
     def bind_failed(self, assignment: Assignment, status: Status) -> None:
         self._ended()
-        runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
         with working_on(assignment.pod.pod):
-            self._failures.undo(runtime, assignment, status)
+            self._failures.undo(assignment, status)
 
     def overtaken(self, assignment: Assignment, revision: int) -> None:
         self._ended()
@@ -89,6 +88,5 @@ class BindOutcomes(TermPart):
         ready = [a for revision, a in self._overtaken if revision <= seen]
         self._overtaken = [(r, a) for r, a in self._overtaken if r > seen]
         for assignment in ready:
-            runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
             with working_on(assignment.pod.pod):
-                self._failures.undo(runtime, assignment, error("overtaken"), try_at_once=True)
+                self._failures.undo(assignment, error("overtaken"), try_at_once=True)

@@ -121,22 +121,19 @@ class BindingCycle(TermPart):
 
     # ------------------------------------------------------------------ Bind
 
-    def bind(
-        self, runtime: ProfileRuntime, assignments: Sequence[Assignment], *, at_once: bool = False
-    ) -> None:
+    def bind(self, assignments: Sequence[Assignment], *, at_once: bool = False) -> None:
         """Bind pods of a profile: by an extender that binds such pods, else by the Bind plugins.
 
         ``at_once``: the pods were just assumed and are still in flight in the queue.
         """
         self._meter.traces.binding(assignments, self._clock())
         if self._extenders is not None:
-            assignments = [a for a in assignments if not self._start_extender(runtime, a)]
+            assignments = [a for a in assignments if not self._start_extender(a)]
         if assignments:
-            self._bind_by_plugins(runtime, assignments, at_once=at_once)
+            self._bind_by_plugins(assignments, at_once=at_once)
 
-    def _bind_by_plugins(
-        self, runtime: ProfileRuntime, assignments: Sequence[Assignment], *, at_once: bool
-    ) -> None:
+    def _bind_by_plugins(self, assignments: Sequence[Assignment], *, at_once: bool) -> None:
+        runtime = self._state.profiles[assignments[0].pod.cls.scheduler_name]
         if asks_bind_plugins(runtime):
             assignments = [a for a in assignments if self._is_taken(runtime, a, at_once=at_once)]
         if at_once:
@@ -150,10 +147,10 @@ class BindingCycle(TermPart):
         status = run_bind(runtime, assignment)
         self._meter.traces.bind_plugins_ran(assignment.queued)
         if not status.ok:
-            self._failures.undo(runtime, assignment, status, at_once=at_once)
+            self._failures.undo(assignment, status, at_once=at_once)
         return status.ok
 
-    def _start_extender(self, runtime: ProfileRuntime, assignment: Assignment) -> bool:
+    def _start_extender(self, assignment: Assignment) -> bool:
         """Return False when no extender binds this pod."""
         assert self._extenders is not None
         binders = self._extenders.binders(assignment.pod.cls.spec)
@@ -162,34 +159,30 @@ class BindingCycle(TermPart):
         self._state.queue.in_flight.done(assignment.pod.uid)
         self._with_extenders.ask(binders[0], assignment)
         self._tasks.start(
-            self._bind_by_extender(runtime, assignment, binders[0]),
+            self._bind_by_extender(assignment, binders[0]),
             f"wait for the extender that binds {assignment.pod.key}",
-            ended=partial(self._extender_ended, runtime, assignment),
+            ended=partial(self._extender_ended, assignment),
         )
         return True
 
-    async def _bind_by_extender(
-        self, runtime: ProfileRuntime, assignment: Assignment, client: ExtenderClient
-    ) -> None:
+    async def _bind_by_extender(self, assignment: Assignment, client: ExtenderClient) -> None:
         with working_on(assignment.pod.pod):
             status = await self._with_extenders.outcome(client, assignment)
         if status.skipped:
-            self._bind_by_plugins(runtime, [assignment], at_once=False)
+            self._bind_by_plugins([assignment], at_once=False)
         elif status.ok:
             self.outcomes.bound([assignment])
         else:
             self.outcomes.bind_failed(assignment, status)
 
-    def _extender_ended(
-        self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[None]
-    ) -> None:
+    def _extender_ended(self, assignment: Assignment, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             return  # The term is over.
         self._with_extenders.settled(assignment)
         self._room.set()
         if (bug := task.exception()) is not None:
             status = error(f"extender bind failed: {bug.__cause__ or bug!r}")
-            self._failures.undo(runtime, assignment, status)
+            self._failures.undo(assignment, status)
 
 
 def asks_bind_plugins(runtime: ProfileRuntime) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Sequence, Set
 
 from podsched.api.conditions import REASON_SCHEDULER_ERROR, REASON_UNSCHEDULABLE
 from podsched.cache.changes import Change
-from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pods import PodInfo, QueuedPodInfo
 from podsched.framework.status import Code, Status
 from podsched.telemetry.logs import get_logger
@@ -47,7 +46,6 @@ class FailureHandler(TermPart):
 
     def undo(
         self,
-        runtime: ProfileRuntime,
         assignment: Assignment,
         status: Status,
         *,
@@ -61,7 +59,7 @@ class FailureHandler(TermPart):
         Source: unreserveAndForget and handleBindingCycleError.
         """
         # The event comes last: a pod in flight would be woken by its own freed room.
-        freed = self._release(runtime, assignment)
+        freed = self._release(assignment)
         self._return(assignment, status, try_at_once=try_at_once)
         if freed is not None and at_once:
             self._state.queue.note_for_in_flight(freed.event, freed.old, freed.new)
@@ -71,21 +69,19 @@ class FailureHandler(TermPart):
         if assignment.group is not None:
             assignment.group.undone(assignment)
 
-    def undo_all(
-        self, runtime: ProfileRuntime, undone: Sequence[tuple[Assignment, Status]]
-    ) -> None:
+    def undo_all(self, undone: Sequence[tuple[Assignment, Status]]) -> None:
         """Undo the members of a group that cannot start; they do not wake each other."""
-        freed = [self._release(runtime, assignment) for assignment, _ in undone]
+        freed = [self._release(assignment) for assignment, _ in undone]
         for assignment, status in undone:
             self._return(assignment, status)
         uids = {assignment.pod.uid for assignment, _ in undone}
         self._announce([change for change in freed if change is not None], uids)
         self._activator.notify()
 
-    def _release(self, runtime: ProfileRuntime, assignment: Assignment) -> Change | None:
+    def _release(self, assignment: Assignment) -> Change | None:
         pod, cache = assignment.pod, self._state.cache
         # In kube-scheduler's order (unreserveAndForget): plugins release while the pod is assumed.
-        run_unreserve(runtime, assignment)
+        run_unreserve(self._state.profiles[pod.cls.scheduler_name], assignment)
         self._patches.write(assignment.state, pod)
         return cache.forget(pod) if pod.uid in cache.assumed else None
 

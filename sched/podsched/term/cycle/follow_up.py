@@ -98,10 +98,10 @@ class FollowUp(TermPart):
             if assignment.group is not None:
                 assignment.group.rejected(assignment, status)
             else:
-                self._failures.undo(runtime, assignment, status, at_once=True)
+                self._failures.undo(assignment, status, at_once=True)
             return False
         if timeouts or wants_pre_bind(runtime, assignment):
-            self._binding.waiting.begin(runtime, assignment, timeouts)
+            self._binding.waiting.begin(assignment, timeouts)
             return False
         return True
 

@@ -205,10 +205,7 @@ class PodGroupCycle(TermPart):
             if pod.uid not in in_flight or pod.uid in self._binding.waiting:
                 continue
             if pod.uid in self._state.cache.assumed:
-                runtime = self._state.profiles[pod.cls.scheduler_name]
-                self._failures.undo(
-                    runtime, self._deciding.assignments[pod.uid], status, at_once=True
-                )
+                self._failures.undo(self._deciding.assignments[pod.uid], status, at_once=True)
             else:
                 self._failures.fail_with_error(queued, status.message)
 

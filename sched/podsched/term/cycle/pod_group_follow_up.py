@@ -72,7 +72,7 @@ class PodGroupFollowUp(TermPart):
             self._preempt(decided)
         if result.status.ok:
             placed = [decided.assignments[d.queued.info.uid] for d in result.placed]
-            decided.start = self._starts.begin(runtime, group, decided.scheduled, placed)
+            decided.start = self._starts.begin(group, decided.scheduled, placed)
         decisions = {decision.queued.info.uid: decision for decision in result.decisions}
         for queued in decided.members:
             if self._should_stop():

@@ -27,7 +27,6 @@ from functools import partial
 from typing import Final
 
 from podsched.api.conditions import DISRUPTION_TARGET, REASON_PREEMPTION_BY_SCHEDULER, pod_condition
-from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.framework.pod_groups import PodGroup, pod_group
 from podsched.framework.pods import PodInfo
 from podsched.framework.status import SUCCESS, Status, error, unschedulable
@@ -59,7 +58,6 @@ class GroupStart:
     """
 
     owner: GroupStarts
-    runtime: ProfileRuntime
     group: PodGroup
     scheduled: int
     undecided: int
@@ -96,7 +94,7 @@ class GroupStart:
         """Undo all members: rejected ones for their own reason, the others for this one."""
         self.over = True
         others = [(assignment, status) for assignment in self.members]
-        self.owner.failures.undo_all(self.runtime, [*self.refused, *others])
+        self.owner.failures.undo_all([*self.refused, *others])
         self._forget_members()
 
     def _decided(self) -> None:
@@ -111,7 +109,7 @@ class GroupStart:
             return
         refused, self.refused = self.refused, []
         for assignment, status in refused:
-            self.owner.failures.undo(self.runtime, assignment, status)
+            self.owner.failures.undo(assignment, status)
         if self.members:
             # Set only now: members that were undone above have no binding, so they must not count.
             self.unbound = len(self.members)
@@ -160,11 +158,9 @@ class GroupStarts(TermPart):
 
     # ------------------------------------------------------------------ starting
 
-    def begin(
-        self, runtime: ProfileRuntime, group: PodGroup, scheduled: int, placed: Sequence[Assignment]
-    ) -> GroupStart:
+    def begin(self, group: PodGroup, scheduled: int, placed: Sequence[Assignment]) -> GroupStart:
         """Begin the start of a group whose members were assumed."""
-        start = GroupStart(self, runtime, group, scheduled, len(placed))
+        start = GroupStart(self, group, scheduled, len(placed))
         for assignment in placed:
             assignment.group = start
         return start
@@ -201,7 +197,7 @@ class GroupStarts(TermPart):
     def _bind(self, start: GroupStart) -> None:
         key = start.group.key
         self._under_way[key] = self._under_way.get(key, 0) + 1
-        self._binding.bind(start.runtime, start.members, at_once=True)
+        self._binding.bind(start.members, at_once=True)
 
     def ended(self, start: GroupStart) -> None:
         """Handle the end of all bindings of a start."""

@@ -80,7 +80,6 @@ class SchedulingCycle(TermPart):
         pods like the first may be incomplete, so they are dropped.
         """
         first = batch[0].info
-        runtime = self._state.profiles[first.cls.scheduler_name]
         self._decider.discard(first)
         # Pods that are no longer in flight, or are at Permit, were handled before the bug.
         in_flight = {flight.pod.info.uid for flight in self._state.queue.in_flight}
@@ -99,7 +98,7 @@ class SchedulingCycle(TermPart):
         for queued in assumed:
             decision = Decision(queued, CycleState(), queued.info.node_name)
             assignment = self._follow_up.assignment(decision)
-            self._failures.undo(runtime, assignment, status, at_once=True)
+            self._failures.undo(assignment, status, at_once=True)
         for queued in others[:1]:
             self._failures.fail_with_error(queued, status.message)
         self._follow_up.return_untried(others[1:])
@@ -226,7 +225,7 @@ class SchedulingCycle(TermPart):
                     ready.append(assignment)
             self._activator.activate_wanted(decision.state)
         # Together, so that they share calls of the API.
-        self._binding.bind(runtime, ready, at_once=True)
+        self._binding.bind(ready, at_once=True)
 
     async def _carry_out_unplaced(
         self,

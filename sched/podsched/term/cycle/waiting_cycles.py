@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from podsched.api.objects import AnyObject
-from podsched.decide.runtime.profile_runtime import ProfileRuntime
 from podsched.decide.runtime.run_log import PluginRun
 from podsched.decide.runtime.waiting_pods import WaitingPod
 from podsched.framework.pods import PodInfo
@@ -49,7 +48,7 @@ class WaitingCycles(TermPart):
         self,
         parts: TermParts,
         failures: FailureHandler,
-        bind: Callable[[ProfileRuntime, list[Assignment]], None],
+        bind: Callable[[list[Assignment]], None],
     ) -> None:
         """``bind`` takes the pods that have passed PreBind and belong to no group."""
         super().__init__(parts)
@@ -82,9 +81,7 @@ class WaitingCycles(TermPart):
         self._object_patches.start(self._tasks, "patch objects")
         self._creations.start(self._tasks, "create objects")
 
-    def begin(
-        self, runtime: ProfileRuntime, assignment: Assignment, timeouts: dict[str, float]
-    ) -> None:
+    def begin(self, assignment: Assignment, timeouts: dict[str, float]) -> None:
         """Begin the cycle of a pod that cannot be bound at once, in its own task.
 
         ``timeouts``: max seconds of waiting at Permit, by plugin.
@@ -94,21 +91,19 @@ class WaitingCycles(TermPart):
         if waiting is not None:
             self._publish(assignment)
         task = self._tasks.start(
-            self._run(runtime, assignment, waiting),
+            self._run(assignment, waiting),
             f"binding cycle of {pod.key}",
-            ended=partial(self._ended, runtime, assignment),
+            ended=partial(self._ended, assignment),
         )
         # The task starts with the next turn of the event loop, so ``_ended`` finds this entry.
         self._cycles[pod.uid] = _Cycle(task)
 
-    async def _run(
-        self, runtime: ProfileRuntime, assignment: Assignment, waiting: WaitingPod | None
-    ) -> Status:
+    async def _run(self, assignment: Assignment, waiting: WaitingPod | None) -> Status:
         with working_on(assignment.pod.pod):
-            return await self._permit_and_pre_bind(runtime, assignment, waiting)
+            return await self._permit_and_pre_bind(assignment, waiting)
 
     async def _permit_and_pre_bind(
-        self, runtime: ProfileRuntime, assignment: Assignment, waiting: WaitingPod | None
+        self, assignment: Assignment, waiting: WaitingPod | None
     ) -> Status:
         began = self._clock()
         if waiting is not None:
@@ -123,6 +118,7 @@ class WaitingCycles(TermPart):
         self._state.queue.in_flight.done(assignment.pod.uid)
         runs: list[PluginRun] = []
         waits = partial(self._waits, assignment)
+        runtime = self._state.profiles[assignment.pod.cls.scheduler_name]
         status = await run_pre_bind(runtime, assignment, self._pre_bind_cluster, runs, waits)
         self._meter.traces.phase(
             assignment.queued, SpanName.PRE_BIND, began, self._clock(), status.message, runs
@@ -140,9 +136,7 @@ class WaitingCycles(TermPart):
             reason, message = event
             self._reports.event(assignment.pod, "Normal", reason, "Scheduling", message)
 
-    def _ended(
-        self, runtime: ProfileRuntime, assignment: Assignment, task: asyncio.Task[Status]
-    ) -> None:
+    def _ended(self, assignment: Assignment, task: asyncio.Task[Status]) -> None:
         """Handle the end of a pod's Permit and PreBind, even if its task never started."""
         uid = assignment.pod.uid
         cycle = self._cycles.pop(uid)
@@ -159,11 +153,11 @@ class WaitingCycles(TermPart):
         if not status.ok and group is not None:
             group.rejected(assignment, status)
         elif not status.ok:
-            self._failures.undo(runtime, assignment, status)
+            self._failures.undo(assignment, status)
         elif group is not None:
             group.ready(assignment)
         else:
-            self._bind(runtime, [assignment])
+            self._bind([assignment])
 
     def preempt(self, victim: PodInfo, plugin: str) -> bool:
         """Return a pod at Permit or PreBind to the queue, because ``plugin`` needs its place.
