@@ -152,7 +152,8 @@ class NodeTable:
         assert known is not None
         changed = self._update_topology(row, known, node)
         changed |= self._update_allocatable(row, known, amounts)
-        images = images_of(node)
+        # A name listed twice has the size listed last.
+        images = {name: image.size_bytes for image in node.status.images for name in image.names}
         changed |= self.images.change(row, known.images, images)
         known.images = images
         before = known.node
@@ -259,11 +260,6 @@ class NodeTable:
 
 def _avoided(node: v1.Node) -> str:
     return node.metadata.annotations.get(PREFER_AVOID_PODS, "")
-
-
-def images_of(node: v1.Node) -> dict[str, int]:
-    """Return the sizes in bytes by image name; a name listed twice has the size listed last."""
-    return {name: image.size_bytes for image in node.status.images for name in image.names}
 
 
 class Images:

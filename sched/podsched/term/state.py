@@ -8,7 +8,7 @@ pods that will never be confirmed.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -146,7 +146,8 @@ class SchedulingState:
         # Objects of a partial list may be newer than the batch's revision. A revision that is too
         # old does no harm.
         self.revision = batch.revision
-        self.beyond = self.beyond + _cached(batch.events) if batch.partial else 0
+        cached = sum(event.kind not in _NOT_CACHED for event in batch.events)
+        self.beyond = self.beyond + cached if batch.partial else 0
 
     def _handled(self, sort: tuple[str, EventType] | None, count: int, began: float) -> float:
         ended = time.monotonic()
@@ -214,10 +215,6 @@ class SchedulingState:
             self.queue.add(new, now)
         else:
             self.queue.update(old, new, now)
-
-
-def _cached(events: Iterable[Event]) -> int:
-    return sum(event.kind not in _NOT_CACHED for event in events)
 
 
 def fault_of(event: Event) -> PodFault:

@@ -96,7 +96,7 @@ def preemption_args(pod: v1.Pod, victims: Mapping[str, Victims], *, by_uid: bool
     """Return ExtenderPreemptionArgs; ``by_uid``: with the victims' uids instead of manifests."""
     by_node = {
         name: {
-            "Pods": [_victim(pod, by_uid=by_uid) for pod in here.pods],
+            "Pods": [{"UID": pod.uid} if by_uid else to_manifest(pod.pod) for pod in here.pods],
             "NumPDBViolations": here.num_pdb_violations,
         }
         for name, here in victims.items()
@@ -108,10 +108,6 @@ def preemption_args(pod: v1.Pod, victims: Mapping[str, Victims], *, by_uid: bool
             "NodeNameToMetaVictims": by_node if by_uid else None,
         }
     ).encode()
-
-
-def _victim(pod: PodInfo, *, by_uid: bool) -> dict[str, Any]:
-    return {"UID": pod.uid} if by_uid else to_manifest(pod.pod)
 
 
 def binding_args(pod: PodInfo, node_name: str) -> bytes:

@@ -279,7 +279,8 @@ def _constraints(
         under = [(each, found) for each, found in requests if index in each.constraints]
         if not under:
             continue
-        wanted = sum(max(each.count, 1) for each in _firsts(each for each, _ in under))
+        of_requests = {each.base_name: each for each, _ in reversed(under)}  # The first of each.
+        wanted = sum(max(each.count, 1) for each in of_requests.values())
         enough = all(len(found) >= max(each.count, 1) for each, found in under)
         counts: Counter[object] = Counter()
         for each, device in {(a, c.index): (a, c) for a, found in under for c in found}.values():
@@ -293,8 +294,3 @@ def _constraints(
                 len(counts),
             )
         yield Measured(f"claim {claim.name}: {what}", wanted, available if enough else wanted)
-
-
-def _firsts(alternatives: Iterable[Alternative]) -> list[Alternative]:
-    """Return one alternative of each request."""
-    return list({each.base_name: each for each in reversed(list(alternatives))}.values())

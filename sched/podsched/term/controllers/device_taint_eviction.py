@@ -160,7 +160,7 @@ class DeviceTaintEvictionController:
         self._changed_pools.add(pool)
 
     def _note_claim(self, key: str, claim: ResourceClaim, *, is_there: bool) -> None:
-        for pool in _pools_of(claim):
+        for pool in {(of.driver, of.pool) for of in claim.status.allocation.devices.results}:
             users = self._users.setdefault(pool, {})
             if is_there:
                 users[key] = None
@@ -349,10 +349,6 @@ class DeviceTaintEvictionController:
         """Return the pools with allocated devices of which a rule may select some."""
         any_device = rule.spec.device_selector.device
         return [pool for pool in self._users if rule_matches(rule, *pool, any_device)]
-
-
-def _pools_of(claim: ResourceClaim) -> set[_PoolKey]:
-    return {(of.driver, of.pool) for of in claim.status.allocation.devices.results}
 
 
 def _consumers(claim: ResourceClaim) -> Iterator[str]:
