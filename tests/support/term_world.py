@@ -220,10 +220,10 @@ class TermWorld:
     # ------------------------------------------------------------------ as a StateListener
 
     def deleted_while_assumed(self, pod: PodInfo) -> None:
-        self.term.deleted_while_assumed(pod)
+        self.term.binding.waiting.deleted(pod)
 
     def deleted_while_pending(self, pod: PodInfo) -> None:
-        self.term.deleted_while_pending(pod)
+        self.term.preemption_meter.ends(pod.uid)
 
     def changed(self, changes: Sequence[Change], now: float) -> None:
         self.term.changed(changes, now)
