@@ -5,7 +5,7 @@ from __future__ import annotations
 from podsched.framework.pods import QueuedPodInfo
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.observer import QueueObserver
-from podsched.queue.pending_pods import ACTIVE, PendingPods
+from podsched.queue.pending_pods import ACTIVE, PendingPods, count_failure
 from support.queue_world import PrioritySort, pod
 
 
@@ -48,7 +48,7 @@ def test_a_pod_that_backs_off_leaves_by_pop_when_active_q_is_empty() -> None:
     queued = entered(pods, "a")
     assert pods.pop(1, 1.0, None) == [queued]
     queued.unschedulable_plugins.add("Fit")
-    queued.count_failure(1.0)
+    count_failure(queued, 1.0)
     pods.stamp(queued, 1.0)
     pods.rejections.add(queued)
     assert pods.requeue(queued, Strategy.AFTER_BACKOFF, "NodeAdd", 1.0) == "backoff"

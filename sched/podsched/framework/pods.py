@@ -238,31 +238,3 @@ class QueuedPodInfo:
     @property
     def key(self) -> str:
         return self.info.key
-
-    @property
-    def has_rejectors(self) -> bool:
-        """Whether plugins rejected the pod; otherwise its attempt failed with an error."""
-        return bool(self.unschedulable_plugins or self.pending_plugins)
-
-    def begin_attempt(self, now: float) -> None:
-        """Count an attempt that begins."""
-        if self.initial_attempt_timestamp is None:
-            self.initial_attempt_timestamp = now
-        self.popped_at = now
-        self.attempts += 1
-        self.unschedulable_plugins.clear()
-        self.pending_plugins.clear()
-        self.gating_plugin = ""
-
-    def count_failure(self, now: float) -> None:
-        """Count a failed attempt, which determines the length of the backoff."""
-        if self.has_rejectors:
-            self.unschedulable_count += 1
-            self.consecutive_errors_count = 0
-        else:
-            self.consecutive_errors_count += 1
-        failure = FailedAttempt(now, self.attempts, (*self.unschedulable_plugins,))
-        self.failures = (*self.failures[1 - REMEMBERED_FAILURES :], failure)
-        # 0: computed when it is first needed, from the new number of failures.
-        self.backoff_expiration = 0.0
-        self.was_flushed_from_unschedulable = False

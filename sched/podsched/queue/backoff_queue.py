@@ -87,10 +87,10 @@ class BackoffQueue:
         yield from self._errors
 
     def add(self, pod: QueuedPodInfo) -> None:
-        """Add a pod that is in neither heap; where it goes depends on ``pod.has_rejectors``."""
+        """Add a pod that is in neither heap; where it goes depends on ``has_rejectors``."""
         expiration = self.times.expiration(pod)
         order = self._order(pod)
-        if pod.has_rejectors:
+        if has_rejectors(pod):
             self._rejected.add(pod.info.uid, (expiration, *order), pod)
         else:
             # Not in the order of the queue: these pods leave only when their backoff is over, for
@@ -133,3 +133,8 @@ class BackoffQueue:
 def align(time: float) -> float:
     """Return the start of the window that contains ``time``; times are in seconds."""
     return math.floor(time / WINDOW) * WINDOW
+
+
+def has_rejectors(pod: QueuedPodInfo) -> bool:
+    """Return whether plugins rejected the pod; otherwise its attempt failed with an error."""
+    return bool(pod.unschedulable_plugins or pod.pending_plugins)

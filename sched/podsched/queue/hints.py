@@ -25,6 +25,7 @@ from podsched.framework.events import (
     Resource,
 )
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.queue.backoff_queue import has_rejectors
 from podsched.queue.observer import QueueObserver
 
 _NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
@@ -136,7 +137,7 @@ class HintTable:
 
     def strategy(self, pod: QueuedPodInfo, event: ClusterEvent, old: Any, new: Any) -> Strategy:
         """Return where an event sends one pod (``isPodWorthRequeuing``)."""
-        if event.is_wildcard or not pod.has_rejectors:
+        if event.is_wildcard or not has_rejectors(pod):
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
         profile = pod.info.cls.scheduler_name

@@ -19,9 +19,9 @@ from typing import Any
 
 from podsched.framework.events import FORCE_ACTIVATE
 from podsched.framework.plugin import Plugin, PreEnqueuePlugin, QueueSortPlugin
-from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.framework.pods import REMEMBERED_FAILURES, FailedAttempt, PodInfo, QueuedPodInfo
 from podsched.framework.status import SUCCESS
-from podsched.queue.backoff_queue import BackoffQueue
+from podsched.queue.backoff_queue import BackoffQueue, has_rejectors
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.key_heap import KeyHeap
 from podsched.queue.observer import Incoming, QueueObserver, Rejections
@@ -207,7 +207,7 @@ class PendingPods:
             self.incoming.add(ACTIVE, POP_FROM_BACKOFF_Q, len(batch))
         for pod in batch:
             self.rejections.remove(pod)
-            pod.begin_attempt(now)
+            _begin_attempt(pod, now)
         return batch
 
     def take(self, uid: str, now: float) -> QueuedPodInfo | None:
@@ -219,7 +219,7 @@ class PendingPods:
                 return None
             self.incoming.add(ACTIVE, FORCE_ACTIVATE.text)
         self.rejections.remove(pod)
-        pod.begin_attempt(now)
+        _begin_attempt(pod, now)
         return pod
 
     def stamp(self, pod: QueuedPodInfo, now: float) -> None:
@@ -227,6 +227,30 @@ class PendingPods:
         pod.timestamp = now
         pod.sequence = self._sequence
         self._sequence += 1
+
+
+def _begin_attempt(pod: QueuedPodInfo, now: float) -> None:
+    if pod.initial_attempt_timestamp is None:
+        pod.initial_attempt_timestamp = now
+    pod.popped_at = now
+    pod.attempts += 1
+    pod.unschedulable_plugins.clear()
+    pod.pending_plugins.clear()
+    pod.gating_plugin = ""
+
+
+def count_failure(pod: QueuedPodInfo, now: float) -> None:
+    """Count a failed attempt, which determines the length of the backoff."""
+    if has_rejectors(pod):
+        pod.unschedulable_count += 1
+        pod.consecutive_errors_count = 0
+    else:
+        pod.consecutive_errors_count += 1
+    failure = FailedAttempt(now, pod.attempts, (*pod.unschedulable_plugins,))
+    pod.failures = (*pod.failures[1 - REMEMBERED_FAILURES :], failure)
+    # 0: computed when it is first needed, from the new number of failures.
+    pod.backoff_expiration = 0.0
+    pod.was_flushed_from_unschedulable = False
 
 
 def _key(sort: QueueSortPlugin, pod: QueuedPodInfo) -> tuple[Any, ...]:

@@ -75,10 +75,11 @@ from podsched.framework.events import (
 )
 from podsched.framework.plugin import PreEnqueuePlugin, QueueSortPlugin
 from podsched.framework.pods import PodInfo, QueuedPodInfo
+from podsched.queue.backoff_queue import has_rejectors
 from podsched.queue.hints import HintTable, Strategy
 from podsched.queue.in_flight import InFlight
 from podsched.queue.observer import QueueObserver
-from podsched.queue.pending_pods import MayJoin, PendingPods
+from podsched.queue.pending_pods import MayJoin, PendingPods, count_failure
 from podsched.queue.timeouts import Timeouts
 from podsched.queue.unschedulable_pods import group_key
 
@@ -238,11 +239,11 @@ class SchedulingQueue:
         pod.unschedulable_plugins = set(unschedulable_plugins)
         pod.pending_plugins = set(pending_plugins)
         pod.gating_plugin = ""
-        pod.count_failure(now)
+        count_failure(pod, now)
         self.pending.stamp(pod, now)
         # After an error no plugin can say which events help, so only the backoff counts.
         strategy = Strategy.AFTER_BACKOFF
-        if flight is not None and pod.has_rejectors:
+        if flight is not None and has_rejectors(pod):
             strategy = self.in_flight.replay(flight, pod, group_key(pod))
         # After the replay, because ``finish`` drops the events that only this pod needed.
         self.in_flight.finish(uid)
